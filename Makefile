@@ -1,0 +1,56 @@
+# The developer's manual: `make` lists what there is to do.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# More arguments for pytest, such as ARGS="tests/survey -k moments".
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint bench zoo lock
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+install: $(STAMP)  ## Make .venv with the pinned packages and this one (PYTHON=python3.12 chooses)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)" >&2; \
+	  echo "Try: make install PYTHON=python3.12" >&2; exit 2; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) || { \
+	  echo "$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv" >&2; \
+	  exit 2; }
+	@echo "Installing the $$(grep -c '^[a-z].*==' requirements.lock) packages of requirements.lock" \
+	  "into $(VENV) (torch is large: a few minutes) ..."
+	@$(BIN)/python -m pip install -qq --no-input --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --no-input --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "Installed: $(BIN)/survey"
+
+demo: $(STAMP)  ## Survey the bundled zoo on a local Ray and print the signatures
+	@$(BIN)/survey demo
+
+test: $(STAMP)  ## Run every test (ARGS="tests/survey -x" narrows)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)  ## Check style, format, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## Run every script in bench/
+	@set -e; for script in $(sort $(wildcard bench/*.py)); do \
+	  echo "== $$script"; $(BIN)/python $$script; done
+
+zoo: $(STAMP)  ## Train the bundled zoo again (about two minutes)
+	@$(BIN)/python -m catalog.zoo.train
+
+lock: $(STAMP)  ## Resolve requirements.lock again from pyproject.toml, keeping pins that still fit
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra dev --python-version 3.11 \
+	  --fork-strategy fewest --no-config --no-emit-index-url --no-header \
+	  --output-file requirements.lock pyproject.toml

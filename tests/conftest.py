@@ -1,0 +1,26 @@
+"""What every test shares: one thread a library, a clean environment, repeatable examples."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+
+# Before torch or numpy is first imported: they read it once. Timings and last bits then do not
+# depend on the machine's cores; a caller's own choice wins.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray asks on a terminal otherwise, and reports to its makers.
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=50, database=None
+)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a developer's own home and cluster out of every test."""
+    for name in ("SURVEY_HOME", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
