@@ -1,0 +1,46 @@
+"""Counting right answers in the forward pass that is made anyway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How many images had a label, and how many were recognised."""
+
+    #: Images whose label is one of the model's outputs.
+    labelled: int
+    #: Those whose label is the largest output.
+    top1: int
+    #: Those whose label is among the five largest.
+    top5: int
+
+    def __add__(self, other: Hits) -> Hits:
+        return Hits(self.labelled + other.labelled, self.top1 + other.top1, self.top5 + other.top5)
+
+
+def count_hits(output: object, labels: torch.Tensor | None) -> Hits:
+    """Count top-1 and top-5 hits.
+
+    Parameters
+    ----------
+    output : object
+        The model's result; only a tensor of B x K logits can be counted.
+    labels : torch.Tensor or None
+        B class indices; those outside 0..K-1 count as unlabelled.
+
+    Returns
+    -------
+    Hits
+        All zero where there is nothing to count. An image with a non-finite logit is a miss.
+    """
+    if labels is None or not isinstance(output, torch.Tensor) or output.ndim != 2:
+        return Hits(0, 0, 0)
+    labels = labels.to(output.device)
+    known = (labels >= 0) & (labels < output.shape[1])
+    best = output.topk(min(5, output.shape[1]), dim=1).indices
+    right = (best == labels[:, None]) & (known & output.isfinite().all(dim=1))[:, None]
+    return Hits(int(known.sum()), int(right[:, 0].sum()), int(right.any(dim=1).sum()))

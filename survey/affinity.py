@@ -1,0 +1,178 @@
+"""The affinity score: how far a map is from affine, in closed form with optimal transport.
+
+    rho(X, Y) = 1 - sqrt( W2^2(T X, Y) / (2 tr Sy) )
+    T = Sx^-1/2 (Sx^1/2 Sy Sx^1/2)^1/2 Sx^-1/2
+
+T is the optimal affine map between Gaussians of covariance Sx and Sy; W2^2 is the exact
+transport cost between the n mapped inputs and the n outputs. Owns the score of two matrices;
+where the matrices come from is the business of ``capture`` and ``pooling``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, get_args
+
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from survey.errors import InputError, SettingsError, UndefinedScore
+from survey.moments import Moments, moments
+from survey.signature import Ridge, Shrinkage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def affinity_score(
+    x: torch.Tensor | NDArray[np.floating],
+    y: torch.Tensor | NDArray[np.floating],
+    shrinkage: Shrinkage = "ledoit-wolf",
+    *,
+    ridge: Ridge = "absolute",
+) -> float:
+    """Score how close the map from ``x`` to ``y`` is to an affine one; 1 is affine.
+
+    Parameters
+    ----------
+    x, y : torch.Tensor or numpy.ndarray
+        Inputs and outputs, both n x c, row i of ``y`` being the image of row i of ``x``.
+    shrinkage : {"ledoit-wolf", "none"}
+        Covariance estimator. Shrinkage keeps the score defined when c comes near n.
+    ridge : {"absolute", "relative"}
+        1e-6 added to every variance, as published, or 1e-6 of the mean variance.
+
+    Returns
+    -------
+    float
+        The affinity score, in [0, 1].
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, are not n x c, or n is below 2.
+    UndefinedScore
+        If a value is not finite, the output is constant, or the formula leaves [0, 1] (few
+        images, or more channels than images without shrinkage).
+
+    References
+    ----------
+    Bouniot et al. 2025, "From Alexnet to Transformers: Measuring the Non-linearity of Deep
+    Neural Networks with Affine Optimal Transport", arXiv:2310.11439, Definition 3.1.
+    """
+    if shrinkage not in get_args(Shrinkage):
+        raise SettingsError(f"shrinkage is {shrinkage!r}, must be one of ledoit-wolf, none")
+    if ridge not in get_args(Ridge):
+        raise SettingsError(f"ridge is {ridge!r}, must be one of absolute, relative")
+    x, y = _as_matrix("x", x), _as_matrix("y", y)
+    _require_pair(x, y)
+    if not (bool(torch.isfinite(x).all()) and bool(torch.isfinite(y).all())):
+        raise UndefinedScore("the matrices hold values that are not finite", status="nonfinite")
+    if is_constant(y, torch.finfo(y.dtype).eps):
+        raise UndefinedScore(
+            "the output is the same for every image, so nothing can be transported",
+            status="constant",
+        )
+    rho = affinity(moments(x, shrinkage, ridge), moments(y, shrinkage, ridge))
+    if not 0.0 <= rho <= 1.0:
+        raise UndefinedScore(
+            f"the formula gives {rho:.4g}, outside [0, 1], for n={x.shape[0]}, c={x.shape[1]}",
+            status="out_of_range",
+            raw=rho,
+            hint="use more images, or shrinkage='ledoit-wolf'",
+        )
+    return rho
+
+
+def affinity(x: Moments, y: Moments) -> float:
+    """Evaluate the formula, wherever it leads.
+
+    Parameters
+    ----------
+    x, y : Moments
+        Of inputs and outputs, with equal n and c.
+
+    Returns
+    -------
+    float
+        At most 1. Below 0 the value is no score (see ``affinity_score``).
+    """
+    x_rows, y_rows = _coordinates(x, y)
+    mapped = _transport(x.covariance(x_rows), y.covariance(y_rows), x_rows)
+    return 1.0 - math.sqrt(assignment_cost(mapped, y_rows) / (2.0 * y.trace))
+
+
+def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
+    """Return min over permutations p of the mean of |x_i - y_p(i)|^2: W2^2 of two clouds.
+
+    Parameters
+    ----------
+    x, y : torch.Tensor
+        n x c, float64.
+    """
+    # Of |x - y|^2 only the cross term depends on the pairing; the cost of the best pairing is
+    # then summed from differences, because expanding the square would lose half the digits.
+    _, partner = linear_sum_assignment(-(x @ y.T).cpu().numpy())
+    return float((x - y[torch.from_numpy(partner).to(y.device)]).square().sum()) / x.shape[0]
+
+
+def is_constant(matrix: torch.Tensor, resolution: float) -> bool:
+    """Tell whether no column varies by more than a few roundings of its own size."""
+    return bool(constant_columns(matrix, resolution).all())
+
+
+def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:
+    """Return, for each of c columns, whether it varies by no more than a few roundings.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        n x c.
+    resolution : float
+        Machine epsilon of the type the values were computed in.
+    """
+    low, high = matrix.amin(dim=0), matrix.amax(dim=0)
+    size = torch.maximum(low.abs(), high.abs())
+    return (high - low) <= 4 * resolution * size
+
+
+def _coordinates(x: Moments, y: Moments) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rows of both in one orthonormal basis that is no larger than needed.
+
+    Off the span of all rows, both covariances are multiples of the identity, so T is a number
+    there and the rows vanish: leaving that complement out is exact.
+    """
+    if x.channels <= 2 * x.images:
+        return x.centred, y.centred
+    basis = torch.linalg.qr(torch.cat([x.centred, y.centred]).T).Q
+    return x.centred @ basis, y.centred @ basis
+
+
+def _transport(sx: torch.Tensor, sy: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Map rows by T = L^-T (L' Sy L)^1/2 L^-1 where Sx = L L': one Cholesky, one eigensolve."""
+    lower = torch.linalg.cholesky(sx)
+    values, vectors = torch.linalg.eigh(lower.T @ sy @ lower)
+    roots = values.clamp_min(0.0).sqrt()
+    whitened = torch.linalg.solve_triangular(lower, rows.T, upper=False)
+    turned = vectors @ (roots[:, None] * (vectors.T @ whitened))
+    return torch.linalg.solve_triangular(lower.T, turned, upper=True).T
+
+
+def _as_matrix(name: str, values: torch.Tensor | NDArray[np.floating]) -> torch.Tensor:
+    matrix = values.detach() if isinstance(values, torch.Tensor) else torch.tensor(values)
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{name} has shape {tuple(matrix.shape)}, must be n x c (images by channels)",
+            hint="average over space first: tensor.mean(dim=(2, 3))",
+        )
+    return matrix if matrix.is_floating_point() else matrix.to(torch.float64)
+
+
+def _require_pair(x: torch.Tensor, y: torch.Tensor) -> None:
+    if x.shape != y.shape:
+        raise InputError(
+            f"x is {tuple(x.shape)} and y is {tuple(y.shape)}: both must have one shape n x c"
+        )
+    if x.shape[0] < 2 or x.shape[1] < 1:
+        raise InputError(f"x is {tuple(x.shape)}: at least 2 images and 1 channel are needed")

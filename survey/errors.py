@@ -1,0 +1,137 @@
+"""The product's one error tree.
+
+::
+
+    SurveyError                 anything this product reports; exit code 2 unless said otherwise
+    ├── SettingsError           a setting, option or survey file that cannot be used
+    ├── InputError              matrices or images that cannot be scored
+    │   └── UndefinedScore      the score has no value in [0, 1] for this input (carries ``status``)
+    ├── CaptureError            a network whose activations cannot be followed
+    ├── CatalogError            a model, checkpoint or dataset that is unknown or unusable
+    │   ├── UnknownName         a name nobody knows (with "did you mean")
+    │   ├── CheckpointError     a file of weights that is refused
+    │   └── DatasetError        a folder of images that is refused
+    ├── StoreError              a store that cannot be opened, read or written; exit code 3
+    └── ClusterError            a cluster or worker that cannot be reached; exit code 3
+
+Every error says what happened, which value was met and what is allowed; ``hint`` says what to
+do next, and the command line shows it on a line of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SurveyError(Exception):
+    """Something this product can explain.
+
+    Parameters
+    ----------
+    message : str
+        What happened, with the value met and what is allowed.
+    hint : str, optional
+        What to do next.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Ray pickles errors between processes; keyword-only hints would be lost by default.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(
+    kind: type[SurveyError], args: tuple[object, ...], state: dict[str, object]
+) -> SurveyError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class SettingsError(SurveyError):
+    """A setting, option or survey file cannot be used."""
+
+
+class InputError(SurveyError):
+    """Matrices or images cannot be scored."""
+
+
+class UndefinedScore(InputError):
+    """The score has no value in [0, 1] for this input.
+
+    Attributes
+    ----------
+    status : str
+        The row status that says why: ``constant``, ``nonfinite`` or ``out_of_range``.
+    raw : float or None
+        What the formula gave, where it gave anything.
+    """
+
+    def __init__(
+        self, message: str, *, status: str, raw: float | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.raw = raw
+
+
+class CaptureError(SurveyError):
+    """The activations of a network cannot be followed."""
+
+
+class CatalogError(SurveyError):
+    """A model, checkpoint or dataset is unknown or unusable."""
+
+
+class UnknownName(CatalogError):
+    """A name nobody knows.
+
+    Parameters
+    ----------
+    kind : str
+        What was looked up: ``architecture``, ``setting``, ...
+    name : str
+        The name met.
+    choices : iterable of str
+        The names that exist.
+    """
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+        known = sorted(choices)
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        if close:
+            hint = f"did you mean {' or '.join(close)}?"
+        elif known:
+            shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+            hint = f"known: {shown}"
+        else:
+            hint = None
+        super().__init__(f"unknown {kind} {name!r}", hint=hint)
+
+
+class CheckpointError(CatalogError):
+    """A file of weights is refused."""
+
+
+class DatasetError(CatalogError):
+    """A dataset is refused."""
+
+
+class StoreError(SurveyError):
+    """A store cannot be opened, read or written."""
+
+    exit_code = 3
+
+
+class ClusterError(SurveyError):
+    """A cluster or a worker cannot be reached."""
+
+    exit_code = 3

@@ -1,0 +1,171 @@
+"""Measure one model: from batches of images to one row an activation site and batch.
+
+Read this first. A batch of n images passes through the network in micro-batches; at each
+activation call the input and the output are averaged over space, so that of each site only two
+n x c matrices survive. When n images are in, each pair of matrices becomes a score.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+
+from survey.accuracy import Hits, count_hits
+from survey.batching import MicroBatch, micro_batches
+from survey.capture import Capture, PooledPair
+from survey.errors import CaptureError, InputError
+from survey.scoring import score_pair
+from survey.signature import BatchScores, MeasureSettings, SiteScore
+
+Batch = torch.Tensor | tuple[torch.Tensor, torch.Tensor] | list[torch.Tensor]
+
+
+def measure(
+    model: nn.Module, batches: Iterable[Batch], settings: MeasureSettings | None = None
+) -> Iterator[SiteScore]:
+    """Measure a model's non-linearity signature, row by row.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any network, on any device. It is put in eval mode and restored afterwards.
+    batches : iterable of torch.Tensor or (torch.Tensor, torch.Tensor)
+        Images N x C x H x W on the model's device, with labels or without, in batches of any
+        size: they are re-cut to ``settings.images_per_score``. A last partial batch is not scored.
+    settings : MeasureSettings, optional
+        Batch size, shrinkage and ridge.
+
+    Yields
+    ------
+    SiteScore
+        One row a site and batch: batches in order, sites in execution order.
+
+    Raises
+    ------
+    InputError
+        If there are fewer images than one score needs.
+    CaptureError
+        If the network's activations cannot be followed, or there are none.
+
+    References
+    ----------
+    Bouniot et al. 2025, arXiv:2310.11439, Section 4 (the non-linearity signature).
+    """
+    for batch in measure_batches(model, batches, settings):
+        yield from batch.scores
+
+
+def measure_batches(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    settings: MeasureSettings | None = None,
+    *,
+    first_batch: int = 0,
+) -> Iterator[BatchScores]:
+    """Measure a model batch by batch, with accuracy counts; see ``measure``.
+
+    Parameters
+    ----------
+    model, batches, settings
+        As for ``measure``.
+    first_batch : int
+        Number of the first batch, when the ones before it are already measured.
+
+    Yields
+    ------
+    BatchScores
+        One a batch; the last one may be partial, and then holds counts but no scores.
+    """
+    settings = settings or MeasureSettings()
+    number = first_batch
+    with _evaluating(model):
+        capture = Capture(model)
+        gathering = _Gathering(settings)
+        for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
+            gathering.add(micro, *_forward(capture, micro.images))
+            if gathering.images == settings.images_per_score:
+                yield gathering.finish(number)
+                number += 1
+        if gathering.images:
+            if number == 0:
+                raise InputError(
+                    f"only {gathering.images} images were given, fewer than images_per_score "
+                    f"({settings.images_per_score}): not one score can be computed",
+                    hint=f"give more images, or set images_per_score to {gathering.images} or less",
+                )
+            yield gathering.finish(number)
+        elif number == 0:
+            raise InputError("no images were given")
+
+
+def _forward(capture: Capture, images: torch.Tensor) -> tuple[object, list[PooledPair]]:
+    with torch.inference_mode():
+        output, pairs = capture.forward(images)
+    if not pairs:
+        raise CaptureError(
+            "the forward pass calls no activation that depends on the images",
+            hint="is this the whole network? softmax and clamps do not count as activations",
+        )
+    return output, pairs
+
+
+class _Gathering:
+    """The batch that is being put together from micro-batches."""
+
+    def __init__(self, settings: MeasureSettings) -> None:
+        self._settings = settings
+        self._names: list[str] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.images = 0
+        self._parts: list[list[PooledPair]] = []
+        self._hits = Hits(0, 0, 0)
+        self._started = time.perf_counter()
+
+    def add(self, micro: MicroBatch, output: object, pairs: list[PooledPair]) -> None:
+        names = [pair.site_name for pair in pairs]
+        self._names = self._names or names
+        if names != self._names:
+            raise CaptureError(
+                f"the forward pass made {len(names)} activation calls where it had made "
+                f"{len(self._names)} before: its path depends on the images"
+            )
+        self.images += len(micro.images)
+        self._parts.append(pairs)
+        self._hits += count_hits(output, micro.labels)
+
+    def finish(self, number: int) -> BatchScores:
+        scores: tuple[SiteScore, ...] = ()
+        if self.images == self._settings.images_per_score:
+            sites = enumerate(zip(*self._parts, strict=True))
+            scores = tuple(
+                score_pair(number, site, list(parts), self._settings) for site, parts in sites
+            )
+        finished = BatchScores(
+            number,
+            self.images,
+            scores,
+            self._hits.labelled,
+            self._hits.top1,
+            self._hits.top5,
+            time.perf_counter() - self._started,
+        )
+        self._begin()
+        return finished
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every module in eval mode and give each its own mode back."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

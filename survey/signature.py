@@ -1,0 +1,144 @@
+"""The frozen values that cross a room's door: settings, site scores, batch scores.
+
+Free of torch, so that planning, storing and reading need no numerics library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from survey.errors import SettingsError, UnknownName
+
+Shrinkage = Literal["ledoit-wolf", "none"]
+Ridge = Literal["absolute", "relative"]
+
+#: What became of a site's score. Only ``ok`` rows carry an affinity.
+Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
+
+#: What a reader should know about a row, whatever its status.
+Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge"]
+
+#: Raised whenever a change moves any number; part of every job's key.
+MEASURING_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """Everything that determines the numbers, besides the model and the images.
+
+    Parameters
+    ----------
+    images_per_score : int
+        Images n in one batch score, at least 2. The paper uses 512.
+    micro_batch : int
+        Images in one forward pass, at least 1. Bounds the memory; moves scores in their last bits.
+    shrinkage : {"ledoit-wolf", "none"}
+        Covariance estimator. ``none`` divides by n - 1 and needs n well above the channels.
+    ridge : {"absolute", "relative"}
+        ``absolute`` adds 1e-6 to every variance, as published; ``relative`` adds 1e-6 of the
+        mean variance, for sites whose variances are far below 1e-4.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed.
+    """
+
+    images_per_score: int = 512
+    micro_batch: int = 64
+    shrinkage: Shrinkage = "ledoit-wolf"
+    ridge: Ridge = "absolute"
+
+    def __post_init__(self) -> None:
+        _require_int("images_per_score", self.images_per_score, 2)
+        _require_int("micro_batch", self.micro_batch, 1)
+        _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
+        _require_choice("ridge", self.ridge, get_args(Ridge))
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
+        """Build settings from plain values, refusing names that do not exist."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in known:
+                raise UnknownName("setting", name, known)
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values, in declared order."""
+        return dataclasses.asdict(self)
+
+
+def _require_int(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingsError(
+            f"{name} is {value!r}, must be a whole number of at least {least}",
+            hint=f"a score compares distributions of images: set {name} to {max(least, 512)} or so"
+            if name == "images_per_score"
+            else None,
+        )
+
+
+def _require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"{name} is {value!r}, must be one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SiteScore:
+    """One row: one activation site on one batch of images."""
+
+    #: Which batch of ``images_per_score`` images, counting from 0.
+    batch: int
+    #: Which activation call of the forward pass, counting from 0 in execution order.
+    site: int
+    #: Module path and call number, such as ``layer1.0.relu#2``.
+    site_name: str
+    #: The activation function, such as ``relu``.
+    activation: str
+    #: Which call of this activation at this path, counting from 1.
+    call: int
+    #: The meaning of the tensor's axes, such as ``N,C,*,*``.
+    layout: str
+    #: Channels c: columns of the pooled pair.
+    channels: int
+    #: Images n: rows of the pooled pair.
+    images: int
+    #: The affinity score in [0, 1]; None unless ``status`` is ``ok``.
+    affinity: float | None
+    #: What became of the score.
+    status: Status
+    #: Why there is no score, in a sentence.
+    reason: str | None
+    #: What the formula gave, also where it left [0, 1].
+    raw_affinity: float | None
+    #: Mean over channels of the pooled input's variance.
+    input_variance: float | None
+    #: Mean over channels of the pooled output's variance.
+    output_variance: float | None
+    #: Fraction of channels whose pooled output is the same for every image.
+    constant_fraction: float | None
+    #: What a reader should know: any of the names of ``Flag``.
+    flags: tuple[Flag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScores:
+    """All that one batch of images gave: one score a site, and the accuracy counts."""
+
+    #: Which batch, counting from 0.
+    batch: int
+    #: Images in it; fewer than ``images_per_score`` only in the last one, which is not scored.
+    images: int
+    #: One row a site in execution order; empty for a partial last batch.
+    scores: tuple[SiteScore, ...]
+    #: Images whose label was given and fits the model's outputs.
+    labelled: int
+    #: Labelled images whose label is the largest output.
+    top1_hits: int
+    #: Labelled images whose label is among the five largest outputs.
+    top5_hits: int
+    #: Seconds from the first image in to the last score out.
+    seconds: float

@@ -1,0 +1,91 @@
+"""Which calls are pointwise activations, and what a site is called.
+
+Owns the tables of activation functions and activation modules. Attention's softmax is not
+pointwise and does not count, nor do clamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+#: Names in ``torch.nn.functional``, ``torch``, ``torch.special`` and ``torch.Tensor`` that are
+#: activations, with the trailing underscore of in-place variants left off.
+_FUNCTIONS = (
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6", "rrelu", "selu", "sigmoid",
+    "silu", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+)  # fmt: skip
+
+#: torch.nn classes that are activations, most derived first where one inherits another.
+_TORCH_CLASSES: tuple[type[nn.Module], ...] = (
+    nn.ReLU6, nn.CELU, nn.ELU, nn.GELU, nn.GLU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish,
+    nn.Hardtanh, nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.PReLU, nn.ReLU, nn.RReLU, nn.SELU,
+    nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Softshrink, nn.Softsign, nn.Tanh, nn.Tanhshrink,
+    nn.Threshold,
+)  # fmt: skip
+
+#: Modules whose every public nn.Module is an activation, recognised by name, not by import.
+_TIMM_MODULES = ("timm.layers.activations", "timm.layers.activations_me")
+
+#: Single timm classes that live beside other things.
+_TIMM_CLASSES = ("timm.models.metaformer.SquaredReLU", "timm.models.metaformer.StarReLU")
+
+
+def _functions() -> dict[Callable[..., Any], str]:
+    found: dict[Callable[..., Any], str] = {}
+    for owner in (functional, torch, torch.special, torch.Tensor):
+        for name in _FUNCTIONS:
+            for spelling in (name, name + "_"):
+                function = getattr(owner, spelling, None)
+                if function is not None:
+                    found[function] = name
+    found[torch.special.expit] = "sigmoid"
+    return found
+
+
+#: Every callable a forward pass may use to activate, with its canonical name.
+ACTIVATION_FUNCTIONS = _functions()
+
+
+def activation_of(module: nn.Module) -> str | None:
+    """Return the activation a module is, in lower case, or None if it is none.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        torch's own classes and what inherits from them, and timm's, by qualified name.
+    """
+    for kind in _TORCH_CLASSES:
+        if isinstance(module, kind):
+            return kind.__name__.lower()
+    for kind in type(module).__mro__:
+        if kind.__module__ in _TIMM_MODULES:
+            return kind.__name__.lower()
+        if f"{kind.__module__}.{kind.__qualname__}" in _TIMM_CLASSES:
+            return kind.__name__.lower()
+    return None
+
+
+def site_name(path: str, function: str | None, call: int) -> str:
+    """Return a site's stable name: where it is called, and which call it is.
+
+    Parameters
+    ----------
+    path : str
+        Qualified name of the activation module, or of the module whose forward calls ``function``.
+    function : str or None
+        The functional that is called; None for an activation module.
+    call : int
+        Which call at this path, counting from 1.
+
+    Returns
+    -------
+    str
+        ``layer1.0.relu#2`` for a module, ``Mixed_5b.branch1x1:relu#1`` for a functional.
+    """
+    return f"{path}#{call}" if function is None else f"{path}:{function}#{call}"
