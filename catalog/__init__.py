@@ -1,0 +1,1 @@
+"""What exists, what is to be done, and what was measured."""

@@ -1,0 +1,50 @@
+"""What a dataset offers: named images in one fixed, seeded order, with labels where they exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from catalog.models.base import InputTransform
+
+if TYPE_CHECKING:
+    import torch
+
+#: Seed of the one order every model sees a dataset's images in.
+ORDER_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One image, or the reason there is none."""
+
+    #: Place in the dataset's fixed order, counting from 0.
+    position: int
+    #: The image's name: a path relative to the dataset, or a number.
+    name: str
+    #: uint8 tensor of shape (3, size, size); float32 for datasets that are not pictures
+    #: (``random``), which are not normalised; None for an image that cannot be decoded.
+    pixels: torch.Tensor | None
+    #: Index among the dataset's own sorted classes; None where there are no labels.
+    label: int | None
+    #: Why ``pixels`` is None.
+    error: str | None = None
+
+
+class ImageDataset(Protocol):
+    """Images in a fixed order. Constructed without decoding any image."""
+
+    #: The full name, such as ``folder:cifar10-sample`` or ``digits``.
+    name: str
+    #: Class names in sorted order; empty where there are no labels.
+    class_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return the number of images, broken ones included."""
+
+    def fingerprint(self) -> str:
+        """Return a sha256 (hex) over every image's bytes, name, label and the order."""
+
+    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
+        """Yield the images from position ``start`` on, in the fixed order."""

@@ -1,0 +1,52 @@
+"""Gaussian noise in the shape of images: no labels, no pictures, no end but the one asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import torch
+
+from catalog.datasets.base import ORDER_SEED, Sample
+from catalog.models.base import InputTransform
+
+#: Images in ``random``, where no number is given.
+DEFAULT_IMAGES = 2048
+
+
+class RandomDataset:
+    """Images of independent N(0, 1) values, each seeded by its position alone.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by, such as ``random:512``.
+    images : int
+        Number of images, at least 1.
+    """
+
+    def __init__(self, name: str = "random", images: int = DEFAULT_IMAGES) -> None:
+        self.name = name
+        self.images = images
+        self.class_names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return self.images
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
+        return self.fingerprint()
+
+    def fingerprint(self) -> str:
+        """Return a sha256 (hex) over the recipe that determines every value."""
+        recipe = f"gaussian images={self.images} seed={ORDER_SEED}"
+        return hashlib.sha256(recipe.encode()).hexdigest()
+
+    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
+        """Yield float32 images of shape (3, size, size) that are not to be normalised."""
+        shape = (3, transform.size, transform.size)
+        for position in range(start, self.images):
+            generator = torch.Generator().manual_seed((ORDER_SEED << 32) + position)
+            pixels = torch.randn(shape, generator=generator, dtype=torch.float32)
+            yield Sample(position=position, name=str(position), pixels=pixels, label=None)

@@ -1,0 +1,58 @@
+"""How a dataset's classes become a model's output indices, where they fit at all."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+#: Outputs of a network trained on ImageNet-1k.
+IMAGENET_CLASSES = 1000
+
+_WNID = re.compile(r"n\d{8}")
+
+
+def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[int, ...] | None:
+    """Return the output index of each of a dataset's classes.
+
+    Classes that are all ImageNet wnids (``n01440764``) map onto the 1,000 indices of ImageNet-1k,
+    however few of them there are. Other classes fit in their sorted order when their number
+    equals the model's outputs.
+
+    Parameters
+    ----------
+    dataset_class_names : sequence of str
+        The dataset's classes in sorted order; empty without labels.
+    model_classes : int
+        Number of outputs of the model.
+
+    Returns
+    -------
+    tuple of int or None
+        One output index a class; None where labels and outputs do not fit.
+    """
+    if not dataset_class_names:
+        return None
+    if all(_WNID.fullmatch(name) for name in dataset_class_names):
+        return _imagenet_map(dataset_class_names, model_classes)
+    if len(dataset_class_names) == model_classes:
+        return tuple(range(model_classes))
+    return None
+
+
+def _imagenet_map(wnids: Sequence[str], model_classes: int) -> tuple[int, ...] | None:
+    if model_classes != IMAGENET_CLASSES:
+        # A network of as many outputs as there are wnids was trained on just these classes.
+        return tuple(range(model_classes)) if len(wnids) == model_classes else None
+    indices = _imagenet_indices()
+    if any(wnid not in indices for wnid in wnids):
+        return None
+    return tuple(indices[wnid] for wnid in wnids)
+
+
+@functools.cache
+def _imagenet_indices() -> dict[str, int]:
+    from timm.data.imagenet_info import ImageNetInfo
+
+    wnids: list[str] = ImageNetInfo().label_names()
+    return {wnid: index for index, wnid in enumerate(wnids)}

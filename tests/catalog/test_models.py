@@ -1,0 +1,129 @@
+"""Architectures: all of torchvision's, found by name or glob, built without a warning."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torchvision import models
+from torchvision.transforms import InterpolationMode
+
+from catalog.models import SOURCES, find
+from catalog.models.torchvision import FAMILIES, TorchvisionSource
+from survey.errors import CatalogError, UnknownName
+
+SOURCE = TorchvisionSource()
+
+
+def test_there_are_eighty_networks_of_fifteen_families() -> None:
+    families = Counter(SOURCE.get(name).family for name in SOURCE.names())
+    assert families.total() == 80
+    assert set(families) == set(FAMILIES.values())
+    assert families["ResNet"] == 10
+    assert families["ViT"] == 5
+    assert SOURCE.names() == sorted(SOURCE.names())
+
+
+@pytest.mark.parametrize("name", SOURCE.names())
+def test_every_network_builds_without_a_warning(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = torch.empty
+
+    def without_memory(*size: Any, **options: Any) -> torch.Tensor:
+        return plain(*size, **{**options, "device": "meta"})
+
+    # Layers draw their weights into torch.empty; whole networks on meta fail where they compute
+    # their own widths with tensors.
+    monkeypatch.setattr(torch, "empty", without_memory)
+    architecture = SOURCE.get(name)
+    network = architecture.build()
+    head = list(network.state_dict().values())[-1]
+    assert head.shape[0] == architecture.classes == 1000
+    assert architecture.full_name == f"torchvision:{name}"
+
+
+@pytest.mark.parametrize("name", SOURCE.names())
+def test_transform_is_that_of_the_first_weights(name: str) -> None:
+    transform = SOURCE.get(name).transform
+    preset = next(iter(models.get_model_weights(name))).transforms()
+    assert [transform.size] == preset.crop_size
+    assert [transform.resize] == preset.resize_size
+    assert InterpolationMode(transform.interpolation) == preset.interpolation
+    assert transform.mean == tuple(preset.mean)
+    assert transform.std == tuple(preset.std)
+
+
+@pytest.mark.parametrize("name", ["googlenet", "inception_v3"])
+def test_idle_auxiliary_heads_leave_a_plain_output(name: str) -> None:
+    architecture = SOURCE.get(name)
+    network = architecture.build().eval()
+    assert any("aux" in key.lower() for key in network.state_dict())
+    assert vars(network)["transform_input"]
+    with torch.inference_mode():
+        output = network(
+            torch.zeros(1, 3, architecture.transform.size, architecture.transform.size)
+        )
+    assert output.shape == (1, 1000)
+
+
+def test_vision_transformers_take_the_size_of_their_transform() -> None:
+    architecture = SOURCE.get("vit_b_32")
+    assert architecture.build().image_size == architecture.transform.size
+
+
+def test_find_takes_full_names_globs_and_names_alone() -> None:
+    assert [found.full_name for found in find("torchvision:resnet18")] == ["torchvision:resnet18"]
+    assert [found.full_name for found in find("resnet18")] == ["torchvision:resnet18"]
+    names = [found.name for found in find("torchvision:resnet[135]*")]
+    assert names == ["resnet101", "resnet152", "resnet18", "resnet34", "resnet50"]
+    assert [found.name for found in find("*:alexnet*")] == ["alexnet"]
+    assert {found.source for found in find("*resnet*")} == {"small", "torchvision"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("torchvision:resnet51", "torchvision:resnet50"),
+        ("torchvison:resnet50", "torchvision:resnet50"),
+        ("alexnett", "alexnet"),
+    ],
+)
+def test_unknown_names_are_answered_with_close_ones(pattern: str, meant: str) -> None:
+    with pytest.raises(UnknownName, match="unknown architecture") as caught:
+        find(pattern)
+    assert "did you mean" in str(caught.value.hint)
+    assert meant in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("pattern", ["torchvision:no_such_*", "", "torchvision:", ":", "nobody:*"])
+def test_a_pattern_that_means_nothing_is_unknown(pattern: str) -> None:
+    with pytest.raises(UnknownName):
+        find(pattern)
+
+
+def test_a_name_of_two_sources_must_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog.models.SOURCES", (TorchvisionSource(), TorchvisionSource()))
+    with pytest.raises(CatalogError, match="known to 2 sources"):
+        find("alexnet")
+
+
+def test_every_listed_name_can_be_had() -> None:
+    for source in SOURCES:
+        for name in source.names():
+            assert source.get(name).full_name == f"{source.name}:{name}"
+
+
+def test_asking_a_light_source_imports_no_torch() -> None:
+    code = (
+        "import sys, catalog.models\n"
+        "assert catalog.models.find('small:*')\n"
+        "heavy = {'torch', 'torchvision', 'timm', 'PIL'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
