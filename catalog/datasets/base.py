@@ -43,6 +43,9 @@ class ImageDataset(Protocol):
     def __len__(self) -> int:
         """Return the number of images, broken ones included."""
 
+    def stat_signature(self) -> str:
+        """Return a hash that is quick to get and changes when the content may have changed."""
+
     def fingerprint(self) -> str:
         """Return a sha256 (hex) over every image's bytes, name, label and the order."""
 

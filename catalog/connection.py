@@ -1,0 +1,106 @@
+"""Connections to the signature store's file: who may have it open, and what goes wrong when.
+
+One process may write the file or many may read it, never both. A connection that cannot be had
+now is *busy*, which passes; anything else about the file is a ``StoreError``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from survey.errors import StoreError
+
+#: What a reader may use of memory before it spills beside the store.
+READER_MEMORY = "2GB"
+
+#: Seconds between two tries for a busy file.
+RETRY_SECONDS = 0.02
+
+# Given while connecting: nothing runs before it holds, it covers every reader of this process, and
+# no statement can take it back. Python's variables are not tables to a query.
+_READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": READER_MEMORY,
+    "lock_configuration": "true",
+}
+
+
+def connect_reading(path: Path, timeout_seconds: float = 30.0) -> duckdb.DuckDBPyConnection:
+    """Open the file read-only and locked down, waiting while a writer has it.
+
+    Raises
+    ------
+    StoreError
+        If it stays busy, is missing, or is no store.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while (connection := _connect(path, reading=True)) is None:
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                f"{path} was held by a writer for {timeout_seconds:g} seconds",
+                hint="close whatever has it open for writing; a scan holds it only for moments",
+            )
+        time.sleep(RETRY_SECONDS)
+    return connection
+
+
+def connect_writing(path: Path) -> duckdb.DuckDBPyConnection | None:
+    """Open the file for writing; None if another connection has it.
+
+    Raises
+    ------
+    StoreError
+        If it is no store, or cannot be written.
+    """
+    return _connect(path, reading=False)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what DuckDB raises about the file itself into a ``StoreError``."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise StoreError(
+            f"{path} cannot be used: {_first_line(error)}", hint=_hint(error)
+        ) from error
+
+
+def _connect(path: Path, *, reading: bool) -> duckdb.DuckDBPyConnection | None:
+    if not path.is_file():
+        raise StoreError(f"{path} does not exist", hint="run `survey run` first or pass --home")
+    with explained(path):
+        try:
+            if reading:
+                return duckdb.connect(path, read_only=True, config=_READER_CONFIG)
+            return duckdb.connect(path)
+        except (duckdb.IOException, duckdb.ConnectionException) as error:
+            if _is_busy(error):
+                return None
+            raise
+
+
+def _is_busy(error: duckdb.Error) -> bool:
+    # The first is another process, the second another connection of this one.
+    text = str(error)
+    return "Could not set lock" in text or "with a different configuration" in text
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _hint(error: Exception) -> str:
+    if "No space left" in str(error):
+        return "free some disk space and run the same command again"
+    if "not a valid DuckDB" in str(error) or "Serialization" in str(error):
+        return "move the file away, or pass --home with another directory"
+    return "check the disk and the file's permissions, then run the same command again"

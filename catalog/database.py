@@ -1,0 +1,106 @@
+"""The registry's database: opening it, and bringing it to this program's version.
+
+SQLite in the home by default, in WAL mode, so that any process may open it at any time; any other
+database that SQLAlchemy knows by URL. Owns no table and no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from catalog.home import Home
+from survey.errors import StoreError
+
+#: How long a statement waits for another process's transaction.
+BUSY_SECONDS = 30.0
+
+_FOLDER = Path(__file__).parent / "migrations" / "registry"
+
+
+def registry_engine(home: Home) -> Engine:
+    """Return the engine of the home's registry; opens nothing yet.
+
+    Raises
+    ------
+    StoreError
+        If the registry's URL names a database that cannot be used.
+    """
+    url = home.registry_url or URL.create("sqlite", database=str(home.registry))
+    try:
+        engine = create_engine(url, poolclass=NullPool)
+    except (ArgumentError, SQLAlchemyError, ImportError) as error:
+        raise StoreError(
+            f"the registry cannot be opened: {error}",
+            hint="give a URL that SQLAlchemy knows and install the database's driver",
+        ) from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+@contextmanager
+def explained_registry(engine: Engine) -> Iterator[None]:
+    """Turn what the database raises into a ``StoreError``."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise StoreError(
+            f"the registry {engine.url.render_as_string()} cannot be used: {cause}",
+            hint="check that it is a registry of this program and that the disk is not full",
+        ) from error
+
+
+def upgrade_registry(home: Home) -> None:
+    """Make the registry's tables, or apply the migrations that they lack.
+
+    Raises
+    ------
+    StoreError
+        If it is no registry, is newer than this program, or cannot be written.
+    """
+    engine = registry_engine(home)
+    known = sorted(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
+    with explained_registry(engine), engine.connect() as connection:
+        revision = None
+        if inspect(connection).has_table("alembic_version"):
+            revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        if revision == known[-1]:
+            return
+        if revision is not None and revision not in known:
+            raise StoreError(
+                f"the registry has schema version {revision}, this program knows {known[-1]}",
+                hint="upgrade this program, or pass --home with another directory",
+            )
+        connection.commit()
+        _apply(connection)
+        connection.commit()
+
+
+def _apply(connection: Any) -> None:
+    # Imported only when there is something to apply: it takes long.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    # The folder's name passes through a config parser, where % has a meaning.
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()

@@ -1,0 +1,146 @@
+"""Handwritten digits: the 1,797 real 8 x 8 images that come with scikit-learn.
+
+Owns their order and the split into training and held-out images. They were written by 43 people
+and scanned (Alpaydin and Kaynak 1998, doi:10.24432/C50P49); no network is needed to have them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.datasets.base import ORDER_SEED, Sample
+from catalog.models.base import InputTransform
+from survey.errors import UnknownName
+
+if TYPE_CHECKING:
+    import torch
+
+#: What a dataset of digits can hold: every image, those held out, or the others.
+SUBSETS = ("all", "heldout", "train")
+
+#: One image in so many of each class is held out.
+HELD_OUT_ONE_IN = 5
+
+#: The largest value of scikit-learn's pixels; it becomes 255.
+_WHITE = 16
+
+
+class DigitsDataset:
+    """Real handwritten digits in one fixed, seeded order.
+
+    Every fifth image of each class in that order is held out, so that the split is stratified
+    and a run of images from ``digits`` holds both kinds.
+
+    Parameters
+    ----------
+    subset : {"all", "heldout", "train"}
+        All images, those the bundled networks never saw, or those they were trained on.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such subset.
+    """
+
+    class_names = tuple(str(digit) for digit in range(10))
+
+    def __init__(self, subset: str = "all") -> None:
+        if subset not in SUBSETS:
+            raise UnknownName("subset of digits", subset, SUBSETS)
+        self.subset = subset
+        self.name = "digits" if subset == "all" else f"digits:{subset}"
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(_order(self.subset))
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
+        return self.fingerprint()
+
+    def fingerprint(self) -> str:
+        """Return a sha256 (hex) over every image's bytes, name and label, and the order."""
+        digits = _digits()
+        digest = hashlib.sha256(repr(self.class_names).encode())
+        for index in _order(self.subset):
+            label = int(digits.labels[index])
+            digest.update(repr((_image_name(index), label)).encode())
+            digest.update(digits.pixels[index].tobytes())
+        return digest.hexdigest()
+
+    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
+        """Yield the digits from position ``start`` on, enlarged straight to the network's input.
+
+        Parameters
+        ----------
+        transform : InputTransform
+            Its ``size`` and ``interpolation`` are used; nothing is cropped.
+        start : int
+            The first position yielded.
+
+        Yields
+        ------
+        Sample
+            uint8 pixels of shape (3, size, size), with three equal channels.
+        """
+        digits = _digits()
+        for position, index in enumerate(_order(self.subset)[start:], start):
+            yield Sample(
+                position=position,
+                name=_image_name(index),
+                pixels=_enlarged(digits.pixels[index], transform),
+                label=int(digits.labels[index]),
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Digits:
+    """The images as scikit-learn orders them."""
+
+    #: uint8, of shape (images, 8, 8).
+    pixels: NDArray[np.uint8]
+    #: The digits written, of shape (images,).
+    labels: NDArray[np.int64]
+
+
+@functools.cache
+def _digits() -> _Digits:
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    pixels = np.rint(images.reshape(-1, 8, 8) * (255 / _WHITE)).astype(np.uint8)
+    return _Digits(pixels, labels.astype(np.int64))
+
+
+@functools.cache
+def _order(subset: str) -> tuple[int, ...]:
+    """Return the indices of a subset's images, in the dataset's order."""
+    labels = _digits().labels
+    order = np.random.Generator(np.random.PCG64(ORDER_SEED)).permutation(len(labels))
+    if subset == "all":
+        return tuple(int(index) for index in order)
+    held_out = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        of_class = order[labels[order] == label]
+        held_out[of_class[HELD_OUT_ONE_IN - 1 :: HELD_OUT_ONE_IN]] = True
+    return tuple(int(index) for index in order if held_out[index] == (subset == "heldout"))
+
+
+def _image_name(index: int) -> str:
+    return f"{index:04d}"
+
+
+def _enlarged(pixels: NDArray[np.uint8], transform: InputTransform) -> torch.Tensor:
+    import torch
+    from PIL import Image
+
+    resampling = Image.Resampling[transform.interpolation.upper()]
+    image = Image.fromarray(pixels).resize((transform.size, transform.size), resampling)
+    return torch.from_numpy(np.repeat(np.asarray(image)[np.newaxis], 3, axis=0))

@@ -1,0 +1,277 @@
+-- The first schema of the signature store.
+
+CREATE TABLE runs (
+  run_id VARCHAR,
+  job_key VARCHAR,
+  attempt INTEGER,
+  architecture VARCHAR,
+  source VARCHAR,
+  family VARCHAR,
+  checkpoint VARCHAR,
+  checkpoint_sha256 VARCHAR,
+  dataset VARCHAR,
+  dataset_fingerprint VARCHAR,
+  status VARCHAR,
+  stage VARCHAR,
+  error VARCHAR,
+  traceback VARCHAR,
+  measured_top1 DOUBLE,
+  measured_top5 DOUBLE,
+  images BIGINT,
+  skipped_images BIGINT,
+  skipped_names VARCHAR[],
+  batches INTEGER,
+  sites INTEGER,
+  parameters BIGINT,
+  gflops DOUBLE,
+  settings VARCHAR,
+  images_per_score INTEGER,
+  micro_batch INTEGER,
+  shrinkage VARCHAR,
+  ridge VARCHAR,
+  transform VARCHAR,
+  order_seed INTEGER,
+  device VARCHAR,
+  device_name VARCHAR,
+  dtype VARCHAR,
+  threads INTEGER,
+  hostname VARCHAR,
+  python_version VARCHAR,
+  torch_version VARCHAR,
+  torchvision_version VARCHAR,
+  numpy_version VARCHAR,
+  scipy_version VARCHAR,
+  survey_version VARCHAR,
+  measuring_version INTEGER,
+  dropped_keys VARCHAR[],
+  started_at TIMESTAMPTZ,
+  finished_at TIMESTAMPTZ,
+  seconds DOUBLE,
+  PRIMARY KEY (run_id)
+);
+
+COMMENT ON TABLE runs IS 'One row a run: what was measured, how, with what, and what became of it.';
+COMMENT ON COLUMN runs.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN runs.job_key IS 'Hash of everything that determines the run''s numbers.';
+COMMENT ON COLUMN runs.attempt IS 'Which attempt at the run wrote this row, counting from 1.';
+COMMENT ON COLUMN runs.architecture IS 'The network''s name within its source.';
+COMMENT ON COLUMN runs.source IS 'Where the architecture comes from, such as torchvision.';
+COMMENT ON COLUMN runs.family IS 'The architecture''s family, such as ResNet.';
+COMMENT ON COLUMN runs.checkpoint IS 'The weights as named: init:0, bundled, file:NAME.';
+COMMENT ON COLUMN runs.checkpoint_sha256 IS 'The sha256 of the file of weights, if there is one.';
+COMMENT ON COLUMN runs.dataset IS 'The images'' name, such as digits or folder:NAME.';
+COMMENT ON COLUMN runs.dataset_fingerprint IS 'The sha256 over images, names, labels and order.';
+COMMENT ON COLUMN runs.status IS 'What became of the run: running, done or failed.';
+COMMENT ON COLUMN runs.stage IS 'The stage a failed run failed in.';
+COMMENT ON COLUMN runs.error IS 'What went wrong, in a sentence.';
+COMMENT ON COLUMN runs.traceback IS 'Where in the program a failed run failed.';
+COMMENT ON COLUMN runs.measured_top1 IS 'Fraction right over every image; NULL without labels.';
+COMMENT ON COLUMN runs.measured_top5 IS 'Fraction right within five guesses; NULL without labels.';
+COMMENT ON COLUMN runs.images IS 'Images measured, those of a last partial batch included.';
+COMMENT ON COLUMN runs.skipped_images IS 'Images of the dataset that could not be decoded.';
+COMMENT ON COLUMN runs.skipped_names IS 'The names of the images that could not be decoded.';
+COMMENT ON COLUMN runs.batches IS 'Batches measured, a last partial one included.';
+COMMENT ON COLUMN runs.sites IS 'Activation sites of the network.';
+COMMENT ON COLUMN runs.parameters IS 'Parameters of the network.';
+COMMENT ON COLUMN runs.gflops IS 'Billions of multiply-adds of one image''s forward pass.';
+COMMENT ON COLUMN runs.settings IS 'The measuring settings, as JSON.';
+COMMENT ON COLUMN runs.images_per_score IS 'Images in one batch score.';
+COMMENT ON COLUMN runs.micro_batch IS 'Images in one forward pass.';
+COMMENT ON COLUMN runs.shrinkage IS 'Covariance estimator: ledoit-wolf or none.';
+COMMENT ON COLUMN runs.ridge IS 'Whether the ridge is absolute or relative to the variance.';
+COMMENT ON COLUMN runs.transform IS 'How images became the network''s input, as JSON.';
+COMMENT ON COLUMN runs.order_seed IS 'Seed of the order of the images.';
+COMMENT ON COLUMN runs.device IS 'The device that measured, such as cpu or cuda:0.';
+COMMENT ON COLUMN runs.device_name IS 'The device''s model name.';
+COMMENT ON COLUMN runs.dtype IS 'Number format of weights and activations.';
+COMMENT ON COLUMN runs.threads IS 'Threads of one forward pass on a CPU.';
+COMMENT ON COLUMN runs.hostname IS 'The machine that measured.';
+COMMENT ON COLUMN runs.python_version IS 'Python''s version.';
+COMMENT ON COLUMN runs.torch_version IS 'torch''s version.';
+COMMENT ON COLUMN runs.torchvision_version IS 'torchvision''s version.';
+COMMENT ON COLUMN runs.numpy_version IS 'numpy''s version.';
+COMMENT ON COLUMN runs.scipy_version IS 'scipy''s version.';
+COMMENT ON COLUMN runs.survey_version IS 'This program''s version.';
+COMMENT ON COLUMN runs.measuring_version IS 'Version of the measuring; a change moves numbers.';
+COMMENT ON COLUMN runs.dropped_keys IS 'Entries of the checkpoint that were not loaded.';
+COMMENT ON COLUMN runs.started_at IS 'When the attempt began.';
+COMMENT ON COLUMN runs.finished_at IS 'When the run ended, done or failed.';
+COMMENT ON COLUMN runs.seconds IS 'Seconds of measuring, over all attempts that were kept.';
+CREATE TABLE batches (
+  run_id VARCHAR,
+  batch INTEGER,
+  attempt INTEGER,
+  images BIGINT,
+  end_position BIGINT,
+  skipped_images BIGINT,
+  skipped_names VARCHAR[],
+  labelled BIGINT,
+  top1_hits BIGINT,
+  top5_hits BIGINT,
+  seconds DOUBLE,
+  recorded_at TIMESTAMPTZ,
+  PRIMARY KEY (run_id, batch)
+);
+
+COMMENT ON TABLE batches IS 'One row a batch of images of a run: its accuracy counts and where to go on after it.';
+COMMENT ON COLUMN batches.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN batches.batch IS 'Which batch of images of the run, counting from 0.';
+COMMENT ON COLUMN batches.attempt IS 'Which attempt at the run measured it, counting from 1.';
+COMMENT ON COLUMN batches.images IS 'Images in the batch; a last, partial one is not scored.';
+COMMENT ON COLUMN batches.end_position IS 'Place in the dataset''s order where the next batch begins.';
+COMMENT ON COLUMN batches.skipped_images IS 'Images passed over because they cannot be decoded.';
+COMMENT ON COLUMN batches.skipped_names IS 'The names of the images passed over.';
+COMMENT ON COLUMN batches.labelled IS 'Images whose label fits the network''s outputs.';
+COMMENT ON COLUMN batches.top1_hits IS 'Labelled images whose label is the largest output.';
+COMMENT ON COLUMN batches.top5_hits IS 'Labelled images whose label is among the five largest.';
+COMMENT ON COLUMN batches.seconds IS 'Seconds from the first image in to the last score out.';
+COMMENT ON COLUMN batches.recorded_at IS 'When the batch was made durable.';
+CREATE TABLE batch_scores (
+  run_id VARCHAR,
+  batch INTEGER,
+  site INTEGER,
+  site_name VARCHAR,
+  activation VARCHAR,
+  call INTEGER,
+  layout VARCHAR,
+  channels INTEGER,
+  images INTEGER,
+  affinity DOUBLE,
+  status VARCHAR,
+  reason VARCHAR,
+  raw_affinity DOUBLE,
+  input_variance DOUBLE,
+  output_variance DOUBLE,
+  constant_fraction DOUBLE,
+  flags VARCHAR[]
+);
+
+COMMENT ON TABLE batch_scores IS 'One row an activation site and batch, unique in (run_id, batch, site).';
+COMMENT ON COLUMN batch_scores.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN batch_scores.batch IS 'Which batch of images of the run, counting from 0.';
+COMMENT ON COLUMN batch_scores.site IS 'Which activation call, counting from 0 in execution order.';
+COMMENT ON COLUMN batch_scores.site_name IS 'Module path and call number, such as layer1.0.relu#2.';
+COMMENT ON COLUMN batch_scores.activation IS 'The activation function, such as relu.';
+COMMENT ON COLUMN batch_scores.call IS 'Which call of this activation at this path, counting from 1.';
+COMMENT ON COLUMN batch_scores.layout IS 'Meaning of the tensor''s axes, such as N,C,*,*.';
+COMMENT ON COLUMN batch_scores.channels IS 'Channels of the site: columns of the pooled pair.';
+COMMENT ON COLUMN batch_scores.images IS 'Images of the score: rows of the pooled pair.';
+COMMENT ON COLUMN batch_scores.affinity IS 'The affinity score in [0, 1]; NULL unless status is ok.';
+COMMENT ON COLUMN batch_scores.status IS 'ok, constant, nonfinite, out_of_range or failed.';
+COMMENT ON COLUMN batch_scores.reason IS 'Why there is no score, in a sentence.';
+COMMENT ON COLUMN batch_scores.raw_affinity IS 'What the formula gave, also where it left [0, 1].';
+COMMENT ON COLUMN batch_scores.input_variance IS 'Mean over channels of the pooled input''s variance.';
+COMMENT ON COLUMN batch_scores.output_variance IS 'Mean over channels of the pooled output''s variance.';
+COMMENT ON COLUMN batch_scores.constant_fraction IS 'Fraction of channels constant over the images.';
+COMMENT ON COLUMN batch_scores.flags IS 'What to know: constant, dead, nonfinite, few_images, ridge.';
+CREATE TABLE network_scores (
+  run_id VARCHAR,
+  measure VARCHAR,
+  value DOUBLE,
+  status VARCHAR,
+  reason VARCHAR,
+  PRIMARY KEY (run_id, measure)
+);
+
+COMMENT ON TABLE network_scores IS 'One row a measure of a whole network.';
+COMMENT ON COLUMN network_scores.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN network_scores.measure IS 'The measure''s name.';
+COMMENT ON COLUMN network_scores.value IS 'Its value; NULL unless status is ok.';
+COMMENT ON COLUMN network_scores.status IS 'What became of it: ok, or why there is none.';
+COMMENT ON COLUMN network_scores.reason IS 'Why there is no value, in a sentence.';
+CREATE TABLE segments (
+  name VARCHAR,
+  merged_at TIMESTAMPTZ,
+  PRIMARY KEY (name)
+);
+
+COMMENT ON TABLE segments IS 'One row a spool segment already merged, so that each is merged at most once.';
+COMMENT ON COLUMN segments.name IS 'The segment''s file name.';
+COMMENT ON COLUMN segments.merged_at IS 'When it was merged.';
+CREATE TABLE migrations (
+  version INTEGER,
+  name VARCHAR,
+  applied_at TIMESTAMPTZ,
+  PRIMARY KEY (version)
+);
+
+COMMENT ON TABLE migrations IS 'One row a numbered change of this schema that was applied.';
+COMMENT ON COLUMN migrations.version IS 'Its number, counting from 1.';
+COMMENT ON COLUMN migrations.name IS 'Its file''s name.';
+COMMENT ON COLUMN migrations.applied_at IS 'When it was applied.';
+CREATE VIEW signatures AS
+WITH spread AS (
+  SELECT run_id, site, any_value(site_name) AS site_name, any_value(activation) AS activation,
+    any_value(channels) AS channels, avg(affinity) AS affinity,
+    stddev_samp(affinity) AS affinity_std, count(affinity) AS batches
+  FROM batch_scores GROUP BY run_id, site
+)
+SELECT run_id, architecture, source, family, checkpoint, dataset, site, site_name, activation,
+  channels, affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
+  spread.batches AS batches
+FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done';
+
+COMMENT ON VIEW signatures IS 'One row a site of a finished run: its affinity over all batches.';
+COMMENT ON COLUMN signatures.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN signatures.architecture IS 'The network''s name within its source.';
+COMMENT ON COLUMN signatures.source IS 'Where the architecture comes from, such as torchvision.';
+COMMENT ON COLUMN signatures.family IS 'The architecture''s family, such as ResNet.';
+COMMENT ON COLUMN signatures.checkpoint IS 'The weights as named: init:0, bundled, file:NAME.';
+COMMENT ON COLUMN signatures.dataset IS 'The images'' name, such as digits or folder:NAME.';
+COMMENT ON COLUMN signatures.site IS 'Which activation call, counting from 0 in execution order.';
+COMMENT ON COLUMN signatures.site_name IS 'Module path and call number, such as layer1.0.relu#2.';
+COMMENT ON COLUMN signatures.activation IS 'The activation function, such as relu.';
+COMMENT ON COLUMN signatures.channels IS 'Channels of the site: columns of the pooled pair.';
+COMMENT ON COLUMN signatures.affinity IS 'Mean affinity over the batches with a score; NULL if none.';
+COMMENT ON COLUMN signatures.affinity_std IS 'Sample deviation (batches - 1); NULL for one batch.';
+COMMENT ON COLUMN signatures.affinity_se IS 'Standard error: deviation over the root of batches.';
+COMMENT ON COLUMN signatures.batches IS 'Batches with a score at this site.';
+CREATE VIEW layer_scores AS
+SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
+  runs.status AS run_status
+FROM batch_scores JOIN runs USING (run_id);
+
+COMMENT ON VIEW layer_scores IS 'One row an activation site and batch of any run, with what was measured.';
+COMMENT ON COLUMN layer_scores.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN layer_scores.batch IS 'Which batch of images of the run, counting from 0.';
+COMMENT ON COLUMN layer_scores.site IS 'Which activation call, counting from 0 in execution order.';
+COMMENT ON COLUMN layer_scores.site_name IS 'Module path and call number, such as layer1.0.relu#2.';
+COMMENT ON COLUMN layer_scores.activation IS 'The activation function, such as relu.';
+COMMENT ON COLUMN layer_scores.call IS 'Which call of this activation at this path, counting from 1.';
+COMMENT ON COLUMN layer_scores.layout IS 'Meaning of the tensor''s axes, such as N,C,*,*.';
+COMMENT ON COLUMN layer_scores.channels IS 'Channels of the site: columns of the pooled pair.';
+COMMENT ON COLUMN layer_scores.images IS 'Images of the score: rows of the pooled pair.';
+COMMENT ON COLUMN layer_scores.affinity IS 'The affinity score in [0, 1]; NULL unless status is ok.';
+COMMENT ON COLUMN layer_scores.status IS 'ok, constant, nonfinite, out_of_range or failed.';
+COMMENT ON COLUMN layer_scores.reason IS 'Why there is no score, in a sentence.';
+COMMENT ON COLUMN layer_scores.raw_affinity IS 'What the formula gave, also where it left [0, 1].';
+COMMENT ON COLUMN layer_scores.input_variance IS 'Mean over channels of the pooled input''s variance.';
+COMMENT ON COLUMN layer_scores.output_variance IS 'Mean over channels of the pooled output''s variance.';
+COMMENT ON COLUMN layer_scores.constant_fraction IS 'Fraction of channels constant over the images.';
+COMMENT ON COLUMN layer_scores.flags IS 'What to know: constant, dead, nonfinite, few_images, ridge.';
+COMMENT ON COLUMN layer_scores.architecture IS 'The network''s name within its source.';
+COMMENT ON COLUMN layer_scores.source IS 'Where the architecture comes from, such as torchvision.';
+COMMENT ON COLUMN layer_scores.family IS 'The architecture''s family, such as ResNet.';
+COMMENT ON COLUMN layer_scores.checkpoint IS 'The weights as named: init:0, bundled, file:NAME.';
+COMMENT ON COLUMN layer_scores.dataset IS 'The images'' name, such as digits or folder:NAME.';
+COMMENT ON COLUMN layer_scores.run_status IS 'What became of the run: running, done or failed.';
+CREATE VIEW failures AS
+SELECT run_id, architecture, checkpoint, dataset, NULL::INTEGER AS batch, NULL::INTEGER AS site,
+  NULL::VARCHAR AS site_name, status, stage, error AS reason
+FROM runs WHERE status = 'failed'
+UNION ALL
+SELECT batch_scores.run_id, architecture, checkpoint, dataset, batch, site, site_name,
+  batch_scores.status, 'score' AS stage, reason
+FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok';
+
+COMMENT ON VIEW failures IS 'One row a failed run, and one a site and batch without a score.';
+COMMENT ON COLUMN failures.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
+COMMENT ON COLUMN failures.architecture IS 'The network''s name within its source.';
+COMMENT ON COLUMN failures.checkpoint IS 'The weights as named: init:0, bundled, file:NAME.';
+COMMENT ON COLUMN failures.dataset IS 'The images'' name, such as digits or folder:NAME.';
+COMMENT ON COLUMN failures.batch IS 'The batch without a score; NULL for a failed run.';
+COMMENT ON COLUMN failures.site IS 'The site without a score; NULL for a failed run.';
+COMMENT ON COLUMN failures.site_name IS 'The site''s name; NULL for a failed run.';
+COMMENT ON COLUMN failures.status IS 'failed for a run; what became of the score for a site.';
+COMMENT ON COLUMN failures.stage IS 'The stage a run failed in; score for a site.';
+COMMENT ON COLUMN failures.reason IS 'What went wrong, in a sentence.';

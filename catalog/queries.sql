@@ -1,0 +1,58 @@
+-- Named queries over the signature store. Each begins with `-- name:` and a sentence.
+
+-- name: signatures_overview
+-- One line a run: what it is, how far it came, its accuracy, its sites and its range of affinities.
+WITH per_site AS (
+  SELECT run_id, site, avg(affinity) AS affinity FROM batch_scores GROUP BY run_id, site
+), per_run AS (
+  SELECT run_id, count(*) AS sites, min(affinity) AS affinity_min,
+    median(affinity) AS affinity_median, avg(affinity) AS affinity_mean,
+    max(affinity) AS affinity_max
+  FROM per_site GROUP BY run_id
+), measured AS (
+  SELECT run_id, count(*) AS batches FROM batches GROUP BY run_id
+)
+SELECT runs.run_id, architecture, checkpoint, dataset, status, measured_top1,
+  coalesce(per_run.sites, runs.sites) AS sites, coalesce(measured.batches, 0) AS batches,
+  affinity_min, affinity_median, affinity_mean, affinity_max
+FROM runs LEFT JOIN per_run USING (run_id) LEFT JOIN measured USING (run_id)
+ORDER BY source, architecture, checkpoint, dataset, runs.run_id;
+
+-- name: run_sites
+-- One run's signature site by site ($run_id): its spread over batches, failures and flags.
+WITH flagged AS (
+  SELECT site, list_sort(list(DISTINCT flag)) AS flags
+  FROM (SELECT site, unnest(flags) AS flag FROM batch_scores WHERE run_id = $run_id)
+  GROUP BY site
+), spread AS (
+  SELECT site, any_value(site_name) AS site_name, any_value(activation) AS activation,
+    any_value(channels) AS channels, avg(affinity) AS affinity,
+    stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
+    min(affinity) AS affinity_min, max(affinity) AS affinity_max,
+    count(*) FILTER (status <> 'ok') AS without_score
+  FROM batch_scores WHERE run_id = $run_id GROUP BY site
+)
+SELECT site, site_name, activation, channels, affinity, affinity_std,
+  affinity_std / sqrt(batches) AS affinity_se, batches, affinity_min, affinity_max,
+  without_score, coalesce(flags, []) AS flags
+FROM spread LEFT JOIN flagged USING (site)
+ORDER BY site;
+
+-- name: latest_runs
+-- The runs that began last, newest first ($limit of them), with what became of them.
+WITH measured AS (
+  SELECT run_id, count(*) AS batches, sum(images)::BIGINT AS images
+  FROM batches GROUP BY run_id
+)
+SELECT runs.run_id, architecture, checkpoint, dataset, status, stage, error, attempt,
+  coalesce(measured.batches, 0) AS batches, coalesce(measured.images, 0) AS images,
+  measured_top1, started_at, finished_at, seconds
+FROM runs LEFT JOIN measured USING (run_id)
+ORDER BY started_at DESC NULLS LAST, runs.run_id
+LIMIT $limit;
+
+-- name: run_costs
+-- What each finished run took, newest last: source and name, GFLOPs, images and seconds.
+SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images, seconds
+FROM runs WHERE status = 'done' AND seconds > 0 AND images > 0
+ORDER BY finished_at;

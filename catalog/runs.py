@@ -1,0 +1,108 @@
+"""The frozen values that the signature store takes and gives: a run, a batch, a run's progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from survey.signature import BatchScores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One row of ``runs``; the columns' meaning is told in ``catalog.schema``."""
+
+    run_id: str
+    attempt: int
+    architecture: str
+    source: str
+    checkpoint: str
+    dataset: str
+    #: ``running``, ``done`` or ``failed``.
+    status: str
+    job_key: str | None = None
+    family: str | None = None
+    checkpoint_sha256: str | None = None
+    dataset_fingerprint: str | None = None
+    stage: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    measured_top1: float | None = None
+    measured_top5: float | None = None
+    images: int | None = None
+    skipped_images: int | None = None
+    skipped_names: tuple[str, ...] = ()
+    batches: int | None = None
+    sites: int | None = None
+    parameters: int | None = None
+    gflops: float | None = None
+    settings: str | None = None
+    images_per_score: int | None = None
+    micro_batch: int | None = None
+    shrinkage: str | None = None
+    ridge: str | None = None
+    transform: str | None = None
+    order_seed: int | None = None
+    device: str | None = None
+    device_name: str | None = None
+    dtype: str | None = None
+    threads: int | None = None
+    hostname: str | None = None
+    python_version: str | None = None
+    torch_version: str | None = None
+    torchvision_version: str | None = None
+    numpy_version: str | None = None
+    scipy_version: str | None = None
+    survey_version: str | None = None
+    measuring_version: int | None = None
+    dropped_keys: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """One batch on its way into the store."""
+
+    #: The run it belongs to.
+    run_id: str
+    #: Which attempt at the run measured it, counting from 1.
+    attempt: int
+    #: Its scores and accuracy counts.
+    batch: BatchScores
+    #: Place in the dataset's order where the next batch begins.
+    end_position: int
+    #: Names of the images passed over because they cannot be decoded.
+    skipped_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How far a run has come: what a resumed run goes on from.
+
+    Counts are over the batches without a gap from batch 0 on; later ones are measured again.
+    """
+
+    #: ``running``, ``done`` or ``failed``.
+    status: str
+    #: The highest attempt that wrote anything.
+    attempt: int
+    #: Batches without a gap from batch 0 on.
+    batches_done: int
+    #: Place in the dataset's order where the next batch begins.
+    end_position: int
+    #: Images in those batches.
+    images: int
+    #: Images of those batches whose label fits the network's outputs.
+    labelled: int
+    #: Labelled images whose label is the largest output.
+    top1_hits: int
+    #: Labelled images whose label is among the five largest outputs.
+    top5_hits: int
+    #: Images passed over.
+    skipped_images: int
+    #: The names of the images passed over.
+    skipped_names: tuple[str, ...]
+    #: Seconds measuring those batches took.
+    seconds: float

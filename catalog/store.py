@@ -1,0 +1,223 @@
+"""The signature store's one reader: every query of every process comes through here.
+
+A reader opens the file read-only for the length of one query, waits while the writer merges, and
+sees the segments that are not merged yet as if they were: they are copied into temporary tables,
+and temporary views unite both under the tables' own names. The file is held from before the spool
+is listed until the query ends, so no row is missed and none is seen twice. The connection is locked
+down from its first moment: no other file, no network, no settings, so any SQL may be run on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from catalog.connection import connect_reading, explained
+from catalog.home import Home
+from catalog.runs import RunRecord, RunState
+from catalog.segments import read_segments, segment_paths
+from catalog.staging import merged_names, show_staged, stage
+from catalog.versions import check_version
+from survey.errors import SettingsError, UnknownName
+
+#: How long a reader waits for the writer, in seconds; a merge takes a fraction of one.
+WAIT_SECONDS = 30.0
+
+Parameters = Mapping[str, object]
+
+_RUN_STATES = """
+WITH placed AS (
+  SELECT *, row_number() OVER (PARTITION BY run_id ORDER BY batch) - 1 AS place FROM batches
+), reached AS (
+  SELECT run_id, max(attempt) AS attempt,
+    count(*) FILTER (batch = place) AS batches_done,
+    max(end_position) FILTER (batch = place) AS end_position,
+    sum(images) FILTER (batch = place) AS images,
+    sum(labelled) FILTER (batch = place) AS labelled,
+    sum(top1_hits) FILTER (batch = place) AS top1_hits,
+    sum(top5_hits) FILTER (batch = place) AS top5_hits,
+    sum(skipped_images) FILTER (batch = place) AS skipped_images,
+    flatten(list(skipped_names ORDER BY batch) FILTER (batch = place)) AS skipped_names,
+    sum(seconds) FILTER (batch = place) AS seconds
+  FROM placed GROUP BY run_id
+)
+SELECT run_id, coalesce(status, 'running') AS status,
+  greatest(runs.attempt, reached.attempt) AS attempt,
+  coalesce(batches_done, 0)::BIGINT AS batches_done,
+  coalesce(end_position, 0)::BIGINT AS end_position,
+  coalesce(reached.images, 0)::BIGINT AS images,
+  coalesce(labelled, 0)::BIGINT AS labelled,
+  coalesce(top1_hits, 0)::BIGINT AS top1_hits,
+  coalesce(top5_hits, 0)::BIGINT AS top5_hits,
+  coalesce(reached.skipped_images, 0)::BIGINT AS skipped_images,
+  coalesce(reached.skipped_names, []) AS skipped_names,
+  coalesce(reached.seconds, 0)::DOUBLE AS seconds
+FROM runs FULL JOIN reached USING (run_id)
+"""
+
+
+@contextmanager
+def reading(
+    home: Home, timeout_seconds: float = WAIT_SECONDS
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection on everything measured so far, locked down.
+
+    Fetch results with ``connection.sql(...).to_arrow_table()``. Hold it no longer than one query:
+    the writer cannot merge meanwhile.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    timeout_seconds : float
+        How long to wait while the writer merges.
+
+    Raises
+    ------
+    StoreError
+        If the store is missing, stays busy, or is no store of ours.
+    """
+    with connect_reading(home.signatures, timeout_seconds) as connection:
+        check_version(connection, home.signatures)
+        with explained(home.signatures):
+            _show_spool(connection, home)
+        yield connection
+
+
+def query(
+    home: Home,
+    sql: str,
+    parameters: Parameters | None = None,
+    *,
+    timeout_seconds: float | None = None,
+    wait_seconds: float = WAIT_SECONDS,
+) -> pa.Table:
+    """Run one SQL statement on everything measured so far.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    sql : str
+        One statement; it may be anyone's.
+    parameters : mapping of str to object, optional
+        Values of the statement's ``$name`` parameters.
+    timeout_seconds : float, optional
+        How long the statement may run.
+    wait_seconds : float
+        How long to wait while the writer merges.
+
+    Returns
+    -------
+    pyarrow.Table
+        Its rows.
+
+    Raises
+    ------
+    SettingsError
+        If the statement is wrong, more than one, not allowed, or takes too long.
+    StoreError
+        If the store cannot be read.
+    """
+    _require_one_statement(sql)
+    with reading(home, wait_seconds) as connection, _limited(connection, timeout_seconds):
+        relation = connection.sql(sql, params=dict(parameters) if parameters else None)
+        return relation.to_arrow_table()
+
+
+def run_states(home: Home) -> dict[str, RunState]:
+    """Return how far each run has come, by run id: what a resumed scan goes on from."""
+    states = {}
+    for row in query(home, _RUN_STATES).to_pylist():
+        run_id = row.pop("run_id")
+        states[run_id] = RunState(**{**row, "skipped_names": tuple(row["skipped_names"])})
+    return states
+
+
+def run_row(home: Home, prefix: str) -> RunRecord:
+    """Return the run whose id is, or alone begins with, the prefix.
+
+    Raises
+    ------
+    UnknownName
+        If no run's id begins with it.
+    SettingsError
+        If several do.
+    """
+    found = query(
+        home,
+        "SELECT * FROM runs WHERE starts_with(run_id, $prefix) ORDER BY run_id <> $prefix, run_id",
+        {"prefix": prefix},
+    ).to_pylist()
+    if not found:
+        known = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST")
+        raise UnknownName("run", prefix, known["run_id"].to_pylist())
+    if len(found) > 1 and found[0]["run_id"] != prefix:
+        shown = ", ".join(row["run_id"] for row in found[:6])
+        raise SettingsError(
+            f"{prefix!r} begins the ids of {len(found)} runs: {shown}",
+            hint="give more of the id",
+        )
+    names = {name: tuple(found[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
+    return RunRecord(**{**found[0], **names})
+
+
+def _show_spool(connection: duckdb.DuckDBPyConnection, home: Home) -> None:
+    # Listed only now: while the file is held here, nothing is merged and so nothing vanishes that
+    # is not in the file.
+    paths = segment_paths(home.spool)
+    known = merged_names(connection, paths) if paths else set()
+    waiting = [path for path in paths if path.name not in known]
+    if waiting:
+        stored = f"{home.signatures.stem}.main"
+        replaces = stage(connection, stored, *read_segments(waiting))
+        show_staged(connection, stored, replaces=replaces)
+
+
+def _require_one_statement(sql: str) -> None:
+    try:
+        count = len(duckdb.extract_statements(sql))
+    except duckdb.Error as error:
+        raise _refused(error) from error
+    if count != 1:
+        raise SettingsError(
+            f"the SQL holds {count} statements, one is allowed",
+            hint="run them one at a time" if count else "write one, such as SELECT * FROM runs",
+        )
+
+
+@contextmanager
+def _limited(
+    connection: duckdb.DuckDBPyConnection, timeout_seconds: float | None
+) -> Iterator[None]:
+    timer = threading.Timer(timeout_seconds or 0.0, connection.interrupt)
+    if timeout_seconds is not None:
+        timer.start()
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        raise SettingsError(
+            f"the query was stopped after {timeout_seconds} seconds",
+            hint="ask for less, or allow more time",
+        ) from error
+    except duckdb.Error as error:
+        raise _refused(error) from error
+    finally:
+        timer.cancel()
+        if timeout_seconds is not None:
+            timer.join()
+
+
+def _refused(error: duckdb.Error) -> SettingsError:
+    """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    hints = [line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))]
+    message = "\n".join(line for line in lines if line not in hints)
+    hint = hints[0] if hints else None
+    if isinstance(error, duckdb.PermissionException):
+        hint = "a query reads what was measured and nothing else; --format writes its result"
+    return SettingsError(message, hint=hint)

@@ -1,0 +1,1 @@
+"""Plan, schedule and run many jobs anywhere, again. Read ``jobs/run.py`` first."""

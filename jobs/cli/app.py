@@ -1,0 +1,101 @@
+"""The typer application, the options every verb shares, and how errors leave the process."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+
+from jobs.words import Format
+from survey.errors import SurveyError
+
+#: Exit code of a scan in which some jobs failed.
+SOME_FAILED = 1
+
+#: Exit code after Ctrl-C or a termination signal.
+INTERRUPTED = 130
+
+DEFAULT_HOME = Path("survey-home")
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        help="Directory that holds all state.  [default: survey-home]",
+        envvar="SURVEY_HOME",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="How to write the result.  [default: table]", show_default=False),
+]
+
+app = typer.Typer(
+    name="survey",
+    help="Measure the non-linearity signatures of whole model zoos.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Options given before the verb."""
+
+    home: Path | None = None
+    format: Format | None = None
+
+
+@app.callback()
+def _shared(context: typer.Context, home: HomeOption = None, format: FormatOption = None) -> None:  # noqa: A002
+    context.obj = Shared(home, format)
+
+
+def chosen_home(context: typer.Context, home: Path | None) -> Path:
+    """Return the home named after the verb, else before it, else the default."""
+    shared: Shared = context.obj
+    return home or shared.home or DEFAULT_HOME
+
+
+def chosen_format(context: typer.Context, format: Format | None) -> Format:  # noqa: A002
+    """Return the format named after the verb, else before it, else ``table``."""
+    shared: Shared = context.obj
+    return format or shared.format or "table"
+
+
+_Given = ParamSpec("_Given")
+
+
+def guarded(verb: Callable[_Given, None]) -> Callable[_Given, None]:
+    """Turn this product's errors and interruptions into words and exit codes."""
+
+    @functools.wraps(verb)
+    def run(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
+        try:
+            verb(*args, **kwargs)
+        except SurveyError as error:
+            complain(error.message, error.hint)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            complain("interrupted", "run the same command again to go on")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of our output has gone, as in `survey sql ... | head`.
+            sys.stderr.close()
+            raise typer.Exit(0) from None
+
+    return run
+
+
+def complain(message: str, hint: str | None) -> None:
+    """Write an error and its hint to standard error, each on a line of its own."""
+    typer.secho(f"error: {message}", err=True, fg=typer.colors.RED)
+    if hint:
+        typer.secho(f"hint: {hint}", err=True)

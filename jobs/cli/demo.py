@@ -1,0 +1,74 @@
+"""``survey demo``: the bundled zoo on the bundled digits, on a local Ray, offline."""
+
+from __future__ import annotations
+
+import typer
+
+from jobs.cli.app import (
+    SOME_FAILED,
+    FormatOption,
+    HomeOption,
+    app,
+    chosen_format,
+    chosen_home,
+    guarded,
+)
+from jobs.words import RunnerChoice
+
+#: What the demo measures.
+DEMO_MODELS = "small:digits_*"
+
+#: A question the demo's home can answer: are sites after a shortcut more linear?
+DEMO_SQL = """\
+SELECT architecture, site_name LIKE '%relu2%' AS closes_block,
+       round(avg(affinity), 3) AS affinity, count(*) AS sites
+FROM signatures GROUP BY ALL ORDER BY architecture, closes_block"""
+
+
+@app.command("demo")
+@guarded
+def demo(
+    context: typer.Context,
+    runner: RunnerChoice = "ray",
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """Survey eight small trained networks and say what to try next. Needs no network."""
+    from jobs.cli.run import carry_out, make_runner, report
+    from jobs.definition import DatasetChoice, Definition, ModelChoice
+
+    definition = Definition(
+        "demo", (ModelChoice(name=DEMO_MODELS),), (DatasetChoice(name="digits"),)
+    )
+    chosen = chosen_home(context, home)
+    outcome = carry_out(chosen, definition, make_runner(runner, "auto", None, None))
+    report(chosen, outcome, chosen_format(context, format))
+    _next_steps(context, home)
+    if outcome.failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _next_steps(context: typer.Context, home: HomeOption) -> None:
+    from catalog.home import Home
+
+    from analysis.figures import save_signatures
+    from analysis.frames import signatures
+
+    chosen = chosen_home(context, home)
+    figure = chosen / "demo.svg"
+    save_signatures(signatures(chosen), figure)
+    opened = Home.open(chosen, create=False)
+    shown = "" if chosen.name == "survey-home" else f" --home {chosen}"
+    typer.echo(
+        f"""
+Where everything lies
+  signatures   {opened.signatures}
+  registry     {opened.registry}
+  figure       {figure}
+
+SQL to try next
+  survey sql{shown} "
+{DEMO_SQL}"
+""",
+        err=True,
+    )

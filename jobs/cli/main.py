@@ -1,0 +1,17 @@
+"""The console script. Importing the verbs registers them; their work is imported when they run."""
+
+from __future__ import annotations
+
+from jobs.cli import demo, doctor, plan, run, show, sql, status
+from jobs.cli.app import app
+
+__all__ = ["app", "demo", "doctor", "main", "plan", "run", "show", "sql", "status"]
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

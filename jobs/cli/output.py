@@ -1,0 +1,116 @@
+"""One way to write a table: aligned text, JSON, CSV or Parquet, to standard output or a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from jobs.words import Format
+from survey import SettingsError
+
+
+def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
+    """Write a table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        What to write.
+    format : {"table", "json", "csv", "parquet"}
+        How.
+    output : pathlib.Path, optional
+        A file to write instead of standard output.
+
+    Raises
+    ------
+    SettingsError
+        If Parquet would go to a terminal, or the file cannot be written.
+    """
+    if format == "parquet" and output is None and sys.stdout.isatty():
+        raise SettingsError(
+            "Parquet is binary and standard output is a terminal",
+            hint="add --output FILE, or redirect: > FILE",
+        )
+    if output is None:
+        sys.stdout.flush()
+        _write(table, format, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    partial = output.with_name(output.name + ".partial")
+    try:
+        with partial.open("wb") as stream:
+            _write(table, format, stream)
+        partial.replace(output)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise SettingsError(f"{output} cannot be written: {error.strerror}") from None
+
+
+def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: A002
+    if format == "parquet":
+        pa.parquet.write_table(table, stream)
+    elif format == "csv":
+        pa.csv.write_csv(_flat(table), stream)
+    elif format == "json":
+        text = json.dumps([_plain(row) for row in table.to_pylist()], indent=2, allow_nan=False)
+        stream.write(text.encode() + b"\n")
+    else:
+        stream.write(as_text(table).encode())
+
+
+def as_text(table: pa.Table) -> str:
+    """Return a table as aligned text, as wide as it needs to be off a terminal."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for field in table.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        shown.add_column(field.name, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in table.to_pylist():
+        shown.add_row(*(_cell(value) for value in row.values()))
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else 10_000, markup=False, highlight=False)
+    with console.capture() as capture:
+        console.print(shown)
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1e4 else f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "-"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Write lists as text: CSV has no lists."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            texts = [None if v is None else json.dumps(v) for v in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return table

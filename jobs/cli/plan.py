@@ -1,0 +1,49 @@
+"""``survey plan``: what would run, what is done, and how long it may take. Runs nothing."""
+
+from __future__ import annotations
+
+import typer
+
+from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.selection import (
+    BatchSizeOption,
+    CheckpointOption,
+    DatasetOption,
+    FileArgument,
+    MicroBatchOption,
+    ModelOption,
+    RidgeOption,
+    ShrinkageOption,
+    definition_of,
+)
+
+
+@app.command("plan")
+@guarded
+def plan(
+    context: typer.Context,
+    file: FileArgument = None,
+    model: ModelOption = None,
+    checkpoint: CheckpointOption = None,
+    dataset: DatasetOption = None,
+    batch_size: BatchSizeOption = None,
+    micro_batch: MicroBatchOption = None,
+    shrinkage: ShrinkageOption = None,
+    ridge: RidgeOption = None,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """Show what a survey would measure, what is done already, and an estimate."""
+    from jobs.cli.output import emit
+    from jobs.forecast import forecast
+
+    settings = {
+        "images_per_score": batch_size,
+        "micro_batch": micro_batch,
+        "shrinkage": shrinkage,
+        "ridge": ridge,
+    }
+    definition = definition_of(file, model, checkpoint, dataset, settings)
+    foreseen = forecast(chosen_home(context, home), definition)
+    emit(foreseen.table(), chosen_format(context, format))
+    typer.echo(foreseen.summary(), err=True)

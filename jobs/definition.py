@@ -1,0 +1,153 @@
+"""A survey as its author declares it: models x checkpoints x datasets under settings.
+
+Owns the TOML file and the equivalent command-line options. What the names mean is the
+catalog's business.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from survey import MeasureSettings, SettingsError, UnknownName
+
+#: What is measured when a survey names no dataset.
+DEFAULT_DATASET = "digits"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelChoice(_Strict):
+    """One ``[[models]]`` entry."""
+
+    #: A name such as ``torchvision:resnet50``, or a glob such as ``small:digits_*``.
+    name: str
+    #: Checkpoints to measure it with; empty means ``bundled``.
+    checkpoints: tuple[str, ...] = ()
+    #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+
+
+class DatasetChoice(_Strict):
+    """One ``[[datasets]]`` entry."""
+
+    #: A name such as ``digits``, ``folder:PATH`` or ``random``.
+    name: str
+
+
+_Choice = TypeVar("_Choice", bound=_Strict)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A declared survey.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in the registry.
+    models : tuple of ModelChoice
+        What to measure; never empty.
+    datasets : tuple of DatasetChoice
+        On which images; never empty.
+    settings : MeasureSettings
+        How.
+    base : pathlib.Path
+        Folder that relative paths in it start from.
+    """
+
+    name: str
+    models: tuple[ModelChoice, ...]
+    datasets: tuple[DatasetChoice, ...] = (DatasetChoice(name=DEFAULT_DATASET),)
+    settings: MeasureSettings = field(default_factory=MeasureSettings)
+    base: Path = Path()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for the registry."""
+        return {
+            "models": [model.model_dump(mode="json") for model in self.models],
+            "datasets": [dataset.model_dump(mode="json") for dataset in self.datasets],
+            "settings": self.settings.to_dict(),
+        }
+
+
+def read_definition(path: Path, settings: dict[str, Any] | None = None) -> Definition:
+    """Read a survey file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A TOML file with ``[[models]]``, ``[[datasets]]`` and ``[settings]``.
+    settings : dict, optional
+        Settings given on the command line; they win over the file's.
+
+    Raises
+    ------
+    SettingsError
+        If the file is missing, is not TOML, or holds a key or value that is not allowed.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(
+            f"there is no survey file {str(path)!r}",
+            hint="name a TOML file, or use --model, --checkpoint and --dataset",
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
+    return parse_definition(values, path.stem, path.parent, settings)
+
+
+def parse_definition(
+    values: dict[str, Any], name: str, base: Path, settings: dict[str, Any] | None = None
+) -> Definition:
+    """Check plain values and build a definition from them; see ``read_definition``."""
+    _known("survey key", values, ("name", "models", "datasets", "settings"))
+    models = tuple(_parsed(ModelChoice, item) for item in _tables(values, "models"))
+    if not models:
+        raise SettingsError(
+            "the survey names no model",
+            hint='add [[models]] with name = "small:digits_*", or pass --model',
+        )
+    datasets = tuple(_parsed(DatasetChoice, item) for item in _tables(values, "datasets"))
+    declared = values.get("settings", {})
+    if not isinstance(declared, dict):
+        raise SettingsError(f"settings is {declared!r}, must be a table: [settings]")
+    return Definition(
+        name=str(values.get("name", name)),
+        models=models,
+        datasets=datasets or (DatasetChoice(name=DEFAULT_DATASET),),
+        settings=MeasureSettings.from_dict({**declared, **(settings or {})}),
+        base=base,
+    )
+
+
+def _tables(values: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    items = values.get(key, [])
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SettingsError(f"{key} must be a list of tables: [[{key}]]")
+    return items
+
+
+def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
+    label = "model key" if kind is ModelChoice else "dataset key"
+    _known(label, item, tuple(kind.model_fields))
+    try:
+        return kind.model_validate(item)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
+
+
+def _known(kind: str, values: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    for key in values:
+        if key not in allowed:
+            raise UnknownName(kind, key, allowed)

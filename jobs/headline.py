@@ -1,0 +1,33 @@
+"""One run in a few lines of text: what it is, how it went, where it comes from."""
+
+from __future__ import annotations
+
+from catalog.runs import RunRecord
+
+
+def headline(run: RunRecord) -> str:
+    """Return what a reader should know above a run's table.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run.
+    """
+    model = f"{run.source}:{run.architecture} with {run.checkpoint} on {run.dataset}"
+    settings = f"{run.shrinkage} shrinkage, {run.ridge} ridge"
+    weights = f"weights sha256 {(run.checkpoint_sha256 or '')[:16]}, torch {run.torch_version}"
+    lines = [
+        f"run {run.run_id}: {model}, {run.status}",
+        f"{run.images} images in batches of {run.images_per_score}, {settings}",
+        f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}",
+        f"{weights} on {run.device_name}, {run.seconds or 0:.1f} s",
+    ]
+    if run.skipped_images:
+        lines.append(f"{run.skipped_images} images skipped: {'; '.join(run.skipped_names)}")
+    if run.status == "failed":
+        lines.append(f"failed at {run.stage}: {run.error}")
+    return "\n".join(lines)
+
+
+def _percent(fraction: float | None) -> str:
+    return "unknown" if fraction is None else f"{100 * fraction:.2f} %"

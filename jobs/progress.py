@@ -1,0 +1,164 @@
+"""Progress on standard error: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from jobs.devices import Devices
+from jobs.events import BatchDone, Event, Failed, Finished, Lost, Started
+from jobs.job import Job
+from jobs.plan import Plan
+from jobs.reporter import Reporter
+
+#: Seconds between two plain lines about the same worker.
+PLAIN_INTERVAL_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def progress_reporter() -> Iterator[Reporter]:
+    """Yield bars if standard error is a terminal, plain lines otherwise."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield PlainReporter(console)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        yield BarReporter(bars)
+
+
+def opening(plan: Plan) -> str:
+    """Return one line that says what is to be done and what is skipped."""
+    todo, done = len(plan.todo), len(plan.jobs) - len(plan.todo)
+    skipped = f", {done} already measured and skipped" if done else ""
+    return f"{todo} of {len(plan.jobs)} jobs to measure{skipped}"
+
+
+def closing(job: Job, event: Finished | Failed | Lost) -> str:
+    """Return one line that says what became of a job."""
+    if isinstance(event, Finished):
+        skipped = f" ({len(event.skipped)} images skipped at the end)" if event.skipped else ""
+        return f"done    {job.run_id} {job.title}{skipped}"
+    word = "failed " if isinstance(event, Failed) else "retry  "
+    return f"{word} {job.run_id} {job.title}: {event.message}"
+
+
+def batches_of(job: Job) -> int:
+    """Return how many batches a job has, a partial last one included."""
+    return -(-job.images // job.settings.images_per_score)
+
+
+class BarReporter:
+    """An overall bar, and a line for each worker with its job, its batches and its ETA."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._overall: TaskID | None = None
+        self._lines: dict[int, TaskID] = {}
+
+    def planned(self, plan: Plan) -> None:
+        """Open the overall bar."""
+        self._bars.console.print(opening(plan))
+        self._overall = self._bars.add_task("all jobs", total=len(plan.todo))
+
+    def started(self, devices: Devices) -> None:
+        """Say what computes."""
+        self._bars.console.print(workers_line(devices))
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        """Move the worker's line."""
+        if isinstance(event, Started):
+            self._bars.reset(self._line(worker), total=batches_of(job), description=job.title)
+        elif isinstance(event, BatchDone):
+            self._bars.update(self._line(worker), completed=event.batch.batch + 1)
+            _warn_of_skipped(self._bars.console, event)
+        else:
+            self._bars.console.print(closing(job, event))
+            if not isinstance(event, Lost) and self._overall is not None:
+                self._bars.advance(self._overall)
+
+    def _line(self, worker: int) -> TaskID:
+        if worker not in self._lines:
+            self._lines[worker] = self._bars.add_task(f"worker {worker}", total=None)
+        return self._lines[worker]
+
+
+class PlainReporter:
+    """A line when a job begins and ends, and one now and then in between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._spoke: dict[int, float] = {}
+        self._done = self._total = 0
+
+    def planned(self, plan: Plan) -> None:
+        """Say what is to be done."""
+        self._total = len(plan.todo)
+        self._say(opening(plan))
+
+    def started(self, devices: Devices) -> None:
+        """Say what computes."""
+        self._began = time.monotonic()
+        self._say(workers_line(devices))
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        """Say what happened, batches no more than one line every few seconds."""
+        if isinstance(event, Started):
+            self._spoke[worker] = time.monotonic()
+            self._say(f"start   {job.run_id} {job.title}")
+        elif isinstance(event, BatchDone):
+            _warn_of_skipped(self._console, event)
+            if time.monotonic() - self._spoke.get(worker, 0.0) >= PLAIN_INTERVAL_SECONDS:
+                self._spoke[worker] = time.monotonic()
+                done, total = event.batch.batch + 1, batches_of(job)
+                self._say(f"batch   {job.run_id} {job.title}: {done} of {total}")
+        else:
+            self._done += not isinstance(event, Lost)
+            self._say(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
+
+    def _remaining(self) -> str:
+        if not self._done or self._done >= self._total:
+            return ""
+        seconds = (time.monotonic() - self._began) * (self._total - self._done) / self._done
+        return f", about {duration(seconds)} left"
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
+
+def workers_line(devices: Devices) -> str:
+    """Return one line that says what computes."""
+    return f"{devices.workers} worker(s) on {devices.kind}, {devices.threads} thread(s) each"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as a person says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _warn_of_skipped(console: Console, event: BatchDone) -> None:
+    for name in event.skipped:
+        console.print(f"skipped {event.run_id} image {name}", soft_wrap=True)

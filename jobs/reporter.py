@@ -1,0 +1,36 @@
+"""Who is told what a scan does. The library never prints: the command line passes a reporter."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jobs.devices import Devices
+from jobs.events import Event
+from jobs.job import Job
+from jobs.plan import Plan
+
+
+class Reporter(Protocol):
+    """Listens to a scan."""
+
+    def planned(self, plan: Plan) -> None:
+        """The jobs are known; nothing has been started."""
+
+    def started(self, devices: Devices) -> None:
+        """The workers are there."""
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        """A worker said something, and it is durable."""
+
+
+class SilentReporter:
+    """Listens and says nothing."""
+
+    def planned(self, plan: Plan) -> None:
+        """Ignore the plan."""
+
+    def started(self, devices: Devices) -> None:
+        """Ignore the workers."""
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        """Ignore the event."""

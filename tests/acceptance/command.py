@@ -1,0 +1,95 @@
+"""Running the command line as a user does: in a process of its own, with a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from catalog.home import Home
+from catalog.store import RunState, query, run_states
+
+#: What every process needs to find the product, wherever the tests are started from.
+ROOT = Path(__file__).resolve().parents[2]
+
+PATIENCE_SECONDS = 180.0
+
+
+def start(*arguments: str | Path, home: Path) -> subprocess.Popen[str]:
+    """Start ``survey`` with a home, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobs.cli.main", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "SURVEY_HOME": str(home), "OMP_NUM_THREADS": "2"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def survey(
+    *arguments: str | Path, home: Path, code: int = 0, timeout: float = PATIENCE_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run ``survey`` to its end and hold its exit code against what is expected."""
+    process = start(*arguments, home=home)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def rows(sql: str, home: Path) -> list[dict[str, Any]]:
+    """Ask the store in this process."""
+    found: list[dict[str, Any]] = query(Home.open(home, create=False), sql).to_pylist()
+    return found
+
+
+def asked(sql: str, home: Path) -> list[dict[str, Any]]:
+    """Ask the store through the command line."""
+    found: list[dict[str, Any]] = json.loads(
+        survey("sql", sql, "--format", "json", home=home).stdout
+    )
+    return found
+
+
+def until(
+    condition: Callable[[dict[str, RunState]], Any], home: Path, process: subprocess.Popen[str]
+) -> Any:
+    """Wait until a scan's states meet a condition; fail if the scan ends first."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        if (home / "signatures.duckdb").exists():
+            found = condition(run_states(Home.open(home, create=False)))
+            if found:
+                return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("the scan never came to the point that was waited for")
+
+
+def measured(home: Path) -> list[dict[str, Any]]:
+    """Return every measured row, without what differs between two equal scans."""
+    return rows(
+        """SELECT b.* FROM batch_scores b ORDER BY run_id, batch, site""",
+        home,
+    )
+
+
+def counted(home: Path) -> list[dict[str, Any]]:
+    """Return every batch's counts and every run's accuracy."""
+    return rows(
+        """SELECT run_id, batch, b.images, b.labelled, b.top1_hits, b.top5_hits, b.end_position,
+                  r.status, r.measured_top1, r.measured_top5
+           FROM batches b JOIN runs r USING (run_id) ORDER BY run_id, batch""",
+        home,
+    )

@@ -1,0 +1,143 @@
+"""Kills in the middle: what was finished is kept, and nothing is measured twice or missing."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from catalog.home import Home
+from catalog.registry import Registry
+from tests.acceptance.command import asked, counted, measured, rows, start, survey, until
+
+ZOO = ("run", "-m", "small:digits_*20", "-m", "small:digits_vgg*", "--batch-size", "128")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The zoo measured on Ray without a fault."""
+    home = tmp_path_factory.mktemp("undisturbed") / "home"
+    survey(*ZOO, home=home)
+    return home
+
+
+def in_third_model(states):
+    """True when two runs are done and a third has durable batches."""
+    going = [state for state in states.values() if state.status == "running"]
+    done = [state for state in states.values() if state.status == "done"]
+    return len(done) == 2 and any(state.batches_done >= 2 for state in going)
+
+
+def assert_same(home: Path, undisturbed: Path) -> None:
+    ours, theirs = measured(home), measured(undisturbed)
+    keys = [(row["run_id"], row["batch"], row["site"]) for row in ours]
+    assert len(set(keys)) == len(keys)
+    assert keys == [(row["run_id"], row["batch"], row["site"]) for row in theirs]
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine["affinity"] == pytest.approx(its["affinity"], abs=1e-9)
+        assert mine["status"] == its["status"]
+    assert counted(home) == counted(undisturbed)
+
+
+@pytest.mark.ray
+def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
+    home = tmp_path / "home"
+    scan = start(*ZOO, home=home)
+    until(in_third_model, home, scan)
+    os.kill(scan.pid, signal.SIGKILL)
+    scan.communicate()
+    before = {
+        (row["run_id"], row["batch"]): row["recorded_at"]
+        for row in rows("SELECT run_id, batch, recorded_at FROM batches", home)
+    }
+    assert len(before) >= 2 * 15 + 2
+    assert "interrupted" in survey("status", home=home).stdout
+    ended = survey(*ZOO, home=home)
+    assert "2 of 4 jobs to measure, 2 already measured and skipped" in ended.stderr
+    after = {
+        (row["run_id"], row["batch"]): row["recorded_at"]
+        for row in rows("SELECT run_id, batch, recorded_at FROM batches", home)
+    }
+    assert {key: after[key] for key in before} == before
+    assert_same(home, undisturbed)
+
+
+@pytest.mark.ray
+def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+    home = tmp_path / "home"
+    scan = start(*ZOO, home=home)
+    until(in_third_model, home, scan)
+    registry = Registry(Home.open(home, create=False))
+    (running,) = [job for job in registry.jobs() if job.state == "running"]
+    os.kill(registry.attempts(running.key)[-1].pid, signal.SIGKILL)
+    _, err = scan.communicate(timeout=180)
+    assert scan.returncode == 0, err
+    assert "retry" in err
+    outcomes = [attempt.outcome for attempt in registry.attempts(running.key)]
+    assert outcomes == ["lost", "done"]
+    assert_same(home, undisturbed)
+
+
+@pytest.mark.ray
+def test_an_interrupted_scan_says_so_and_goes_on(tmp_path, undisturbed):
+    home = tmp_path / "home"
+    scan = start(*ZOO, home=home)
+    until(in_third_model, home, scan)
+    os.kill(scan.pid, signal.SIGINT)
+    _, err = scan.communicate(timeout=60)
+    assert scan.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    survey(*ZOO, home=home)
+    assert_same(home, undisturbed)
+
+
+@pytest.mark.ray
+def test_readers_never_disturb_a_scan(tmp_path, undisturbed):
+    home = tmp_path / "home"
+    scan = start(*ZOO, home=home)
+    until(lambda states: states, home, scan)
+    holder = None
+    deadline = time.monotonic() + 30
+    while holder is None and time.monotonic() < deadline:
+        try:
+            holder = duckdb.connect(str(home / "signatures.duckdb"), read_only=True)
+        except duckdb.IOException:
+            time.sleep(0.01)
+    assert holder is not None
+    began = time.monotonic()
+    answers = [asked("SELECT count(*) AS n FROM batch_scores", home)[0]["n"] for _ in range(50)]
+    assert answers == sorted(answers)
+    assert answers[-1] > answers[0]
+    _, err = scan.communicate(timeout=180)
+    assert scan.returncode == 0, err
+    time.sleep(max(0.0, 60 - (time.monotonic() - began)))
+    holder.execute("SELECT count(*) FROM runs")
+    holder.close()
+    assert_same(home, undisturbed)
+
+
+@pytest.mark.ray
+def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
+    home = tmp_path / "home"
+    survey(*ZOO, "--runner", "local", home=home)
+    assert_same(home, undisturbed)
+
+
+def test_two_scans_do_not_share_a_home(tmp_path):
+    home = tmp_path / "home"
+    scan = start(*ZOO, "--runner", "local", home=home)
+    try:
+        until(lambda states: states, home, scan)
+        ended = survey(*ZOO, "--runner", "local", home=home, code=3)
+        assert "another scan is writing" in ended.stderr
+        assert "hint:" in ended.stderr
+        jobs = json.loads(survey("status", "--format", "json", home=home).stdout)
+        assert "running" in {job["state"] for job in jobs}
+    finally:
+        scan.terminate()
+        scan.communicate(timeout=60)
+    assert scan.returncode == 130

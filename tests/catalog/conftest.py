@@ -1,0 +1,21 @@
+"""A fresh home for every test, copied from one that is made once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+
+
+@pytest.fixture(scope="session")
+def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Home.open(tmp_path_factory.mktemp("empty") / "home", create=True).path
+
+
+@pytest.fixture
+def home(_empty_home: Path, tmp_path: Path) -> Home:
+    shutil.copytree(_empty_home, tmp_path / "home")
+    return Home(tmp_path / "home")
