@@ -40,6 +40,8 @@ def signature_chart(signatures: pd.DataFrame) -> alt.FacetChart:
         Rows of the view ``signatures``.
     """
     lines = signature_lines(signatures)
+    # Most linear family first: the order says something, the alphabet does not.
+    order = list(lines.groupby("family")["affinity"].mean().sort_values(ascending=False).index)
     drawn = (
         alt.Chart(lines)
         .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5, clip=True)
@@ -53,7 +55,7 @@ def signature_chart(signatures: pd.DataFrame) -> alt.FacetChart:
         )
         .properties(width=250, height=230)
     )  # fmt: skip
-    faceted: alt.FacetChart = drawn.facet(column=alt.Column("family:N", title=None))
+    faceted: alt.FacetChart = drawn.facet(column=alt.Column("family:N", title=None, sort=order))
     styled: alt.FacetChart = faceted.configure_view(stroke="#ccc").configure_axis(gridColor="#eee")
     return styled
 

@@ -6,6 +6,7 @@ now is *busy*, which passes; anything else about the file is a ``StoreError``.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,22 +16,25 @@ import duckdb
 
 from survey.errors import StoreError
 
-#: What a reader may use of memory before it spills beside the store.
+#: What a query may use of memory; it does not spill to disk.
 READER_MEMORY = "2GB"
 
 #: Seconds between two tries for a busy file.
 RETRY_SECONDS = 0.02
 
-# Given while connecting: nothing runs before it holds, it covers every reader of this process, and
-# no statement can take it back. Python's variables are not tables to a query.
+# Given while connecting, and the same for every reader: those of one process share one instance.
+# Python's variables are not tables to a query.
 _READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
     "memory_limit": READER_MEMORY,
-    "lock_configuration": "true",
+    "temp_directory": "",
 }
+
+# Two threads may not both find the shared instance unlocked.
+_locking_down = threading.Lock()
 
 
 def connect_reading(path: Path, timeout_seconds: float = 30.0) -> duckdb.DuckDBPyConnection:
@@ -80,12 +84,23 @@ def _connect(path: Path, *, reading: bool) -> duckdb.DuckDBPyConnection | None:
     with explained(path):
         try:
             if reading:
-                return duckdb.connect(path, read_only=True, config=_READER_CONFIG)
+                return _locked_down(duckdb.connect(path, read_only=True, config=_READER_CONFIG))
             return duckdb.connect(path)
         except (duckdb.IOException, duckdb.ConnectionException) as error:
             if _is_busy(error):
                 return None
             raise
+
+
+def _locked_down(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    # Without external access the store's own files stay open to COPY TO, its log among them, and
+    # reading the store's file as text would drop its lock. Without a file system nothing is.
+    with _locking_down:
+        rows = connection.execute("SELECT current_setting('lock_configuration')").fetchall()
+        if not rows[0][0]:
+            connection.execute("SET disabled_filesystems = 'LocalFileSystem'").fetchall()
+            connection.execute("SET lock_configuration = true").fetchall()
+    return connection
 
 
 def _is_busy(error: duckdb.Error) -> bool:

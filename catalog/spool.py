@@ -28,7 +28,8 @@ from catalog.runs import BatchRecord, RunRecord
 from catalog.segments import (
     UNFINISHED,
     batch_rows,
-    read_segments,
+    placed_rows,
+    read_segment,
     run_rows,
     segment_paths,
     sync_folder,
@@ -221,7 +222,7 @@ def _merge(path: Path, segments: list[Path]) -> int | None:
 
 
 def _merge_fresh(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> None:
-    runs, batches = read_segments(segments)
+    runs, batches = placed_rows({path: read_segment(path) for path in segments})
     replaces = stage(connection, "main", runs, batches)
     connection.execute("BEGIN").fetchall()
     store_staged(connection, replaces=replaces)

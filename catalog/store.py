@@ -4,14 +4,15 @@ A reader opens the file read-only for the length of one query, waits while the w
 sees the segments that are not merged yet as if they were: they are copied into temporary tables,
 and temporary views unite both under the tables' own names. The file is held from before the spool
 is listed until the query ends, so no row is missed and none is seen twice. The connection is locked
-down from its first moment: no other file, no network, no settings, so any SQL may be run on it.
+down before any of this: no file, no network, no settings, so any SQL may be run on it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow as pa
 from catalog.connection import connect_reading, explained
 from catalog.home import Home
 from catalog.runs import RunRecord, RunState
-from catalog.segments import read_segments, segment_paths
+from catalog.segments import placed_rows, read_segment, segment_paths
 from catalog.staging import merged_names, show_staged, stage
 from catalog.versions import check_version
 from survey.errors import SettingsError, UnknownName
@@ -81,10 +82,11 @@ def reading(
     StoreError
         If the store is missing, stays busy, or is no store of ours.
     """
+    early = _read_early(home)
     with connect_reading(home.signatures, timeout_seconds) as connection:
         check_version(connection, home.signatures)
         with explained(home.signatures):
-            _show_spool(connection, home)
+            _show_spool(connection, home, early)
         yield connection
 
 
@@ -166,15 +168,28 @@ def run_row(home: Home, prefix: str) -> RunRecord:
     return RunRecord(**{**found[0], **names})
 
 
-def _show_spool(connection: duckdb.DuckDBPyConnection, home: Home) -> None:
-    # Listed only now: while the file is held here, nothing is merged and so nothing vanishes that
+def _read_early(home: Home) -> dict[Path, pa.Table]:
+    # Most segments are read before the file is held: readers in a row would otherwise leave the
+    # writer no moment to merge, and each would find more segments to read than the last.
+    early = {}
+    for path in segment_paths(home.spool):
+        with suppress(FileNotFoundError):
+            early[path] = read_segment(path)
+    return early
+
+
+def _show_spool(
+    connection: duckdb.DuckDBPyConnection, home: Home, early: dict[Path, pa.Table]
+) -> None:
+    # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
     known = merged_names(connection, paths) if paths else set()
     waiting = [path for path in paths if path.name not in known]
     if waiting:
         stored = f"{home.signatures.stem}.main"
-        replaces = stage(connection, stored, *read_segments(waiting))
+        rows = {path: early[path] if path in early else read_segment(path) for path in waiting}
+        replaces = stage(connection, stored, *placed_rows(rows))
         show_staged(connection, stored, replaces=replaces)
 
 

@@ -32,9 +32,15 @@ class LocalRunner:
 
     def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
         """Yield what the one worker says, job after job."""
+        import torch
+
         from jobs.worker import run_job
 
-        while (assignment := next_job()) is not None:
-            job, progress = assignment
-            for event in run_job(job, progress, self.devices.torch_device, self.devices.threads):
-                yield 0, event
+        device, threads = self.devices.torch_device, self.devices.threads
+        before = torch.get_num_threads()
+        try:
+            while (assignment := next_job()) is not None:
+                for event in run_job(*assignment, device, threads):
+                    yield 0, event
+        finally:
+            torch.set_num_threads(before)

@@ -9,6 +9,7 @@ import os
 import platform
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 
@@ -172,7 +173,13 @@ def _started(
 
 
 def _processor() -> str:
-    return platform.processor() or platform.machine()
+    """Return the processor's own name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _describe(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Train the bundled zoo on the digits, on the CPU.
 
 ``python -m catalog.zoo.train`` writes eight files of weights and ``results.json`` into the
-package itself; expect a minute or so on two cores, and held-out accuracies above 0.98.
+package itself; expect a minute or so on two idle cores, and held-out accuracies above 0.98.
 """
 
 from __future__ import annotations

@@ -22,14 +22,14 @@ INTERRUPTED = 130
 
 DEFAULT_HOME = Path("survey-home")
 
-HomeOption = Annotated[
+_HOME_HELP = "Directory that holds all state.  [default: survey-home]"
+
+HomeOption = Annotated[Path | None, typer.Option("--home", help=_HOME_HELP, show_default=False)]
+
+#: Only before the verb is the environment asked: there it loses to an option in either place.
+FirstHomeOption = Annotated[
     Path | None,
-    typer.Option(
-        "--home",
-        help="Directory that holds all state.  [default: survey-home]",
-        envvar="SURVEY_HOME",
-        show_default=False,
-    ),
+    typer.Option("--home", help=_HOME_HELP, envvar="SURVEY_HOME", show_default=False),
 ]
 FormatOption = Annotated[
     Format | None,
@@ -54,7 +54,11 @@ class Shared:
 
 
 @app.callback()
-def _shared(context: typer.Context, home: HomeOption = None, format: FormatOption = None) -> None:  # noqa: A002
+def _shared(
+    context: typer.Context,
+    home: FirstHomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
     context.obj = Shared(home, format)
 
 

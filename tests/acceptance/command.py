@@ -12,8 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner, Result
+
 from catalog.home import Home
-from catalog.store import RunState, query, run_states
+from catalog.runs import RunState
+from catalog.store import query, run_states
+from jobs.cli.main import app
 
 #: What every process needs to find the product, wherever the tests are started from.
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +38,16 @@ def start(*arguments: str | Path, home: Path) -> subprocess.Popen[str]:
     )
 
 
-def survey(
+def survey(*arguments: str | Path, home: Path, code: int = 0) -> Result:
+    """Run ``survey`` in this process, which spares importing torch again, and check its exit."""
+    ended = CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env={"SURVEY_HOME": str(home)}
+    )
+    assert ended.exit_code == code, f"exit code {ended.exit_code}\n{ended.stdout}\n{ended.stderr}"
+    return ended
+
+
+def survey_process(
     *arguments: str | Path, home: Path, code: int = 0, timeout: float = PATIENCE_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """Run ``survey`` to its end and hold its exit code against what is expected."""
@@ -57,7 +70,7 @@ def rows(sql: str, home: Path) -> list[dict[str, Any]]:
 def asked(sql: str, home: Path) -> list[dict[str, Any]]:
     """Ask the store through the command line."""
     found: list[dict[str, Any]] = json.loads(
-        survey("sql", sql, "--format", "json", home=home).stdout
+        survey_process("sql", sql, "--format", "json", home=home).stdout
     )
     return found
 

@@ -11,7 +11,16 @@ import pytest
 
 from catalog.home import Home
 from catalog.registry import Registry
-from tests.acceptance.command import asked, counted, measured, rows, start, survey, until
+from tests.acceptance.command import (
+    asked,
+    counted,
+    measured,
+    rows,
+    start,
+    survey,
+    survey_process,
+    until,
+)
 
 ZOO = ("run", "-m", "small:digits_*20", "-m", "small:digits_vgg*", "--batch-size", "128")
 
@@ -20,7 +29,7 @@ ZOO = ("run", "-m", "small:digits_*20", "-m", "small:digits_vgg*", "--batch-size
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The zoo measured on Ray without a fault."""
     home = tmp_path_factory.mktemp("undisturbed") / "home"
-    survey(*ZOO, home=home)
+    survey_process(*ZOO, home=home)
     return home
 
 
@@ -55,7 +64,7 @@ def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
     }
     assert len(before) >= 2 * 15 + 2
     assert "interrupted" in survey("status", home=home).stdout
-    ended = survey(*ZOO, home=home)
+    ended = survey_process(*ZOO, home=home)
     assert "2 of 4 jobs to measure, 2 already measured and skipped" in ended.stderr
     after = {
         (row["run_id"], row["batch"]): row["recorded_at"]
@@ -91,7 +100,7 @@ def test_an_interrupted_scan_says_so_and_goes_on(tmp_path, undisturbed):
     assert scan.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
-    survey(*ZOO, home=home)
+    survey_process(*ZOO, home=home)
     assert_same(home, undisturbed)
 
 
@@ -123,7 +132,7 @@ def test_readers_never_disturb_a_scan(tmp_path, undisturbed):
 @pytest.mark.ray
 def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
     home = tmp_path / "home"
-    survey(*ZOO, "--runner", "local", home=home)
+    survey_process(*ZOO, "--runner", "local", home=home)
     assert_same(home, undisturbed)
 
 
@@ -132,7 +141,7 @@ def test_two_scans_do_not_share_a_home(tmp_path):
     scan = start(*ZOO, "--runner", "local", home=home)
     try:
         until(lambda states: states, home, scan)
-        ended = survey(*ZOO, "--runner", "local", home=home, code=3)
+        ended = survey_process(*ZOO, "--runner", "local", home=home, code=3)
         assert "another scan is writing" in ended.stderr
         assert "hint:" in ended.stderr
         jobs = json.loads(survey("status", "--format", "json", home=home).stdout)

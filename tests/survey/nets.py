@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]
@@ -60,7 +60,7 @@ class Residual(Net):
         x = self.relu(self.norm(self.conv1(images)))
         x = self.relu(self.conv2(x) + x)
         x = x * torch.sigmoid(self.gate(x.mean((2, 3))))[:, :, None, None]
-        return self.prelu(self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)))
+        return self.prelu(self.head(functional.adaptive_avg_pool2d(x, 1).flatten(1)))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self.norm(self.conv1(images))
@@ -89,12 +89,12 @@ class ChannelsLast(Net):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         y = self.scale * self.down(self.act(self._before(images)))
-        return F.relu(images + y.permute(0, 3, 1, 2)).mean((2, 3))
+        return functional.relu(images + y.permute(0, 3, 1, 2)).mean((2, 3))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self._before(images)
-        b = images + (self.scale * self.down(F.gelu(a))).permute(0, 3, 1, 2)
-        return [_tokens(a, F.gelu(a)), _maps(b, b.clamp(min=0))]
+        b = images + (self.scale * self.down(functional.gelu(a))).permute(0, 3, 1, 2)
+        return [_tokens(a, functional.gelu(a)), _maps(b, b.clamp(min=0))]
 
 
 class MovedAxes(Net):
@@ -112,8 +112,8 @@ class MovedAxes(Net):
         x = x.clone().transpose_(1, 3)
         x = torch.sigmoid(x)
         x = torch.einsum("nchw,cd->nhwd", x, self.mix)
-        x = F.silu(x)
-        return F.relu(x.swapaxes(1, 3)).sum((2, 3))
+        x = functional.silu(x)
+        return functional.relu(x.swapaxes(1, 3)).sum((2, 3))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self.conv(images).permute(0, 2, 3, 1)
@@ -144,9 +144,9 @@ class Folded(Net):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         n, c, h, w = images.shape
-        x = F.silu(self.linear(self._fold(images)))
+        x = functional.silu(self.linear(self._fold(images)))
         x = x.reshape(n, 2, 2, h // 2, w // 2, c).permute(0, 5, 3, 1, 4, 2).reshape(n, c, h, w)
-        return F.relu(self.conv(x)).flatten(2).amax(-1)
+        return functional.relu(self.conv(x)).flatten(2).amax(-1)
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self.linear(images.permute(0, 2, 3, 1))
@@ -174,7 +174,7 @@ class Attention(Net):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         x = self._tokens(images)
         gate, value = self.up(x).chunk(2, dim=-1)
-        x = x + self.down(F.silu(gate) * value)
+        x = x + self.down(functional.silu(gate) * value)
         return self.head(torch.tanh(x[:, 0]))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
@@ -201,8 +201,8 @@ class Heads(Net):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self._heads(x)
-        weights = (F.relu(q) @ F.relu(k).transpose(-2, -1)).softmax(-1)
-        mixed = F.hardswish(weights @ v).transpose(1, 2).flatten(2)
+        weights = (functional.relu(q) @ functional.relu(k).transpose(-2, -1)).softmax(-1)
+        mixed = functional.hardswish(weights @ v).transpose(1, 2).flatten(2)
         return self.out(mixed).mean(1)
 
     def pairs(self, x: torch.Tensor) -> Pairs:
@@ -223,13 +223,13 @@ class Dense(Net):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         a = self.a(images)
-        both = torch.cat((images, F.elu(a)), 1)
+        both = torch.cat((images, functional.elu(a)), 1)
         b = self.b(both)
-        F.relu(b[:, :2], inplace=True)
+        functional.relu(b[:, :2], inplace=True)
         mixed = torch.stack([b, a], dim=1).sum(1)
         out = torch.zeros(len(images), 6, 8, 8, dtype=images.dtype)
         out[:, 2:] = mixed
-        return F.leaky_relu(out, 0.1).mean((-1, -2))
+        return functional.leaky_relu(out, 0.1).mean((-1, -2))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self.a(images)
@@ -237,7 +237,7 @@ class Dense(Net):
         b = self.b(torch.cat((images, elu), 1))
         view = b[:, :2].clone()
         b[:, :2] = view.clamp(min=0)
-        out = F.pad(b + a, (0, 0, 0, 0, 2, 0))
+        out = functional.pad(b + a, (0, 0, 0, 0, 2, 0))
         leaky = torch.where(out > 0, out, out * 0.1)
         return [_maps(a, elu), _maps(view, view.clamp(min=0)), _maps(out, leaky)]
 
@@ -252,7 +252,7 @@ class Volume(Net):
         self.conv, self.norm = nn.Conv3d(2, 4, 3, padding=1), nn.GroupNorm(2, 4)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return F.softplus(self.norm(self.conv(images))).mean((2, 3, 4))
+        return functional.softplus(self.norm(self.conv(images))).mean((2, 3, 4))
 
     def pairs(self, images: torch.Tensor) -> Pairs:
         a = self.norm(self.conv(images))
@@ -293,14 +293,14 @@ class TokensFirst(Net):
         self.mix, self.up = nn.Linear(5, 5), nn.Linear(7, 7)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = F.gelu(self.up(x.permute(1, 0, 2)))
+        x = functional.gelu(self.up(x.permute(1, 0, 2)))
         x = self.mix(x.permute(1, 2, 0)).permute(2, 0, 1)
         return torch.tanh(self.up(x)).mean(0)
 
     def pairs(self, x: torch.Tensor) -> Pairs:
         a = self.up(x)
-        b = self.up(self.mix(F.gelu(a).mT).mT)
-        return [_tokens(a, F.gelu(a)), _tokens(b, b.tanh())]
+        b = self.up(self.mix(functional.gelu(a).mT).mT)
+        return [_tokens(a, functional.gelu(a)), _tokens(b, b.tanh())]
 
 
 #: One of each, by name.

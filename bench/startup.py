@@ -1,0 +1,65 @@
+"""How long `survey --help` takes beside an empty typer app with the same commands and options.
+
+Both are whole processes, run in turn; the ratio of their medians is what counts, since single
+times on a shared machine say little.
+"""
+
+from __future__ import annotations
+
+import inspect
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROUNDS = 15
+
+EMPTY = '''
+from pathlib import Path
+from typing import Annotated, Literal
+import typer
+app = typer.Typer(name="survey", no_args_is_help=True, add_completion=False)
+@app.callback()
+def shared(home: Path | None = None, format: Literal["table", "json", "csv", "parquet"] | None = None) -> None:
+    pass
+'''
+
+
+def empty_app() -> str:
+    """Return the source of an app with our commands and their options, and nothing behind them."""
+    from jobs.cli.main import app
+
+    source = EMPTY
+    for command in app.registered_commands:
+        assert command.callback is not None
+        names = [n for n in inspect.signature(command.callback).parameters if n != "context"]
+        options = ", ".join(f"{name}: str | None = None" for name in names)
+        source += f'@app.command("{command.name}")\ndef {command.name}({options}) -> None:\n    pass\n'
+    return source + "app()\n"
+
+
+def seconds(*command: str) -> float:
+    """Return how long a process takes."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Time both in turn and print the ratio."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "empty.py"
+        script.write_text(empty_app(), encoding="utf-8")
+        ours, empty = [], []
+        for _ in range(ROUNDS):
+            empty.append(seconds(str(script), "--help"))
+            ours.append(seconds("-m", "jobs.cli.main", "--help"))
+    ratio = statistics.median(ours) / statistics.median(empty)
+    print(f"survey --help {statistics.median(ours):.3f} s, empty app {statistics.median(empty):.3f} s")
+    print(f"ratio {ratio:.2f} (at most 1.30 is wanted)")
+
+
+if __name__ == "__main__":
+    main()

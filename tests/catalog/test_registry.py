@@ -1,0 +1,248 @@
+"""The registry and the home: what is to be done, kept by many processes at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from catalog.database import registry_engine
+from catalog.home import Home
+from catalog.registry import JobEntry, Registry
+from catalog.store import query
+from catalog.tables import Base
+from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OPEN = """
+import sys
+from pathlib import Path
+from catalog.home import Home
+from survey.errors import SurveyError
+try:
+    Home.open(Path(sys.argv[1]), create=True)
+except SurveyError as error:
+    sys.exit(f"{type(error).__name__}: {error} | {error.hint}")
+"""
+
+#: Runs a command where the folder is the mount point of a read-only file system.
+READ_ONLY = 'mount -t tmpfs -o ro tmpfs "$1" && shift && exec "$@"'
+
+
+def job(key: str = "k1", **values: str) -> JobEntry:
+    basics = {"run_id": f"run-{key}", "architecture": "resnet20", "source": "small"}
+    fixed = {"checkpoint": "bundled", "dataset": "digits"}
+    return JobEntry(key, settings={"images_per_score": 512}, **{**basics, **fixed, **values})
+
+
+@pytest.fixture
+def registry(home: Home) -> Registry:
+    return Registry(home)
+
+
+def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
+    with registry_engine(home).connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_every_table_and_column_has_a_sentence() -> None:
+    for table in Base.metadata.tables.values():
+        for thing in (table, *table.columns):
+            assert thing.comment, thing.name
+            assert thing.comment.endswith("."), thing.name
+
+
+def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
+    survey = registry.record_survey("zoo", {"models": ["a"]})
+    assert registry.record_survey("zoo", {"models": ["a"]}) == survey
+    assert registry.record_survey("zoo", {"models": ["b"]}) != survey
+    assert registry.add_jobs(survey, [job("k1"), job("k2")]) == 2
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w0"), "done")
+    assert registry.add_jobs(survey, [job("k1"), job("k2"), job("k3")]) == 1
+    jobs = {one.key: one for one in registry.jobs(survey)}
+    assert {key: one.state for key, one in jobs.items()} == {
+        "k1": "done",
+        "k2": "todo",
+        "k3": "todo",
+    }
+    assert jobs["k2"].settings == {"images_per_score": 512}
+    age = datetime.now(UTC) - jobs["k2"].created_at
+    assert timedelta(0) <= age < timedelta(minutes=5)
+    assert registry.jobs(survey + 99) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [("done", "done"), ("failed", "failed"), ("lost", "todo"), ("interrupted", "todo")],
+)
+def test_an_attempt_moves_its_job(registry: Registry, outcome: str, state: str) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    number = registry.start_attempt("k1", "worker-0", os.getpid())
+    assert registry.jobs()[0].state == "running"
+    registry.finish_attempt("k1", number, outcome, stage="load", error="no", images_done=5)
+    assert registry.jobs()[0].state == state
+    (attempt,) = registry.attempts("k1")
+    assert (attempt.outcome, attempt.stage, attempt.images_done) == (outcome, "load", 5)
+    assert (attempt.worker, attempt.pid) == ("worker-0", os.getpid())
+
+
+def test_a_late_end_moves_nothing(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    first, second = registry.start_attempt("k1", "a"), registry.start_attempt("k1", "b")
+    assert (first, second) == (1, 2)
+    registry.finish_attempt("k1", first, "failed")
+    assert registry.jobs()[0].state == "running"
+    registry.finish_attempt("k1", second, "done")
+    registry.finish_attempt("k1", second, "failed")
+    assert registry.jobs()[0].state == "done"
+    assert [one.outcome for one in registry.attempts("k1")] == ["failed", "done"]
+
+
+def test_what_a_killed_scan_left_open_is_interrupted(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.start_attempt("k1", "a")
+    registry.finish_attempt("k2", registry.start_attempt("k2", "a"), "done")
+    assert registry.mark_interrupted() == 1
+    assert registry.mark_interrupted() == 0
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "todo", "k2": "done"}
+    assert registry.attempts("k1")[0].outcome == "interrupted"
+    assert registry.start_attempt("k1", "a") == 2
+
+
+def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
+    with Registry(home) as one:
+        one.add_jobs(one.record_survey("s", {}), [job()])
+
+    def start(worker: int) -> int:
+        with Registry(home) as own:
+            return own.start_attempt("k1", f"w{worker}")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(start, range(24))) == list(range(1, 25))
+
+
+def test_wrong_names_are_refused(registry: Registry) -> None:
+    with pytest.raises(UnknownName, match="unknown job 'k9'"):
+        registry.start_attempt("k9", "a")
+    with pytest.raises(SettingsError, match="outcome is 'vanished'"):
+        registry.finish_attempt("k1", 1, "vanished")  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="FOREIGN KEY"):
+        registry.add_jobs(99, [job()])
+
+
+def test_a_file_is_hashed_again_only_when_it_changed(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.th"
+    path.write_bytes(b"one")
+    assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr("catalog.registry._sha256", lambda _: pytest.fail("hashed again"))
+        assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    path.write_bytes(b"other")
+    assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        registry.cached_checkpoint_sha256(tmp_path / "absent.th")
+
+
+def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> None:
+    computed = iter(["f1", "f2"])
+
+    def fingerprint(signature: str) -> str:
+        return registry.cached_dataset_fingerprint("digits", signature, lambda: next(computed), 9)
+
+    assert [fingerprint(s) for s in ("a", "a", "b", "b")] == ["f1", "f1", "f2", "f2"]
+
+
+def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
+    with closing(sqlite3.connect(home.registry)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    with pytest.raises(StoreError, match="version 9999"):
+        Home.open(home.path, create=True)
+    for side in home.path.glob("registry.sqlite*"):
+        side.unlink()
+    home.registry.write_bytes(b"no database at all " * 100)
+    with pytest.raises(StoreError, match="not a database") as caught:
+        Home.open(home.path, create=True)
+    assert caught.value.hint
+
+
+def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "new" / "home")]
+    started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    home = Home.open(tmp_path / "new" / "home", create=False)
+    assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
+    assert Registry(home).jobs() == []
+
+
+def test_opening_again_changes_nothing(home: Home) -> None:
+    before = home.signatures.read_bytes()
+    assert Home.open(home.path, create=True) == Home.open(home.path, create=False)
+    assert home.signatures.read_bytes() == before
+
+
+def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no home") as caught:
+        Home.open(tmp_path / "home", create=False)
+    assert "survey run" in str(caught.value.hint)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("below", ["", "home", "deep/home"])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_home_below_a_file_is_refused(tmp_path: Path, below: str, create: bool) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    with pytest.raises(SettingsError, match="is a file"):
+        Home.open(file / below, create=create)
+    assert file.read_text() == "text"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("below", ["", "home", "deep/home"])
+def test_a_home_on_a_read_only_mount_is_refused(tmp_path: Path, below: str) -> None:
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh"]
+    try:
+        tried = subprocess.run(
+            [*inside, str(tmp_path), "true"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("no `unshare` here: a read-only mount cannot be made")
+    if tried.returncode:
+        pytest.skip(f"a read-only mount cannot be made here: {tried.stderr.strip()}")
+    made = subprocess.run(
+        [*inside, str(tmp_path), sys.executable, "-c", OPEN, str(tmp_path / below)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.stderr.startswith("StoreError: the home"), made.stderr
+    assert "Read-only file system" in made.stderr
+    assert "--home" in made.stderr
+
+
+def test_a_home_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SurveyError, match="Permission denied"):
+        Home.open(tmp_path / "home", create=True)
+    assert not list(tmp_path.iterdir())

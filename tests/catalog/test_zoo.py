@@ -1,0 +1,133 @@
+"""The bundled zoo: it loads, it reads digits it never saw, and its shortcuts show."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from statistics import mean
+
+import pytest
+import torch
+from torch import nn
+
+from catalog import zoo
+from catalog.checkpoints import load_model, resolve
+from catalog.datasets.digits import DigitsDataset
+from catalog.models.small import BUNDLED, SmallSource
+from catalog.zoo import bundled_checkpoint, published_accuracy
+from catalog.zoo.train import LabelledImages, Recipe, hits, main, train_zoo
+from survey import MeasureSettings, SiteScore, measure
+from survey.errors import CheckpointError, UnknownName
+
+DEPTHS = (14, 20, 26)
+
+
+@functools.cache
+def network(name: str) -> nn.Module:
+    architecture = SmallSource().get(name)
+    return load_model(architecture, resolve(None, architecture, Path())).model
+
+
+@functools.cache
+def digits(subset: str) -> LabelledImages:
+    return LabelledImages.load(DigitsDataset(subset), SmallSource().get(BUNDLED[0]).transform)
+
+
+@functools.cache
+def first_batch(name: str) -> tuple[SiteScore, ...]:
+    return tuple(measure(network(name), [digits("all").images[:512]], MeasureSettings()))
+
+
+def mean_affinity(name: str, *, after_shortcut: bool) -> float:
+    """Return the mean over the second ReLUs of all blocks, or over all other sites."""
+    rows = first_batch(name)
+    chosen = [row for row in rows if (".relu2#" in row.site_name) == after_shortcut]
+    assert len(chosen) in {len(rows) // 2, len(rows) // 2 + 1}
+    return mean(row.affinity for row in chosen if row.affinity is not None)
+
+
+def test_there_are_three_pairs_and_two_more() -> None:
+    pairs = {f"digits_{shape}{depth}" for shape in ("resnet", "plain") for depth in DEPTHS}
+    assert set(BUNDLED) == pairs | {"digits_vgg7", "digits_vgg9"}
+
+
+def test_the_files_are_small_and_no_others_lie_there() -> None:
+    files = list((zoo.FOLDER / "weights").iterdir())
+    assert sorted(files) == [bundled_checkpoint(name) for name in BUNDLED]
+    assert sum(file.stat().st_size for file in files) < 1_000_000
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_weights_load_as_finite_single_precision(name: str) -> None:
+    floats = [value for value in network(name).state_dict().values() if value.is_floating_point()]
+    assert all(value.dtype == torch.float32 and value.isfinite().all() for value in floats)
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_held_out_accuracy_is_the_recorded_one(name: str) -> None:
+    held_out = digits("heldout")
+    images = len(held_out.labels)
+    recorded = round(published_accuracy(name) * images)
+    # One image may tip over where another processor rounds differently.
+    assert abs(hits(network(name), held_out) - recorded) <= 1
+    assert hits(network(name), held_out) / images >= 0.95
+    assert published_accuracy(name) >= 0.95
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_every_site_has_a_score(name: str) -> None:
+    assert {row.status for row in first_batch(name)} == {"ok"}
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_sites_after_a_shortcut_lie_above_the_others_and_above_the_plain_twin(depth: int) -> None:
+    residual, plain = f"digits_resnet{depth}", f"digits_plain{depth}"
+    after_shortcut = mean_affinity(residual, after_shortcut=True)
+    assert after_shortcut - mean_affinity(residual, after_shortcut=False) >= 0.05
+    assert after_shortcut - mean_affinity(plain, after_shortcut=True) >= 0.05
+
+
+def test_an_unknown_network_has_no_weights_and_no_accuracy() -> None:
+    for look_up in (bundled_checkpoint, published_accuracy):
+        with pytest.raises(UnknownName, match="digits_resnet15") as caught:
+            look_up("digits_resnet15")
+        assert "digits_resnet14" in str(caught.value.hint)
+
+
+def test_an_installation_without_the_files_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    for look_up in (bundled_checkpoint, published_accuracy):
+        with pytest.raises(CheckpointError, match=r"do not exist|does not exist") as caught:
+            look_up("digits_vgg7")
+        assert "catalog.zoo.train" in str(caught.value.hint)
+
+
+def test_training_again_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
+    def weights(folder: str, seed: int) -> bytes:
+        train_zoo(["digits_vgg7"], tmp_path / folder, Recipe(seed=seed, epochs=1))
+        return (tmp_path / folder / "weights" / "digits_vgg7.safetensors").read_bytes()
+
+    state = torch.random.get_rng_state()
+    first = weights("a", seed=0)
+    assert first == weights("b", seed=0)
+    assert first != weights("c", seed=1)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_training_one_network_keeps_the_records_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text('{"digits_vgg9": {"heldout_top1": 0.5}}')
+    train_zoo(["digits_vgg7"], tmp_path, Recipe(epochs=1))
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["digits_vgg9"] == {"heldout_top1": 0.5}
+    assert results["digits_vgg7"]["heldout_hits"] <= results["digits_vgg7"]["heldout_images"] == 355
+    assert results["digits_vgg7"]["epochs"] == 1
+
+
+def test_the_command_refuses_an_unknown_network(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--only", "digits_resnet15"])
+    assert caught.value.code == 2
+    assert "digits_resnet14" in capsys.readouterr().err

@@ -1,0 +1,27 @@
+"""Jobs for tests: a small network with fixed random weights on the real digits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobs.definition import Definition, parse_definition
+from jobs.job import Job
+from jobs.plan import make_plan, plain_hashes
+
+
+def declared(
+    *checkpoints: str, model: str = "small:cifar_resnet8", dataset: str = "digits", size: int = 256
+) -> Definition:
+    """Return a survey of one model."""
+    values = {
+        "models": [{"name": model, "checkpoints": list(checkpoints) or ["init:0"]}],
+        "datasets": [{"name": dataset}],
+        "settings": {"images_per_score": size},
+    }
+    return parse_definition(values, "test", Path())
+
+
+def job(**changes: object) -> Job:
+    """Return one job."""
+    (planned,) = make_plan(declared(**changes), {}, plain_hashes()).jobs  # type: ignore[arg-type]
+    return planned

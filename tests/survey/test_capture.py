@@ -1,0 +1,231 @@
+"""A watched pass sees the outermost calls, refuses what hides them, and leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from survey import CaptureError
+from survey.capture import Capture
+from tests.survey.nets import NETS, build
+
+
+class Calls(nn.Module):
+    """A function as a network, with an activation module at hand."""
+
+    def __init__(self, function: Callable[[Calls, torch.Tensor], object]) -> None:
+        super().__init__()
+        self.function = function
+        self.act = nn.SiLU(inplace=True)
+
+    def forward(self, images: torch.Tensor) -> object:
+        return self.function(self, images)
+
+
+def names(model: nn.Module, images: torch.Tensor) -> list[str]:
+    with torch.inference_mode():
+        return [pair.site_name for pair in Capture(model.eval()).forward(images)[1]]
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_output_is_that_of_the_unwatched_network(name: str) -> None:
+    net = build(name)
+    images = net.images(4)
+    with torch.inference_mode():
+        unwatched = net(images.clone())
+        watched, _ = Capture(net).forward(images.clone())
+    assert float(unwatched.std(dim=0).max()) > 0
+    assert torch.equal(watched, unwatched)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_precisions_are_watched_too(dtype: torch.dtype) -> None:
+    net = build("Residual").to(dtype)
+    images = net.images(4).to(dtype)
+    with torch.inference_mode():
+        unwatched = net(images)
+        watched, pairs = Capture(net).forward(images)
+    assert torch.equal(watched, unwatched)
+    assert {pair.resolution for pair in pairs} == {torch.finfo(dtype).eps}
+    assert all(pair.x is not None and pair.x.dtype == torch.float64 for pair in pairs)
+
+
+def test_calls_are_numbered_by_place_and_function() -> None:
+    def forward(net: Calls, x: torch.Tensor) -> torch.Tensor:
+        x = net.act(functional.relu(net.act(functional.relu(x))))
+        return net.act.forward(torch.tanh(x))
+
+    expected = [":relu#1", "act#1", ":relu#2", "act#2", ":tanh#1", ":silu#1"]
+    assert names(Calls(forward), torch.randn(2, 4)) == expected
+
+
+def test_keyword_arguments_are_seen() -> None:
+    net = Calls(lambda net, x: functional.relu(input=net.act(input=x)))
+    assert names(net, torch.randn(2, 4)) == ["act#1", ":relu#1"]
+
+
+def test_an_input_is_pooled_before_an_in_place_activation_overwrites_it() -> None:
+    images = torch.randn(3, 4)
+    before = images.clone()
+    with torch.inference_mode():
+        _, (pair,) = Capture(Calls(lambda net, x: net.act(x)).eval()).forward(images)
+    assert pair.x is not None
+    assert pair.y is not None
+    assert torch.equal(pair.x, before.double())
+    assert torch.equal(pair.y, functional.silu(before).double())
+    assert torch.equal(images, functional.silu(before))
+
+
+def test_a_halving_activation_has_two_different_widths() -> None:
+    with torch.inference_mode():
+        _, (pair,) = Capture(Calls(lambda net, x: functional.glu(x, dim=1)).eval()).forward(
+            torch.randn(3, 4)
+        )
+    assert pair.x is not None
+    assert pair.y is not None
+    assert (pair.x.shape[1], pair.y.shape[1]) == (4, 2)
+
+
+def test_dictionaries_and_tuples_may_be_returned() -> None:
+    net = Calls(lambda net, x: {"a": functional.relu(x), "b": (x, None)})
+    with torch.inference_mode():
+        output, pairs = Capture(net.eval()).forward(torch.randn(2, 4))
+    assert set(output) == {"a", "b"}
+    assert len(pairs) == 1
+
+
+def test_one_activation_module_under_two_names_keeps_the_first() -> None:
+    shared = nn.ReLU()
+    assert names(nn.Sequential(shared, nn.Linear(4, 4), shared), torch.randn(2, 4)) == [
+        "0#1",
+        "0#2",
+    ]
+
+
+def _scripted() -> nn.Module:
+    return nn.Sequential(torch.jit.script(nn.ReLU()))
+
+
+def _compiled() -> nn.Module:
+    return torch.compile(nn.Sequential(nn.ReLU()))  # type: ignore[return-value]
+
+
+HIDDEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "compiled": (_compiled, "OptimizedModule"),
+    "recurrent": (lambda: nn.Sequential(nn.LSTM(4, 4)), "0 is a LSTM"),
+    "recurrent cell": (lambda: nn.Sequential(nn.GRUCell(4, 4)), "0 is a GRUCell"),
+    "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself is a Transformer"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_hides_activations_is_refused_by_name(name: str) -> None:
+    make, message = HIDDEN[name]
+    with pytest.raises(CaptureError, match=message) as caught:
+        Capture(make().eval())
+    assert caught.value.hint
+
+
+# Scripting still works, but its makers announce its end.
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_networks_are_refused() -> None:
+    with pytest.raises(CaptureError, match="TorchScript"):
+        Capture(_scripted().eval())
+
+
+def test_transformer_layers_work_with_the_fused_kernel_off() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, batch_first=True, dropout=0.0).eval()
+    tokens = torch.randn(3, 5, 8)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.inference_mode():
+            unwatched = layer(tokens)
+            watched, (pair,) = Capture(layer).forward(tokens)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    assert torch.equal(watched, unwatched)
+    assert (pair.site_name, pair.layout) == (":relu#1", "N,*,C")
+
+
+def _hooks(model: nn.Module) -> int:
+    return sum(
+        len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()
+    )
+
+
+def _attributes(model: nn.Module) -> dict[str, list[str]]:
+    held = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {
+        **{name: sorted(vars(module)) for name, module in model.named_modules()},
+        **{f"tensor {name}": sorted(vars(tensor)) for name, tensor in held.items()},
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_hooks_marks_and_modes_are_gone_afterwards(fails: bool) -> None:
+    net = build("Attention")
+    images = net.images(2)
+    attributes = _attributes(net)
+    capture = Capture(net)
+    if fails:
+        net.head.register_forward_hook(_raise)
+        with pytest.raises(RuntimeError, match="on purpose"), torch.inference_mode():
+            capture.forward(images)
+        net.head._forward_hooks.clear()
+        net.head._forward_hooks_always_called.clear()
+    else:
+        with torch.inference_mode():
+            capture.forward(images)
+    assert _hooks(net) == 0
+    assert _attributes(net) == attributes
+    assert not vars(images)
+    assert not torch.overrides._get_current_function_mode_stack()
+    assert torch._C._is_torch_function_enabled()
+    with torch.inference_mode():
+        assert len(capture.forward(images)[1]) == 2
+
+
+def _raise(_module: nn.Module, _args: object, _output: object) -> None:
+    raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.MultiheadAttention])
+def test_an_exception_inside_an_activation_or_attention_passes_through(kind: type) -> None:
+    net = build("Attention")
+    first = nn.Sequential(nn.ReLU(), net)
+    broken = next(module for module in first.modules() if isinstance(module, kind))
+    broken.register_forward_pre_hook(lambda module, args: _raise(module, args, None))
+    with pytest.raises(RuntimeError, match="on purpose"), torch.inference_mode():
+        Capture(first.eval()).forward(net.images(2))
+    assert torch._C._is_torch_function_enabled()
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_a_failing_activation_passes_its_own_error_through() -> None:
+    class Failing(nn.ReLU):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"), torch.inference_mode():
+        Capture(nn.Sequential(Failing()).eval()).forward(torch.randn(2, 4))
+
+
+def test_a_network_that_survives_its_own_exception_keeps_its_names() -> None:
+    class Stubborn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())
+            self.first[0].register_forward_pre_hook(lambda module, args: _raise(module, args, None))
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            try:
+                return self.first(images)
+            except RuntimeError:
+                return functional.tanh(self.second(images))
+
+    assert names(Stubborn(), torch.randn(2, 4)) == ["second.0#1", ":tanh#1"]

@@ -1,0 +1,61 @@
+"""Errors carry their hint and exit code, also from one process to another."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from survey import errors
+from survey.errors import SurveyError, UndefinedScore, UnknownName
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, SurveyError)
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_error_is_in_the_tree_at_the_top_of_its_file(kind: type[SurveyError]) -> None:
+    assert kind.__name__ in (errors.__doc__ or "")
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SurveyError("what happened", hint="what to do"),
+        errors.StoreError("what happened"),
+        UnknownName("setting", "micro", ["micro_batch"]),
+        UndefinedScore("none", status="out_of_range", raw=-0.1, hint="more images"),
+    ],
+)
+def test_errors_survive_pickling(error: SurveyError) -> None:
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error)
+    assert vars(twin) == vars(error)
+    assert (str(twin), twin.args) == (str(error), error.args)
+
+
+def test_exit_codes() -> None:
+    codes = {kind.__name__: kind.exit_code for kind in KINDS}
+    assert {name for name, code in codes.items() if code == 3} == {"StoreError", "ClusterError"}
+    assert set(codes.values()) == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "hint"),
+    [
+        ("resnet5", ["resnet50", "vgg11"], "did you mean resnet50?"),
+        ("zzz", ["resnet50", "vgg11"], "known: resnet50, vgg11"),
+        ("zzz", [], None),
+        (
+            "zzz",
+            [f"name{i:02}" for i in range(20)],
+            "known: " + ", ".join(f"name{i:02}" for i in range(12)) + ", ...",
+        ),
+    ],
+)
+def test_unknown_names_are_answered(name: str, choices: list[str], hint: str | None) -> None:
+    assert UnknownName("architecture", name, choices).hint == hint

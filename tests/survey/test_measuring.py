@@ -1,0 +1,312 @@
+"""Measuring yields the same rows however images come, and leaves the network as it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from survey import CaptureError, InputError, MeasureSettings, SiteScore, measure, measure_batches
+from tests.survey.nets import NETS, Net, build
+from tests.survey.slow_affinity import slow_affinity
+
+SETTINGS = MeasureSettings(images_per_score=12, micro_batch=4)
+
+#: Networks whose output must not move by a bit, with an image size they take quickly.
+BIT_FOR_BIT = {
+    "alexnet": 224,
+    "resnet18": 96,
+    "vit_b_32": 224,
+    "mobilenet_v3_small": 96,
+    "efficientnet_b0": 96,
+    "googlenet": 96,
+    "inception_v3": 299,
+    "swin_t": 96,
+    "convnext_tiny": 96,
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_scores_equal_the_slow_computation_on_the_defined_pairs(name: str) -> None:
+    net: Net = build(name)
+    images = net.images(24)
+    rows = list(measure(net, [images], SETTINGS))
+    expected = [
+        slow_affinity(x.reshape(12, -1).numpy(), y.reshape(12, -1).numpy())
+        for start in (0, 12)
+        for x, y in net.expected(images[start : start + 12])
+    ]
+    assert [row.status for row in rows] == ["ok"] * len(rows)
+    # The expected pairs are computed in float64, the network's in float32.
+    assert [row.affinity for row in rows] == pytest.approx(expected, abs=1e-4)
+    assert all(row.affinity is not None and 0 <= row.affinity <= 1 for row in rows)
+    sites = len(rows) // 2
+    assert [(row.batch, row.site) for row in rows] == [(b, s) for b in (0, 1) for s in range(sites)]
+
+
+def _varying(name: str, channels_last: bool) -> nn.Module:
+    """Build a network whose output depends on the images, whatever its head starts as."""
+    torch.manual_seed(0)
+    kwargs = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    model = torchvision.models.get_model(name, weights=None, **kwargs)
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and not bool(module.weight.any()):
+            nn.init.normal_(module.weight, std=0.02)
+        elif isinstance(module, nn.Conv2d):
+            # Running variances of 1 keep a signal only where weights keep it.
+            nn.init.kaiming_normal_(module.weight)
+    return model.to(memory_format=torch.channels_last) if channels_last else model
+
+
+def _measured_outputs(
+    model: nn.Module, images: torch.Tensor, settings: MeasureSettings
+) -> tuple[list[torch.Tensor], list[SiteScore]]:
+    outputs: list[torch.Tensor] = []
+    handle = model.register_forward_hook(lambda _module, _args, output: outputs.append(output))
+    rows = list(measure(model, [images], settings))
+    handle.remove()
+    return outputs, rows
+
+
+@pytest.mark.parametrize(
+    ("name", "channels_last"),
+    [*((name, False) for name in BIT_FOR_BIT), ("resnet18", True), ("mobilenet_v3_small", True)],
+)
+def test_outputs_are_the_same_bit_for_bit(name: str, channels_last: bool) -> None:
+    model = _varying(name, channels_last)
+    size = BIT_FOR_BIT[name]
+    images = torch.randn(4, 3, size, size, generator=torch.Generator().manual_seed(1))
+    if channels_last:
+        images = images.to(memory_format=torch.channels_last)
+    before = images.clone()
+    settings = MeasureSettings(images_per_score=4, micro_batch=2)
+    measured, rows = _measured_outputs(model, images, settings)
+    model.eval()
+    with torch.inference_mode():
+        unmeasured = [model(part) for part in before.split(2)]
+    varied = torch.cat(unmeasured)
+    assert float(varied.std(dim=0).max()) > 1e-3 * float(varied.std())
+    assert all(torch.equal(a, b) for a, b in zip(measured, unmeasured, strict=True))
+    assert len(measured) == 2
+    assert all(row.status != "failed" for row in rows)
+    assert len(rows) == {"googlenet": 57, "inception_v3": 94}.get(name, len(rows))
+
+
+@pytest.mark.parametrize("sizes", [[24], [5, 7, 12], [1] * 24, [23, 1], [13, 11]])
+def test_batch_sizes_do_not_matter(sizes: list[int]) -> None:
+    net = build("Residual")
+    images = net.images(24)
+    whole = list(measure(net, [images], SETTINGS))
+    assert list(measure(net, images.split(sizes), SETTINGS)) == whole
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("micro_batch", [1, 5, 11, 12, 64])
+def test_micro_batches_move_last_bits_only(name: str, micro_batch: int) -> None:
+    net = build(name).double()
+    images = net.images(12).double()
+    ours, theirs = (
+        list(measure(net, [images], MeasureSettings(images_per_score=12, micro_batch=size)))
+        for size in (4, micro_batch)
+    )
+    scores = [row.affinity for row in ours]
+    assert [row.affinity for row in theirs] == pytest.approx(scores, abs=1e-6)
+    assert [row.site_name for row in theirs] == [row.site_name for row in ours]
+
+
+def test_a_partial_last_batch_counts_but_is_not_scored() -> None:
+    net = build("Residual")
+    images = net.images(29)
+    labels = torch.arange(29) % 10
+    batches = list(measure_batches(net, [(images, labels)], SETTINGS))
+    assert [(b.batch, b.images, len(b.scores)) for b in batches] == [
+        (0, 12, 4),
+        (1, 12, 4),
+        (2, 5, 0),
+    ]
+    with torch.inference_mode():
+        order = net.eval()(images).argsort(dim=1, descending=True)
+    top1 = int((order[:, 0] == labels).sum())
+    top5 = int((order[:, :5] == labels[:, None]).any(dim=1).sum())
+    found = [
+        sum(getattr(b, name) for b in batches) for name in ("labelled", "top1_hits", "top5_hits")
+    ]
+    assert found == [29, top1, top5]
+    assert all(b.seconds > 0 for b in batches)
+
+
+def test_batches_already_measured_are_numbered_on() -> None:
+    net = build("Residual")
+    images = net.images(24)
+    both = list(measure(net, [images], SETTINGS))
+    (last,) = measure_batches(net, [images[12:]], SETTINGS, first_batch=1)
+    assert list(last.scores) == both[len(both) // 2 :]
+
+
+def test_at_most_one_micro_batch_is_inside_the_network_at_a_time() -> None:
+    net = build("Residual")
+    seen: list[int] = []
+    net.register_forward_pre_hook(lambda _module, args: seen.append(len(args[0])))
+    drawn: list[int] = []
+
+    def batches() -> Iterator[torch.Tensor]:
+        for number in range(30):
+            drawn.append(number)
+            assert len(drawn) * 3 <= sum(seen) + 4 + 3
+            yield net.images(3, seed=number)
+
+    list(measure(net, batches(), MeasureSettings(images_per_score=90, micro_batch=4)))
+    assert max(seen) == 4
+    assert sum(seen) == 90
+
+
+@pytest.mark.parametrize(
+    ("images", "message"), [(11, "only 11 images .* images_per_score .12."), (0, "no images")]
+)
+def test_too_few_images_are_an_error_that_names_the_setting(images: int, message: str) -> None:
+    net = build("Residual").train()
+    with pytest.raises(InputError, match=message):
+        list(measure(net, [net.images(images)], SETTINGS))
+    assert net.training
+    with pytest.raises(InputError, match="no images"):
+        list(measure(net, [], SETTINGS))
+
+
+def test_labels_that_do_not_fit_are_an_error() -> None:
+    net = build("Residual")
+    with pytest.raises(InputError, match="12 images"):
+        list(measure(net, [(net.images(12), torch.zeros(11))], SETTINGS))
+
+
+def test_a_network_without_activations_is_an_error() -> None:
+    with pytest.raises(CaptureError, match="no activation"):
+        list(measure(nn.Linear(4, 4), [torch.randn(12, 4)], SETTINGS))
+
+
+def test_a_path_that_depends_on_the_images_is_an_error() -> None:
+    class Fickle(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return images.relu() if float(images[0, 0]) > 0 else images.relu().tanh()
+
+    images = torch.tensor([1.0, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1])[:, None].repeat(1, 3)
+    with pytest.raises(CaptureError, match="2 activation calls where it had made 1"):
+        list(measure(Fickle(), [images], SETTINGS))
+
+
+def _state(net: nn.Module) -> dict[str, object]:
+    return {
+        "training": [module.training for module in net.modules()],
+        "hooks": [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()],
+        "attributes": [sorted(vars(module)) for module in net.modules()],
+        "marks": [vars(tensor) for tensor in (*net.parameters(), *net.buffers())],
+        "gradients": [(p.requires_grad, p.grad is None) for p in net.parameters()],
+        "bytes": [t.numpy().tobytes() for t in net.state_dict().values()],
+    }
+
+
+def _mixed(name: str) -> Net:
+    net = build(name).train()
+    frozen = list(net.children())[::2]
+    for module in frozen:
+        module.eval()
+    return net
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_network_is_as_before_afterwards(name: str) -> None:
+    net = _mixed(name)
+    before = _state(net)
+    list(measure(net, [net.images(24)], SETTINGS))
+    assert _state(net) == before
+
+
+def test_the_network_is_as_before_after_an_exception() -> None:
+    net = _mixed("Residual")
+    before = _state(net)
+
+    def batches() -> Iterator[torch.Tensor]:
+        yield net.images(12)
+        raise OSError("disk gone")
+
+    with pytest.raises(OSError, match="disk gone"):
+        list(measure(net, batches(), SETTINGS))
+    assert _state(net) == before
+    with pytest.raises(RuntimeError):
+        list(measure(net, [torch.randn(12, 5, 8, 8)], SETTINGS))
+    assert _state(net) == before
+
+
+def test_an_abandoned_measurement_restores_the_network() -> None:
+    net = _mixed("Residual")
+    before = _state(net)
+    rows = measure(net, [net.images(24)], SETTINGS)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert _state(net) == before
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_nothing_is_active_between_rows(grad: bool) -> None:
+    net = build("Residual")
+    with torch.set_grad_enabled(grad):
+        for _ in measure(net, [net.images(24)], SETTINGS):
+            assert not torch.is_inference_mode_enabled()
+            assert torch.is_grad_enabled() is grad
+            assert not torch.overrides._get_current_function_mode_stack()
+            assert _state(net)["hooks"] == [0] * len(list(net.modules()))
+            assert (torch.ones(1, requires_grad=True) * 2).requires_grad is grad
+        assert torch.is_grad_enabled() is grad
+
+
+def test_a_network_in_training_mode_is_measured_in_eval_mode() -> None:
+    net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.ReLU()).train()
+    images = torch.randn(12, 6)
+    rows = list(measure(net, [images], SETTINGS))
+    assert list(measure(net.eval(), [images], SETTINGS)) == rows
+    assert not bool(net[1].running_mean.any())
+
+
+def test_dead_constant_and_broken_sites_are_rows_among_the_others() -> None:
+    class Sick(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            good = torch.tanh(x)
+            torch.relu(-x.abs() - 1)
+            torch.sigmoid(x * 0)
+            torch.nn.functional.silu(torch.log(x))
+            torch.nn.functional.gelu((x + 2) * math.inf)
+            torch.nn.functional.glu(x)
+            torch.nn.functional.elu(torch.cat([x, x]))
+            return good
+
+    rows = list(measure(Sick(), [torch.randn(12, 4)], SETTINGS))
+    expected = ["ok", "constant", "constant", "nonfinite", "nonfinite", "failed", "failed"]
+    assert [row.status for row in rows] == expected
+    assert [row.affinity is None for row in rows] == [status != "ok" for status in expected]
+    assert all(row.reason for row in rows[1:])
+    assert "dead" in rows[1].flags
+    assert "dead" not in rows[2].flags
+
+
+def test_shrinkage_and_ridge_reach_the_scores() -> None:
+    net = build("Perceptron")
+    images = net.images(12)
+    found = {
+        (shrinkage, ridge): [
+            row.affinity
+            for row in measure(
+                net, [images], dataclasses.replace(SETTINGS, shrinkage=shrinkage, ridge=ridge)
+            )
+        ]
+        for shrinkage in ("ledoit-wolf", "none")
+        for ridge in ("absolute", "relative")
+    }
+    x, y = net.expected(images)[0]
+    for (shrinkage, ridge), scores in found.items():
+        slow = slow_affinity(x.numpy(), y.numpy(), shrinkage, ridge)
+        assert scores[0] == pytest.approx(slow, abs=1e-4)
+    assert len({scores[0] for scores in found.values()}) == 4

@@ -1,0 +1,120 @@
+"""A site's row has a score in [0, 1], or a status that says why it has none."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from survey import MeasureSettings, affinity_score
+from survey.capture import PooledPair
+from survey.scoring import score_pair
+from survey.signature import SiteScore
+
+EPSILON = torch.finfo(torch.float32).eps
+
+
+def normal(n: int, c: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, c, generator=generator, dtype=torch.float64)
+
+
+def pair(x: torch.Tensor | None, y: torch.Tensor | None, reason: str | None = None) -> PooledPair:
+    return PooledPair("layer.relu#2", "relu", 2, "N,C", x, y, EPSILON, reason)
+
+
+def row(x: torch.Tensor, y: torch.Tensor, **settings: object) -> SiteScore:
+    chosen = MeasureSettings(images_per_score=len(x), **settings)  # type: ignore[arg-type]
+    cut = len(x) // 2
+    return score_pair(3, 5, [pair(x[:cut], y[:cut]), pair(x[cut:], y[cut:])], chosen)
+
+
+def test_a_good_row_carries_the_score_of_all_its_parts() -> None:
+    x = normal(60, 7)
+    found = row(x, x.relu())
+    assert found.affinity == found.raw_affinity == affinity_score(x, x.relu())
+    assert (found.batch, found.site, found.site_name, found.call) == (3, 5, "layer.relu#2", 2)
+    assert (found.status, found.reason, found.flags) == ("ok", None, ())
+    assert (found.channels, found.images, found.activation) == (7, 60, "relu")
+    assert found.input_variance == pytest.approx(float(x.var(0, unbiased=False).mean()))
+    assert found.output_variance == pytest.approx(float(x.relu().var(0, unbiased=False).mean()))
+    assert found.constant_fraction == 0
+
+
+@pytest.mark.parametrize(("value", "flags"), [(0.0, {"constant", "dead"}), (0.7, {"constant"})])
+def test_a_constant_output_has_no_affinity(value: float, flags: set[str]) -> None:
+    found = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
+    assert (found.affinity, found.raw_affinity, found.status) == (None, None, "constant")
+    assert set(found.flags) == flags | {"ridge"}
+    assert found.constant_fraction == 1
+    assert found.reason
+
+
+def test_some_dead_channels_are_a_fraction_and_no_failure() -> None:
+    x = normal(40, 4)
+    y = x.relu()
+    y[:, 0] = 0
+    found = row(x, y)
+    assert (found.status, found.constant_fraction) == ("ok", 0.25)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("side", [0, 1])
+def test_values_that_are_not_finite_are_counted_by_image(value: float, side: int) -> None:
+    matrices = [normal(30, 4), normal(30, 4)]
+    matrices[side][[2, 7], 1] = value
+    found = row(*matrices)
+    assert (found.affinity, found.status, found.flags) == (None, "nonfinite", ("nonfinite",))
+    assert "2 of 30 images" in str(found.reason)
+
+
+@pytest.mark.parametrize(("n", "flagged"), [(10, True), (11, False)])
+def test_no_more_images_than_channels_is_flagged(n: int, flagged: bool) -> None:
+    x = normal(n, 10)
+    assert ("few_images" in row(x, x.relu()).flags) is flagged
+
+
+def test_a_small_variance_is_flagged_and_the_relative_ridge_tells_it_apart() -> None:
+    x = 1e-3 * normal(200, 6)
+    absolute, relative = row(x, x.relu()), row(x, x.relu(), ridge="relative")
+    assert absolute.flags == relative.flags == ("ridge",)
+    assert absolute.affinity is not None
+    assert relative.affinity is not None
+    scaled = row(1e3 * x, 1e3 * x.relu(), ridge="relative")
+    assert relative.affinity == pytest.approx(scaled.affinity, abs=1e-10)
+    assert abs(absolute.affinity - relative.affinity) > 0.05
+    assert scaled.flags == ()
+
+
+def test_a_value_outside_the_range_is_kept_as_raw_and_not_as_a_score() -> None:
+    x, y = torch.zeros(8, 20, dtype=torch.float64), torch.zeros(8, 20, dtype=torch.float64)
+    x[0, 0], y[:4, 0], y[4:, 0] = 1, 1, -1
+    found = row(x, y)
+    assert (found.affinity, found.status) == (None, "out_of_range")
+    assert found.raw_affinity is not None
+    assert found.raw_affinity < 0
+    assert "few_images" in found.flags
+    assert "n=8, c=20" in str(found.reason)
+
+
+def test_widths_that_differ_are_a_failed_row() -> None:
+    found = row(normal(30, 4), normal(30, 2))
+    assert (found.affinity, found.status, found.channels) == (None, "failed", 4)
+    assert "4 channels and the output 2" in str(found.reason)
+
+
+@pytest.mark.parametrize("ridge", ["absolute", "relative"])
+def test_what_cannot_be_evaluated_is_a_failed_row(ridge: str) -> None:
+    huge = 1e180 * normal(30, 4)
+    found = row(huge, huge.relu(), ridge=ridge)
+    assert (found.affinity, found.status) == (None, "failed")
+    assert "cannot be evaluated" in str(found.reason)
+
+
+def test_one_part_without_a_pair_fails_the_row() -> None:
+    x = normal(10, 3)
+    parts = [pair(x, x.relu()), pair(None, None, "which axis cannot be told")]
+    found = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
+    assert (found.status, found.reason) == ("failed", "which axis cannot be told")
+    assert found.affinity is None
