@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,13 +24,17 @@ def named(*names: str) -> frozenset[_TensorFunction]:
 
 _PERMUTES = named("permute")
 _TRANSPOSES = named("transpose", "swapaxes", "swapdims", "transpose_", "swapaxes_", "swapdims_")
-_FLIPS = frozenset({torch.Tensor.mT.__get__, torch.Tensor.T.__get__, torch.Tensor.t_}) | named("t")
+_FLIPS = named("t", "t_", "adjoint") | {
+    inspect.getattr_static(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH")
+}
 _MOVES = named("movedim", "moveaxis")
 _STACKS = named("stack")
 _REDUCTIONS = named(
     "mean", "sum", "amax", "amin", "nanmean", "nansum", "std", "var", "max", "min", "median",
     "prod", "logsumexp", "norm", "vector_norm", "all", "any", "argmax", "argmin",
 )  # fmt: skip
+#: Those that have the kind of norm where the others have the axes.
+_NORMS = named("norm", "vector_norm")
 _DROPS = named("select", "unbind")
 
 #: Calls that return the tensor they were given, with its axes moved.
@@ -90,7 +95,8 @@ def indexed(index: Any, axes: Origins) -> Origins | None:
     if Ellipsis in items:
         at = items.index(Ellipsis)
         items[at : at + 1] = [slice(None)] * (len(axes) - used)
-    return [*_kept(items, axes), *axes[used if Ellipsis not in items else len(axes) :]]
+    consumed = sum(item is not None for item in items)
+    return [*_kept(items, axes), *axes[consumed:]]
 
 
 def _kept(items: list[Any], axes: Origins) -> Iterator[int | None]:
@@ -123,7 +129,6 @@ def _shifted(args: Sequence[Any], kwargs: dict[str, Any], axes: Origins) -> Orig
 def _reduced(
     function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], axes: Origins
 ) -> Origins | None:
-    # ``norm`` has the kind of norm where others have the axes.
     place = 2 if function in _NORMS else 1
     dims = kwargs.get("dim", kwargs.get("axis", args[place] if len(args) > place else None))
     if isinstance(dims, int):
@@ -137,6 +142,3 @@ def _reduced(
 def _axis(args: Sequence[Any], kwargs: dict[str, Any], place: int, ndim: int) -> int | None:
     axis = kwargs.get("dim", kwargs.get("axis", args[place] if len(args) > place else 0))
     return axis % ndim if isinstance(axis, int) and ndim else None
-
-
-_NORMS = named("norm", "vector_norm")

@@ -37,6 +37,12 @@ def micro_batches(batches: Iterable[object], per_score: int, size: int) -> Itera
     InputError
         If a batch is neither of the two, or images and labels differ in number.
     """
+    if isinstance(batches, torch.Tensor):
+        raise InputError(
+            f"the batches are one tensor of shape {tuple(batches.shape)}, must be an iterable of "
+            "batches",
+            hint="put it into a list: [images]",
+        )
     filled = 0
     held: list[MicroBatch] = []
     for item in batches:

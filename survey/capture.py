@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from survey.errors import CaptureError
 from survey.layout import CONSTANT, Layout, follow, input_layout, layout_of, mark, unmark
 from survey.pooling import pool
-from survey.sites import ACTIVATION_FUNCTIONS, activation_of, site_name
+from survey.sites import activation_called, activation_of, site_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,16 @@ class Capture:
 
     def _watch(self, module: nn.Module, name: str) -> Iterator[Any]:
         state = self._pass
+        enter: Callable[..., None]
+        leave: Callable[..., None]
         if isinstance(module, nn.MultiheadAttention):
             enter, leave = state.enter_attention, state.leave_attention
         elif (activation := activation_of(module)) is not None:
             enter, leave = state.enter_activation(name, activation), state.leave_activation
         else:
             enter, leave = state.enter_module(name), state.leave_module
-        yield module.register_forward_pre_hook(enter)
-        yield module.register_forward_hook(leave, always_call=True)
+        yield module.register_forward_pre_hook(enter, with_kwargs=True)
+        yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,60 +126,64 @@ class _Pass:
         self.images = images
         self.pairs: list[PooledPair] = []
         self._calls: Counter[tuple[str, str | None]] = Counter()
-        self._path: list[str] = [""]
+        # Each stack holds what was entered with the module that entered it.
+        self._path: list[tuple[nn.Module | None, str]] = [(None, "")]
         #: Activation modules entered; None for those inside another or independent of the input.
-        self._inside: list[_Open | None] = []
-        self._paused: list[Any] = []
+        self._inside: list[tuple[nn.Module, _Open | None]] = []
+        self._paused: list[tuple[nn.Module, Any]] = []
 
     # Hooks of ordinary modules keep the path that names functional calls.
 
     def enter_module(self, name: str) -> Callable[..., None]:
-        return lambda _module, _args: self._path.append(name)
+        return lambda module, _args, _kwargs: self._path.append((module, name))
 
-    def leave_module(self, _module: nn.Module, _args: Any, _output: Any) -> None:
-        self._path.pop()
+    def leave_module(self, module: nn.Module, _args: Any, _kwargs: Any, _output: Any) -> None:
+        _leave(self._path, module)
 
     # An active torch function mode makes nn.MultiheadAttention leave its fused kernel, which
     # moves the last bits: it is kept off there. There is no activation inside.
 
-    def enter_attention(self, _module: nn.Module, _args: Any) -> None:
+    def enter_attention(self, module: nn.Module, _args: Any, _kwargs: Any) -> None:
         guard = torch._C.DisableTorchFunction()
         guard.__enter__()
-        self._paused.append(guard)
+        self._paused.append((module, guard))
 
-    def leave_attention(self, _module: nn.Module, args: Any, output: Any) -> None:
-        self._paused.pop().__exit__(None, None, None)
-        if args and isinstance(output, tuple) and (layout := layout_of(args[0])) is not None:
+    def leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if _entered(self._paused, module):
+            _leave(self._paused, module).__exit__(None, None, None)
+        query = _first(args, kwargs, "query")
+        if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
             mark(output[0], layout)
 
     # Activation modules.
 
     def enter_activation(self, name: str, activation: str) -> Callable[..., None]:
-        def enter(_module: nn.Module, args: Any) -> None:
-            entered = (
-                None if self._inside or not args else self._open(name, None, activation, args[0])
-            )
-            self._inside.append(entered)
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            target = None if self._inside else _first(args, kwargs, "input")
+            entered = None if target is None else self._open(name, None, activation, target)
+            self._inside.append((module, entered))
 
         return enter
 
-    def leave_activation(self, _module: nn.Module, args: Any, output: Any) -> None:
-        entered = self._inside.pop()
-        if isinstance(output, torch.Tensor) and args and layout_of(output) is None:
+    def leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        entered = _leave(self._inside, module)
+        # Hooks run after an exception too, and then without an output.
+        if not isinstance(output, torch.Tensor):
+            return
+        target = _first(args, kwargs, "input")
+        if target is not None and layout_of(output) is None:
             # Scripted or custom kernels inside hide the call that made the output.
-            mark(output, layout_of(args[0]) or CONSTANT)
+            mark(output, layout_of(target) or CONSTANT)
         if entered is not None:
             self._close(entered, output)
 
     # Functional activations and every other call.
 
     def call(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        activation = None if self._inside else ACTIVATION_FUNCTIONS.get(function)
+        activation = None if self._inside else activation_called(function)
         entered = None
-        if activation is not None:
-            target = args[0] if args else kwargs.get("input")
-            if isinstance(target, torch.Tensor):
-                entered = self._open(self._path[-1], activation, activation, target)
+        if activation is not None and (target := _first(args, kwargs, "input")) is not None:
+            entered = self._open(self._path[-1][1], activation, activation, target)
         output = function(*args, **kwargs)
         follow(function, args, kwargs, output)
         if entered is not None:
@@ -229,6 +235,21 @@ class _Pass:
                 return None, error.message
 
 
+def _entered(stack: list[Any], module: nn.Module) -> bool:
+    # Where another's hook raised before ours ran, the module is left without having been entered.
+    return bool(stack) and stack[-1][0] is module
+
+
+def _leave(stack: list[Any], module: nn.Module) -> Any:
+    """Return what the module had entered, or None."""
+    return stack.pop()[1] if _entered(stack, module) else None
+
+
+def _first(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
+    value = args[0] if args else kwargs.get(name, kwargs.get("x", kwargs.get("self")))
+    return value if isinstance(value, torch.Tensor) else None
+
+
 class _FunctionMode(TorchFunctionMode):
     def __init__(self, state: _Pass) -> None:
         super().__init__()
@@ -242,15 +263,20 @@ class _FunctionMode(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _marked(images: torch.Tensor, model: nn.Module) -> Iterator[None]:
-    """Mark the network's input and its buffers for the length of one pass."""
-    buffers = list(model.buffers())
-    for buffer in buffers:
-        mark(buffer, CONSTANT)
+    """Mark the network's input and the tensors it holds for the length of one pass."""
+    held = [
+        tensor
+        for module in model.modules()
+        for tensor in (*module.buffers(recurse=False), *vars(module).values())
+        if isinstance(tensor, torch.Tensor)
+    ]
+    for tensor in held:
+        mark(tensor, CONSTANT)
     mark(images, input_layout(images))
     try:
         yield
     finally:
-        for tensor in (*buffers, images):
+        for tensor in (*held, images):
             unmark(tensor)
 
 

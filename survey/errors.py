@@ -70,7 +70,7 @@ class UndefinedScore(InputError):
     Attributes
     ----------
     status : str
-        The row status that says why: ``constant``, ``nonfinite`` or ``out_of_range``.
+        The row status that says why: ``constant``, ``nonfinite``, ``out_of_range`` or ``failed``.
     raw : float or None
         What the formula gave, where it gave anything.
     """

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from survey.axes import MOVES_IN_PLACE, indexed, named, origins_of
+from survey.axes import MOVES_IN_PLACE, Origins, indexed, named, origins_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,10 @@ def follow(
     results = list(_tensors(out))
     if not results:
         return
+    if function in _BLANKS:
+        for result in results:
+            mark(result, CONSTANT)
+        return
     inputs = [*_tensors(args), *_tensors(list(kwargs.values()))]
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
@@ -129,12 +133,8 @@ def _derive(
         return replace(layout, channels=(1,))
     if function in _AXIS_LAST:
         return replace(layout, channels=(result.ndim - 1,))
-    if function in _PRODUCTS:
-        return _product(function, args, kwargs, result)
-    if function in _EINSUMS:
-        return _einsum(args)
-    if function in _MIXES:
-        return Layout(None, ())
+    if function in _CONTRACTIONS:
+        return _contracted(function, args, kwargs, result)
     origins = origins_of(function, args, kwargs, lead, result)
     if origins is not None and len(origins) == result.ndim:
         moved = _moved(layout, origins)
@@ -165,6 +165,15 @@ def _same_axes(
     if function in _RESIZES or all(new[axis] == old[axis] for axis in layout.channels):
         return Layout(images, layout.channels)
     return Layout(images, ())
+
+
+def _contracted(
+    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
+) -> Layout:
+    """Follow a call that sums over axes, where that can be done."""
+    if function in _PRODUCTS:
+        return _product(function, args, kwargs, result)
+    return _einsum(args) if function in _EINSUMS else Layout(None, ())
 
 
 def _factors(
@@ -223,11 +232,12 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
     layout = layout_of(value) if isinstance(value, torch.Tensor) else None
     if layout is None or layout == CONSTANT or layout_of(target) not in (None, CONSTANT):
         return
-    origins = indexed(index, list(range(target.ndim)))
-    if origins is None or len(origins) != value.ndim or None in origins:
+    axes: Origins = list(range(target.ndim))
+    origins = indexed(index, axes)
+    places = [axis for axis in origins or () if axis is not None]
+    if len(places) != value.ndim:
         mark(target, Layout(None, ()))
         return
-    places = [-1 if origin is None else origin for origin in origins]
     images = None if layout.images is None else places[layout.images]
     mark(target, Layout(images, tuple(sorted(places[axis] for axis in layout.channels))))
 
@@ -266,9 +276,11 @@ def _start_kept(axis: int | None, old: tuple[int, ...], new: tuple[int, ...]) ->
         return None
     before = math.prod(old[:axis])
     starts = [i for i in range(len(new)) if math.prod(new[:i]) == before]
-    # Axes of length 1 begin where their neighbour begins: the same length wins, then the longest.
+    # Axes of length 1 begin where their neighbour begins. The same length wins, then an axis that
+    # holds the old one whole; else the old one was split, and the first part is the slowest.
     same = [i for i in starts if new[i] == old[axis]]
-    return (same or sorted(starts, key=lambda i: -new[i]) or [None])[0]
+    whole = [i for i in starts if new[i] % old[axis] == 0]
+    return next(iter(same or whole or starts), None)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -285,6 +297,11 @@ _AXIS_ONE = named(
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "batch_norm", "group_norm", "instance_norm",
 )  # fmt: skip
+#: Calls that take only the shape and type of the tensor they are given.
+_BLANKS = named(
+    "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
+    "empty_like", "full_like", "rand_like", "randn_like",
+)  # fmt: skip
 _AXIS_LAST = named("linear", "bilinear", "layer_norm", "rms_norm")
 _RESHAPES = named(
     "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as",
@@ -300,6 +317,7 @@ _MIXES = named(
     "tensordot", "cdist", "inner", "outer", "kron", "cov", "corrcoef", "rot90", "as_strided",
     "addbmm", "squeeze_", "unsqueeze_", "resize_", "as_strided_", "set_", "pinverse", "inverse",
 )  # fmt: skip
+_CONTRACTIONS = _PRODUCTS | _EINSUMS | _MIXES
 #: Calls that keep what the axes mean though they may change the number of channels.
 _RESIZES = named(
     "cat", "concat", "concatenate", "chunk", "split", "tensor_split", "narrow", "pad", "glu",

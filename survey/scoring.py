@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from survey.affinity import affinity, constant_columns
+from survey.affinity import BREAKDOWNS, affinity, constant_columns
 from survey.capture import PooledPair
 from survey.moments import moments
 from survey.signature import Flag, MeasureSettings, SiteScore, Status
@@ -110,8 +110,15 @@ def _score(
         )
     try:
         raw = affinity(x_moments, y_moments)
-    except torch.linalg.LinAlgError as error:
-        return _Outcome("failed", f"linear algebra: {error}", None, None, *known, (*ridged, *few))
+    except BREAKDOWNS as error:
+        return _Outcome(
+            "failed",
+            f"the formula cannot be evaluated: {error}",
+            None,
+            None,
+            *known,
+            (*ridged, *few),
+        )
     if not 0.0 <= raw <= 1.0:
         reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={x.shape[0]}, c={x.shape[1]}"
         return _Outcome("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))

@@ -38,7 +38,7 @@ _TIMM_CLASSES = ("timm.models.metaformer.SquaredReLU", "timm.models.metaformer.S
 
 def _functions() -> dict[Callable[..., Any], str]:
     found: dict[Callable[..., Any], str] = {}
-    for owner in (functional, torch, torch.special, torch.Tensor):
+    for owner in (functional, torch, torch.special, torch._C._nn, torch.Tensor):
         for name in _FUNCTIONS:
             for spelling in (name, name + "_"):
                 function = getattr(owner, spelling, None)
@@ -50,6 +50,20 @@ def _functions() -> dict[Callable[..., Any], str]:
 
 #: Every callable a forward pass may use to activate, with its canonical name.
 ACTIVATION_FUNCTIONS = _functions()
+
+
+def activation_called(function: Callable[..., Any]) -> str | None:
+    """Return the activation a call is, or None if it is none.
+
+    Parameters
+    ----------
+    function : callable
+        A function or method of torch, or one of the kernels under ``torch.ops.aten``.
+    """
+    if isinstance(function, torch._ops.OpOverload):
+        name = function._schema.name.removeprefix("aten::").removesuffix("_")
+        return name if name in _FUNCTIONS else None
+    return ACTIVATION_FUNCTIONS.get(function)
 
 
 def activation_of(module: nn.Module) -> str | None:

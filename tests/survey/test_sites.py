@@ -112,12 +112,7 @@ _ARGUMENTS: dict[str, tuple[object, ...]] = {"threshold": (0.0, 0.0), "prelu": (
 
 @pytest.mark.parametrize(("owner", "spelling"), _spellings())
 def test_every_spelling_is_one_site(owner: str, spelling: str) -> None:
-    module = {
-        "functional": functional,
-        "torch": torch,
-        "Tensor": torch.Tensor,
-        "kernel": torch._C._nn,
-    }[owner]
+    module = OWNERS[owner]
     name = spelling.removesuffix("_")
 
     class One(nn.Module):
