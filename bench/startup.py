@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROUNDS = 15
 
-EMPTY = '''
+EMPTY = """
 from pathlib import Path
 from typing import Annotated, Literal
 import typer
@@ -24,7 +24,7 @@ app = typer.Typer(name="survey", no_args_is_help=True, add_completion=False)
 @app.callback()
 def shared(home: Path | None = None, format: Literal["table", "json", "csv", "parquet"] | None = None) -> None:
     pass
-'''
+"""
 
 
 def empty_app() -> str:
@@ -36,7 +36,9 @@ def empty_app() -> str:
         assert command.callback is not None
         names = [n for n in inspect.signature(command.callback).parameters if n != "context"]
         options = ", ".join(f"{name}: str | None = None" for name in names)
-        source += f'@app.command("{command.name}")\ndef {command.name}({options}) -> None:\n    pass\n'
+        source += (
+            f'@app.command("{command.name}")\ndef {command.name}({options}) -> None:\n    pass\n'
+        )
     return source + "app()\n"
 
 
@@ -57,7 +59,9 @@ def main() -> None:
             empty.append(seconds(str(script), "--help"))
             ours.append(seconds("-m", "jobs.cli.main", "--help"))
     ratio = statistics.median(ours) / statistics.median(empty)
-    print(f"survey --help {statistics.median(ours):.3f} s, empty app {statistics.median(empty):.3f} s")
+    print(
+        f"survey --help {statistics.median(ours):.3f} s, empty app {statistics.median(empty):.3f} s"
+    )
     print(f"ratio {ratio:.2f} (at most 1.30 is wanted)")
 
 

@@ -163,9 +163,8 @@ def test_calls_on_what_does_not_depend_on_the_images_are_left_out() -> None:
             self.plain = torch.randn(1)
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            gate = torch.sigmoid(self.table) * torch.tanh(
-                functional.dropout(self.plain, training=False)
-            )
+            table, plain = (functional.dropout(t, training=False) for t in (self.table, self.plain))
+            gate = torch.sigmoid(table) * torch.tanh(plain)
             bias = self.net(self.grid).mean(1)[None, :, None, None]
             zeros = functional.relu(torch.zeros(1, 4, 1, 1))
             return functional.elu(images * gate + bias + zeros)

@@ -263,6 +263,14 @@ def test_nothing_is_active_between_rows(grad: bool) -> None:
         assert torch.is_grad_enabled() is grad
 
 
+def test_the_network_runs_in_inference_mode() -> None:
+    net = build("Residual")
+    modes: list[bool] = []
+    net.register_forward_hook(lambda *_: modes.append(torch.is_inference_mode_enabled()))
+    list(measure(net, [net.images(12)], SETTINGS))
+    assert modes == [True] * 3
+
+
 def test_a_network_in_training_mode_is_measured_in_eval_mode() -> None:
     net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.ReLU()).train()
     images = torch.randn(12, 6)
