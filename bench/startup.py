@@ -22,7 +22,10 @@ from typing import Annotated, Literal
 import typer
 app = typer.Typer(name="survey", no_args_is_help=True, add_completion=False)
 @app.callback()
-def shared(home: Path | None = None, format: Literal["table", "json", "csv", "parquet"] | None = None) -> None:
+def shared(
+    home: Path | None = None,
+    format: Literal["table", "json", "csv", "parquet"] | None = None,
+) -> None:
     pass
 """
 

@@ -49,10 +49,9 @@ def demo(
 
 
 def _next_steps(context: typer.Context, home: HomeOption) -> None:
-    from catalog.home import Home
-
     from analysis.figures import save_signatures
     from analysis.frames import signatures
+    from catalog.home import Home
 
     chosen = chosen_home(context, home)
     figure = chosen / "demo.svg"

@@ -27,7 +27,6 @@ def sql(
     """
     from catalog.home import Home
     from catalog.store import query as ask
-
     from jobs.cli.output import emit
 
     text = typer.get_text_stream("stdin").read() if query == "-" else query

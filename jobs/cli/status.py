@@ -16,7 +16,6 @@ def status(
 ) -> None:
     """Show every job: waiting, running, done or failed, and how far it is."""
     from catalog.home import Home
-
     from jobs.cli.output import emit
     from jobs.standing import standing
 

@@ -39,8 +39,8 @@ def test_signatures_are_means_over_batches_with_their_error(finished_home):
              SELECT run_id, site, avg(affinity) AS mean, stddev_samp(affinity) AS std, count(*) AS n
              FROM batch_scores GROUP BY ALL)
            SELECT count(*) FILTER (abs(mean - affinity) > 1e-12 OR abs(std - affinity_std) > 1e-12
-             OR abs(std / sqrt(n) - affinity_se) > 1e-12 OR n <> batches) AS wrong, count(*) AS sites
-           FROM own JOIN signatures USING (run_id, site)""",
+             OR abs(std / sqrt(n) - affinity_se) > 1e-12 OR n <> batches) AS wrong, count(*)
+             AS sites FROM own JOIN signatures USING (run_id, site)""",
         finished_home,
     )
     assert wrong == {"wrong": 0, "sites": 26}

@@ -1,0 +1,171 @@
+"""Real trained checkpoints on real images, through the command line, against slow arithmetic."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from catalog.checkpoints import load_model, resolve
+from catalog.datasets import open_dataset
+from catalog.models import find
+from jobs.worker import normalise
+from tests.acceptance.command import rows, start, survey
+from tests.shared_data import shared
+from tests.survey.slow_affinity import slow_affinity
+
+pytestmark = pytest.mark.real_data
+
+LARGEST_BYTES = 2 * 1000**3
+
+
+def pooled_by_hooks(
+    model: nn.Module, images: list[torch.Tensor]
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Return each ReLU module's spatial means in float64, seen by plain hooks: not our capture."""
+    kept: dict[str, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ReLU):
+            xs, ys = kept.setdefault(name, ([], []))
+            module.register_forward_pre_hook(
+                lambda _m, args, xs=xs: xs.append(args[0].double().mean((2, 3)))
+            )
+            module.register_forward_hook(
+                lambda _m, _args, out, ys=ys: ys.append(out.double().mean((2, 3)))
+            )
+    with torch.inference_mode():
+        for batch in images:
+            model(batch)
+    return [(n, torch.cat(x).numpy(), torch.cat(y).numpy()) for n, (x, y) in kept.items()]
+
+
+def first_batch_scores(model: str, checkpoint: str, dataset: str) -> dict[str, float]:
+    """Compute the scores of the first 512 images densely, site by site."""
+    (architecture,) = find(model)
+    loaded = load_model(architecture, resolve(checkpoint, architecture, Path())).model
+    samples = open_dataset(dataset, Path()).samples(architecture.transform)
+    pixels = [next(samples).pixels for _ in range(512)]
+    images = normalise(torch.stack(pixels), architecture.transform).split(64)
+    pairs = pooled_by_hooks(loaded, list(images))
+    return {f"{name}#1": slow_affinity(x, y) for name, x, y in pairs}
+
+
+def assert_agrees(home: Path, run_id: str, expected: dict[str, float]) -> None:
+    found = rows(
+        f"""SELECT site_name, affinity, status FROM batch_scores
+            WHERE run_id = '{run_id}' AND batch = 0 ORDER BY site""",
+        home,
+    )
+    assert [row["site_name"] for row in found] == list(expected)
+    for row in found:
+        assert row["status"] == "ok"
+        assert row["affinity"] == pytest.approx(expected[row["site_name"]], abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("depth", "file", "sites", "hits"),
+    [
+        (20, "resnet20-12fca82f.th", 19, 2070),
+        (32, "resnet32-d509ac18.th", 31, 2133),
+        (44, "resnet44-014dd654.th", 43, 2098),
+    ],
+)
+def test_cifar_resnets(depth, file, sites, hits, tmp_path):
+    checkpoint = f"file:{shared(f'data/checkpoints/{file}')}"
+    dataset = f"folder:{shared('data/cifar10-sample')}"
+    model, home = f"small:cifar_resnet{depth}", tmp_path / "home"
+    survey(
+        "run", "--model", model, "--checkpoint", checkpoint, "--dataset", dataset,
+        "--batch-size", "512", "--runner", "local", home=home,
+    )  # fmt: skip
+    (run,) = rows("SELECT * FROM runs", home)
+    assert (run["status"], run["sites"], run["images"]) == ("done", sites, 2560)
+    assert run["measured_top1"] == hits / 2560
+    (found,) = rows(
+        """SELECT count(*) AS n, min(affinity) AS low, max(affinity) AS high,
+                  count(*) FILTER (status <> 'ok') AS other FROM batch_scores""",
+        home,
+    )
+    assert (found["n"], found["other"]) == (5 * sites, 0)
+    assert 0 <= found["low"] <= found["high"] <= 1
+    assert_agrees(home, run["run_id"], first_batch_scores(model, checkpoint, dataset))
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory a process has held, 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("VmHWM")), 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return a process and all it started, as long as they live."""
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout.split()
+    parents = {int(a): int(b) for a, b in zip(listed[::2], listed[1::2], strict=True)}
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_squeezenet_and_its_memory(tmp_path):
+    file = shared("data/checkpoints/squeezenet1_0-imagenet-deepcompression.pth")
+    dataset = f"folder:{shared('data/imagenet-sample')}"
+    model, home = "torchvision:squeezenet1_0", tmp_path / "home"
+    scan = start("run", "-m", model, "-c", f"file:{file}", "-d", dataset, home=home)
+    peaks: dict[int, int] = {}
+    watching = threading.Event()
+
+    def watch() -> None:
+        while not watching.wait(0.5):
+            for pid in descendants(scan.pid):
+                peaks[pid] = max(peaks.get(pid, 0), peak_bytes(pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    _, err = scan.communicate(timeout=280)
+    watching.set()
+    watcher.join()
+    assert scan.returncode == 0, err
+    assert len(peaks) > 3
+    assert 5e8 < max(peaks.values()) < LARGEST_BYTES, sorted(peaks.values())
+    (run,) = rows("SELECT * FROM runs", home)
+    assert (run["sites"], run["images"], run["batches"]) == (26, 512, 1)
+    assert (run["measured_top1"], run["measured_top5"]) == (328 / 512, 429 / 512)
+    assert_agrees(home, run["run_id"], first_batch_scores(model, f"file:{file}", dataset))
+
+
+@pytest.mark.slow
+def test_another_normalisation_is_another_run_with_other_accuracy(tmp_path):
+    """The transform is part of what a run is: a survey file may change it."""
+    file = shared("data/checkpoints/resnet20-12fca82f.th")
+    zoo = tmp_path / "zoo.toml"
+    zoo.write_text(
+        f"""
+        [[models]]
+        name = "small:cifar_resnet20"
+        checkpoints = [{json.dumps(f"file:{os.path.relpath(file, tmp_path)}")}]
+        mean = [0.5, 0.5, 0.5]
+        std = [0.5, 0.5, 0.5]
+        [[datasets]]
+        name = {json.dumps(f"folder:{shared('data/cifar10-sample')}")}
+        """
+    )
+    survey("run", zoo, "--runner", "local", home=tmp_path / "home")
+    (run,) = rows("SELECT measured_top1, transform FROM runs", tmp_path / "home")
+    assert run["measured_top1"] < 0.80
+    assert json.loads(run["transform"])["mean"] == [0.5, 0.5, 0.5]
