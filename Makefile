@@ -10,7 +10,7 @@ ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench zoo lock
+.PHONY: help install demo test lint bench docs zoo lock
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 bench: $(STAMP)  ## Run every script in bench/
 	@set -e; for script in $(sort $(wildcard bench/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
+
+docs: $(STAMP)  ## Write docs/schema.md again from the code
+	@$(BIN)/python -m catalog.documentation > docs/schema.md
 
 zoo: $(STAMP)  ## Train the bundled zoo again (about two minutes)
 	@$(BIN)/python -m catalog.zoo.train
