@@ -50,7 +50,8 @@ def connect_reading(path: Path, timeout_seconds: float = 30.0) -> duckdb.DuckDBP
         if time.monotonic() >= deadline:
             raise StoreError(
                 f"{path} was held by a writer for {timeout_seconds:g} seconds",
-                hint="close whatever has it open for writing; a scan holds it only for moments",
+                hint="close whatever has it open for writing, and connections of your own to it in "
+                "this process; a scan holds it only for moments",
             )
         time.sleep(RETRY_SECONDS)
     return connection

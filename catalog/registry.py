@@ -15,14 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from sqlalchemy import CursorResult, func, insert, literal, select, update
+from sqlalchemy import CursorResult, case, func, insert, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from catalog.database import explained_registry, registry_engine
 from catalog.home import Home
 from catalog.tables import AttemptTable, Base, CheckpointTable, DatasetTable, JobTable, SurveyTable
-from survey.errors import CheckpointError, SettingsError, UnknownName
+from survey.errors import CheckpointError, SettingsError, StoreError, UnknownName
 
 #: What is to be done about a job: nothing more once it is ``done``.
 JobState = Literal["todo", "running", "done", "failed"]
@@ -112,6 +112,11 @@ class Registry:
     """
 
     def __init__(self, home: Home) -> None:
+        if home.registry_url is None and not home.registry.is_file():
+            raise StoreError(
+                f"{home.registry} does not exist",
+                hint="the next survey run makes it; survey sql and show work without",
+            )
         self._engine = registry_engine(home)
 
     def cached_checkpoint_sha256(self, path: Path) -> str:
@@ -196,8 +201,18 @@ class Registry:
                 for row in rows
             )
 
-    def start_attempt(self, job_key: str, worker: str, pid: int | None = None) -> int:
+    def start_attempt(
+        self, job_key: str, worker: str, pid: int | None = None, after: int = 0
+    ) -> int:
         """Begin an attempt at a job and return its number, counting from 1.
+
+        Parameters
+        ----------
+        job_key, worker, pid
+            The job, and who attempts it.
+        after : int
+            A number the attempt's must exceed: rows of earlier attempts may be in the store though
+            this registry does not know them.
 
         Raises
         ------
@@ -205,9 +220,10 @@ class Registry:
             If there is no such job.
         """
         # Number and row come from one statement, so that two processes never get the same.
+        newest = func.coalesce(func.max(AttemptTable.attempt), 0)
         number = select(
             literal(job_key),
-            func.coalesce(func.max(AttemptTable.attempt), 0) + 1,
+            case((newest > after, newest), else_=after) + 1,
             literal(worker),
             literal(pid, AttemptTable.pid.type),
             literal(_now(), AttemptTable.started_at.type),

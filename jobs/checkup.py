@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -62,14 +63,19 @@ def _home(home: Path) -> Iterator[Finding]:
     from catalog.spool import writing_process
     from catalog.store import query
 
-    if not home.exists():
-        yield Finding("home", "ok", f"{home} does not exist yet", "survey run or demo makes it")
+    if not Home(home.absolute()).signatures.is_file():
+        yield Finding("home", "ok", f"nothing at {home} yet", "survey run or demo makes it")
         return
     opened = Home.open(home, create=False)
+    if not os.access(opened.path, os.W_OK):
+        hint = "queries work; to measure, check the permissions or pass --home with another one"
+        yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
     runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
     yield Finding("signatures", "ok", f"{opened.signatures}: {runs} runs")
     jobs = Registry(opened).jobs()
     yield Finding("registry", "ok", f"{opened.registry}: {len(jobs)} jobs")
+    used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
+    yield Finding("caches", "ok", f"{opened.cache}: {used / 1024**2:.1f} MiB")
     waiting = len(list(opened.spool.glob("*.parquet")))
     writer = writing_process(opened)
     if writer:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
 
 from survey import MeasureSettings, SettingsError, UnknownName
 
@@ -32,7 +32,7 @@ class ModelChoice(_Strict):
     checkpoints: tuple[str, ...] = ()
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
     mean: tuple[float, float, float] | None = None
-    std: tuple[float, float, float] | None = None
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
 
 
 class DatasetChoice(_Strict):

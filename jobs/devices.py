@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -34,7 +35,9 @@ class Devices:
         return "cuda:0" if self.kind == "cuda" else "cpu"
 
 
-def choose_devices(choice: DeviceChoice, workers: int | None, gpus: int, cores: int) -> Devices:
+def choose_devices(
+    choice: DeviceChoice, workers: int | None, gpus: int, nodes: Sequence[int]
+) -> Devices:
     """Choose among the devices there are.
 
     Parameters
@@ -42,9 +45,11 @@ def choose_devices(choice: DeviceChoice, workers: int | None, gpus: int, cores: 
     choice : {"auto", "cpu", "cuda"}
         ``auto`` takes the GPUs if there are any.
     workers : int or None
-        How many workers; None for one a GPU, or one on the CPU with all its cores.
-    gpus, cores : int
-        What there is.
+        How many workers; None for one a GPU, or one on each machine's CPU with all its cores.
+    gpus : int
+        GPUs there are.
+    nodes : sequence of int
+        CPU cores of each machine. A worker never spans machines.
 
     Raises
     ------
@@ -58,12 +63,20 @@ def choose_devices(choice: DeviceChoice, workers: int | None, gpus: int, cores: 
     if choice == "cuda" and not gpus:
         raise ClusterError("device is 'cuda', but there is no GPU", hint="use --device cpu")
     used = 0 if choice == "cpu" else gpus
-    limit = used or cores
-    count = workers if workers is not None else (used or 1)
+    limit = used or sum(nodes)
+    count = workers if workers is not None else (used or len(nodes))
     if not 1 <= count <= limit:
         what = "GPUs" if used else "CPU cores"
         raise SettingsError(f"workers is {count}, must be between 1 and {limit} ({what} there are)")
-    return Devices("cuda" if used else "cpu", count, max(1, cores // count))
+    if used:
+        return Devices("cuda", count, max(1, sum(nodes) // count))
+    return Devices("cpu", count, _threads(count, nodes))
+
+
+def _threads(workers: int, nodes: Sequence[int]) -> int:
+    """Return the most threads that so many workers can all have."""
+    fitting = (t for t in range(max(nodes), 1, -1) if sum(n // t for n in nodes) >= workers)
+    return next(fitting, 1)
 
 
 def local_cores() -> int:

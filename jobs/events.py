@@ -29,6 +29,16 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """An image that could not be decoded and was left out."""
+
+    #: Its name in the dataset.
+    name: str
+    #: What is wrong with it.
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BatchDone:
     """One batch is measured."""
 
@@ -36,8 +46,8 @@ class BatchDone:
     batch: BatchScores
     #: Place in the dataset's order after this batch.
     end_position: int
-    #: Names of the images up to there that could not be decoded, since the batch before.
-    skipped: tuple[str, ...]
+    #: Images up to there that could not be decoded, since the batch before.
+    skipped: tuple[Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,7 @@ class Finished:
 
     run_id: str
     #: Images after the last batch that could not be decoded.
-    skipped: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True)

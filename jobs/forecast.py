@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import torch
 
 from catalog.home import Home
 from catalog.models import find
@@ -73,7 +74,7 @@ def forecast(home: Path, definition: Definition) -> Forecast:
     states: dict[str, RunState] = {}
     history: list[Measured] = []
     hashes = plain_hashes()
-    if home.exists():
+    if Home(home.absolute()).signatures.is_file():
         opened = Home.open(home, create=False)
         states, hashes = run_states(opened), remembering_hashes(Registry(opened))
         history = [Measured(**row) for row in run_costs(opened).to_pylist()]
@@ -102,4 +103,10 @@ def _state(job: Job, states: dict[str, RunState]) -> str:
 
 def _gflops(full_name: str) -> float:
     (architecture,) = find(full_name)
-    return model_cost(architecture.build().eval(), architecture.transform.size).gflops
+    try:
+        with torch.device("meta"):
+            model = architecture.build()
+    except NotImplementedError:
+        # Some constructors compute with tensors, which needs real ones.
+        model = architecture.build()
+    return model_cost(model.eval(), architecture.transform.size).gflops

@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from catalog.checkpoints import Checkpoint
 from catalog.models.base import InputTransform
@@ -64,8 +65,8 @@ class Job:
             "architecture": self.full_name,
             "checkpoint": self.checkpoint_sha256,
             "dataset": self.dataset_fingerprint,
-            "transform": dataclasses.asdict(self.transform),
-            "settings": self.settings.to_dict(),
+            "transform": _chosen(self.transform),
+            "settings": _chosen(self.settings),
             "measuring_version": MEASURING_VERSION,
         }
         text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
@@ -87,6 +88,18 @@ class Job:
             dataset=self.dataset,
             settings=self.settings.to_dict(),
         )
+
+
+def _chosen(values: InputTransform | MeasureSettings) -> dict[str, Any]:
+    """Return the fields that differ from their default, or have none.
+
+    A setting that is added later, with a default that changes no number, keeps every old key.
+    """
+    return {
+        field.name: getattr(values, field.name)
+        for field in dataclasses.fields(values)
+        if getattr(values, field.name) != field.default
+    }
 
 
 @dataclass(frozen=True, slots=True)

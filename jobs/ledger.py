@@ -17,7 +17,7 @@ from catalog.datasets.base import ORDER_SEED
 from catalog.registry import Outcome, Registry
 from catalog.runs import BatchRecord, RunRecord, RunState
 from catalog.spool import Writer
-from jobs.events import BatchDone, Failed, Finished, Lost, Started
+from jobs.events import BatchDone, Failed, Finished, Lost, Skipped, Started
 from jobs.job import Job, Progress
 from survey import MEASURING_VERSION, __version__
 
@@ -27,6 +27,7 @@ class _Account:
     """What is known of one job: how far it is, and who is at it."""
 
     progress: Progress
+    #: The last attempt; before the first one begins, the last that wrote rows.
     attempt: int = 0
     sites: int | None = None
     began: datetime | None = None
@@ -50,12 +51,14 @@ class Ledger:
 
     def resume(self, job: Job, state: RunState | None) -> None:
         """Open a job's account from what is durable of it."""
-        self._accounts[job.run_id] = _Account(progress_of(state))
+        self._accounts[job.run_id] = _Account(progress_of(state), state.attempt if state else 0)
 
     def begin(self, job: Job) -> Progress:
         """Open an attempt and return where it goes on."""
         account = self._accounts[job.run_id]
-        account.attempt = self._registry.start_attempt(job.key, worker="starting")
+        account.attempt = self._registry.start_attempt(
+            job.key, worker="starting", after=account.attempt
+        )
         return account.progress
 
     def started(self, job: Job, event: Started) -> None:
@@ -71,7 +74,7 @@ class Ledger:
         """Make a batch durable, then count it."""
         account = self._accounts[job.run_id]
         record = BatchRecord(
-            job.run_id, account.attempt, event.batch, event.end_position, event.skipped
+            job.run_id, account.attempt, event.batch, event.end_position, names_of(event.skipped)
         )
         self._writer.write_batches([record])
         account.progress = advanced(account.progress, event)
@@ -81,7 +84,7 @@ class Ledger:
     def finished(self, job: Job, event: Finished) -> None:
         """Close a job that saw every image."""
         account = self._accounts[job.run_id]
-        skipped = account.progress.skipped + event.skipped
+        skipped = account.progress.skipped + names_of(event.skipped)
         account.progress = dataclasses.replace(account.progress, skipped=skipped)
         self._writer.write_run(self._record(job, "done"))
         self._close(job, "done", None)
@@ -114,7 +117,9 @@ class Ledger:
         account = self._accounts[job.run_id]
         progress, started, settings = account.progress, account.started, job.settings
         ended = status != "running"
-        labelled = ended and progress.images > 0 and progress.labelled == progress.images
+        # A failed run has not seen every image: its accuracy would be over some of them.
+        whole = status == "done" and progress.images > 0
+        labelled = whole and progress.labelled == progress.images
         return RunRecord(
             run_id=job.run_id,
             job_key=job.key,
@@ -191,6 +196,11 @@ def advanced(progress: Progress, event: BatchDone) -> Progress:
         labelled=progress.labelled + batch.labelled,
         top1_hits=progress.top1_hits + batch.top1_hits,
         top5_hits=progress.top5_hits + batch.top5_hits,
-        skipped=progress.skipped + event.skipped,
+        skipped=progress.skipped + names_of(event.skipped),
         seconds=progress.seconds + batch.seconds,
     )
+
+
+def names_of(skipped: tuple[Skipped, ...]) -> tuple[str, ...]:
+    """Return the names of images that were left out."""
+    return tuple(image.name for image in skipped)

@@ -22,7 +22,9 @@ class LocalRunner:
     def __init__(self, device: DeviceChoice = "auto") -> None:
         import torch
 
-        self.devices: Devices = choose_devices(device, 1, torch.cuda.device_count(), local_cores())
+        self.devices: Devices = choose_devices(
+            device, 1, torch.cuda.device_count(), [local_cores()]
+        )
 
     def __enter__(self) -> LocalRunner:
         return self

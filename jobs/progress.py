@@ -41,7 +41,8 @@ def progress_reporter() -> Iterator[Reporter]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as bars:
+    # Batches may take minutes: rich would look back half a minute and see none.
+    with Progress(*columns, console=console, speed_estimate_period=3600) as bars:
         yield BarReporter(bars)
 
 
@@ -130,7 +131,9 @@ class PlainReporter:
             if time.monotonic() - self._spoke.get(worker, 0.0) >= PLAIN_INTERVAL_SECONDS:
                 self._spoke[worker] = time.monotonic()
                 done, total = event.batch.batch + 1, batches_of(job)
-                self._say(f"batch   {job.run_id} {job.title}: {done} of {total}")
+                left = duration(event.batch.seconds * (total - done))
+                line = f"batch   {job.run_id} {job.title}: {done} of {total}"
+                self._say(f"{line}, about {left} left" if done < total else line)
         else:
             self._done += not isinstance(event, Lost)
             self._say(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
@@ -160,5 +163,5 @@ def duration(seconds: float) -> str:
 
 
 def _warn_of_skipped(console: Console, event: BatchDone) -> None:
-    for name in event.skipped:
-        console.print(f"skipped {event.run_id} image {name}", soft_wrap=True)
+    for image in event.skipped:
+        console.print(f"skipped {event.run_id} image {image.name}: {image.reason}", soft_wrap=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
 from jobs.devices import Devices, choose_devices, local_cores
 from jobs.events import Event, Failed, Finished, Lost
@@ -61,9 +61,8 @@ class RayRunner:
     def __enter__(self) -> Self:
         _connect(self._address)
         try:
-            resources = ray.cluster_resources()
-            gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-            self._chosen = choose_devices(self._device, self._wanted, gpus, cores)
+            gpus = int(ray.cluster_resources().get("GPU", 0))
+            self._chosen = choose_devices(self._device, self._wanted, gpus, _cores_by_node())
         except BaseException:
             ray.shutdown()
             raise
@@ -117,6 +116,11 @@ class _Slot:
         except StopIteration:
             self.stream = None
             return Lost(self.run_id, "the worker ended without a result")
+        except RayTaskError as error:
+            # Our own code failed on that machine, such as an import: another try would too.
+            self.end()
+            message = _last_line(error)
+            return Failed(self.run_id, "worker", message, "see survey doctor there", str(error))
         except RayError as error:
             self.end()
             return Lost(self.run_id, f"the worker died: {_first_line(error)}")
@@ -154,6 +158,11 @@ def _start_actor(devices: Devices) -> Any:
     return kind.remote()
 
 
+def _cores_by_node() -> list[int]:
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [int(found["CPU"]) for found in resources if found.get("CPU", 0) >= 1] or [1]
+
+
 def _connect(address: str | None) -> None:
     """Start a local Ray, or join the cluster at an address."""
     try:
@@ -179,3 +188,7 @@ def _connect(address: str | None) -> None:
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -84,8 +84,8 @@ def run_survey(home: Home, definition: Definition, runner: Runner, reporter: Rep
         with runner:
             reporter.started(runner.devices)
             for worker, event in runner.run(scan.next_job):
-                scan.handle(event)
-                reporter.event(worker, scan.jobs[event.run_id], event)
+                settled = scan.handle(event)
+                reporter.event(worker, scan.jobs[event.run_id], settled)
         return Outcome(plan, tuple(scan.done), tuple(scan.failed))
 
 
@@ -107,7 +107,9 @@ def remembering_hashes(registry: Registry) -> Hashes:
 
 def register(registry: Registry, definition: Definition, plan: Plan) -> None:
     """Record a survey and its jobs."""
-    survey_id = registry.record_survey(definition.name, definition.to_dict())
+    survey_id = registry.record_survey(
+        definition.name, {**definition.to_dict(), "base": str(definition.base.absolute())}
+    )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
 
 
@@ -131,8 +133,8 @@ class _Scan:
         job = self._waiting.popleft()
         return job, self._ledger.begin(job)
 
-    def handle(self, event: Event) -> None:
-        """Make an event durable and decide what follows from it."""
+    def handle(self, event: Event) -> Event:
+        """Make an event durable and return what it comes to: one loss too many is a failure."""
         job = self.jobs[event.run_id]
         if isinstance(event, Started):
             self._ledger.started(job, event)
@@ -144,17 +146,20 @@ class _Scan:
         elif isinstance(event, Failed):
             self._fail(job, event)
         else:
-            self._lose(job, event)
+            return self._lose(job, event)
+        return event
 
-    def _lose(self, job: Job, event: Lost) -> None:
+    def _lose(self, job: Job, event: Lost) -> Event:
         self._lost[job.run_id] = self._lost.get(job.run_id, 0) + 1
         if self._lost[job.run_id] < MOST_ATTEMPTS:
             self._ledger.lost(job, event)
             self._waiting.appendleft(job)
-            return
+            return event
         message = f"{event.message} ({MOST_ATTEMPTS} attempts)"
         hint = "is the memory enough? a smaller --micro-batch needs less"
-        self._fail(job, Failed(job.run_id, "worker", message, hint, ""))
+        failed = Failed(job.run_id, "worker", message, hint, "")
+        self._fail(job, failed)
+        return failed
 
     def _fail(self, job: Job, event: Failed) -> None:
         self._ledger.failed(job, event)

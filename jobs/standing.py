@@ -49,6 +49,9 @@ def standing(home: Home) -> Standing:
     for job in registry.jobs():
         state, last = states.get(job.run_id), attempts.get(job.key)
         word = job.state if writer or job.state != "running" else "interrupted"
+        if state is not None and state.status == "done":
+            # Rows come before the registry: a scan killed in between has done the job all the same.
+            word = "done"
         rows.append(
             {
                 "run_id": job.run_id,

@@ -20,9 +20,9 @@ from catalog.labels import label_map
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost import model_cost
-from jobs.events import BatchDone, Event, Failed, Finished, Started
+from jobs.events import BatchDone, Event, Failed, Finished, Skipped, Started
 from jobs.job import Job, Progress
-from survey import SurveyError, measure_batches
+from survey import CatalogError, SurveyError, measure_batches
 
 
 def run_job(job: Job, progress: Progress, device: str, threads: int) -> Iterator[Event]:
@@ -63,14 +63,18 @@ def _run(
     job: Job, progress: Progress, device: torch.device, threads: int, stage: _Stage
 ) -> Iterator[Event]:
     torch.set_num_threads(threads)
+    # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     (architecture,) = find(job.full_name)
     stage.name = "load"
     loaded = load_model(architecture, job.checkpoint)
+    _require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256)
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.size)
     model.to(device)
     stage.name = "data"
     dataset = open_dataset(job.dataset, job.base)
+    _require_planned("number of images", job.images, len(dataset))
     labels = label_map(dataset.class_names, architecture.classes)
     yield _started(job, cost.parameters, cost.gflops, loaded.dropped_keys, device, threads)
     stage.name = "measure"
@@ -78,6 +82,15 @@ def _run(
     for batch in measure_batches(model, feed, job.settings, first_batch=progress.batches):
         yield BatchDone(job.run_id, batch, feed.position, feed.take_skipped())
     yield Finished(job.run_id, feed.take_skipped())
+
+
+def _require_planned(what: str, planned: object, found: object) -> None:
+    # The run's key was made from what was planned: other content would be recorded under its name.
+    if planned != found:
+        raise CatalogError(
+            f"the {what} changed since the run was planned: {planned} then, {found} now",
+            hint="run the same command again: it plans anew",
+        )
 
 
 class _Feed:
@@ -93,9 +106,9 @@ class _Feed:
     ) -> None:
         self.position = position
         self._dataset, self._job, self._labels, self._device = dataset, job, labels, device
-        self._skipped: list[str] = []
+        self._skipped: list[Skipped] = []
 
-    def take_skipped(self) -> tuple[str, ...]:
+    def take_skipped(self) -> tuple[Skipped, ...]:
         """Return the images skipped since the last call."""
         taken, self._skipped = tuple(self._skipped), []
         return taken
@@ -106,7 +119,7 @@ class _Feed:
         for sample in self._dataset.samples(self._job.transform, self.position):
             self.position = sample.position + 1
             if sample.pixels is None:
-                self._skipped.append(f"{sample.name}: {sample.error}")
+                self._skipped.append(Skipped(sample.name, sample.error or "no pixels"))
                 continue
             held.append(sample)
             # Cut as the measuring code cuts, so that a finished batch ends at a known place.

@@ -198,7 +198,9 @@ class _Pass:
             return None
         self._calls[path, function] += 1
         call = self._calls[path, function]
-        layout = layout or Layout(0 if tensor.ndim == 2 else None, ())
+        # Where nothing at all is known, a matrix is taken as images x channels; what was known
+        # and got lost on the way is not guessed.
+        layout = layout or (Layout(0, (1,)) if tensor.ndim == 2 else Layout(None, ()))
         x, reason = self._pool(tensor, layout)
         return _Open(
             site_name(path, function, call),

@@ -48,8 +48,6 @@ def pool(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
 
 def _axes(tensor: torch.Tensor, layout: Layout, images: int) -> tuple[int, tuple[int, ...]]:
     rows, columns = layout.images, layout.channels
-    if not columns and tensor.ndim == 2 and rows == 0:
-        columns = (1,)
     shape = tuple(tensor.shape)
     if rows is None or shape[rows] % images:
         raise CaptureError(f"which axis of {shape} holds the {images} images cannot be told")

@@ -61,7 +61,7 @@ def score_pair(
         activation=first.activation,
         call=first.call,
         layout=first.layout,
-        channels=xs[0].shape[1] if xs else 0,
+        channels=xs[0].shape[1] if xs else None,
         images=settings.images_per_score,
         affinity=outcome.affinity,
         status=outcome.status,
@@ -86,7 +86,10 @@ def _assess(
         bad = int((~(torch.isfinite(x) & torch.isfinite(y))).any(dim=1).sum())
         reason = f"{bad} of {x.shape[0]} images give values that are not finite"
         return _Outcome("nonfinite", reason, flags=("nonfinite", *few))
-    return _score(x, y, resolution, settings, few)
+    try:
+        return _score(x, y, resolution, settings, few)
+    except BREAKDOWNS as error:
+        return _Outcome("failed", f"the formula cannot be evaluated: {error}", flags=few)
 
 
 def _score(
@@ -108,17 +111,7 @@ def _score(
         return _Outcome(
             "constant", reason, None, None, *known, flags=("constant", *dead, *ridged, *few)
         )
-    try:
-        raw = affinity(x_moments, y_moments)
-    except BREAKDOWNS as error:
-        return _Outcome(
-            "failed",
-            f"the formula cannot be evaluated: {error}",
-            None,
-            None,
-            *known,
-            (*ridged, *few),
-        )
+    raw = affinity(x_moments, y_moments)
     if not 0.0 <= raw <= 1.0:
         reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={x.shape[0]}, c={x.shape[1]}"
         return _Outcome("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))

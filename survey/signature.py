@@ -102,8 +102,8 @@ class SiteScore:
     call: int
     #: The meaning of the tensor's axes, such as ``N,C,*,*``.
     layout: str
-    #: Channels c: columns of the pooled pair.
-    channels: int
+    #: Channels c: columns of the pooled pair; None where it could not be pooled.
+    channels: int | None
     #: Images n: rows of the pooled pair.
     images: int
     #: The affinity score in [0, 1]; None unless ``status`` is ``ok``.

@@ -36,6 +36,17 @@ _TIMM_MODULES = ("timm.layers.activations", "timm.layers.activations_me")
 _TIMM_CLASSES = ("timm.models.metaformer.SquaredReLU", "timm.models.metaformer.StarReLU")
 
 
+#: Classes whose name in lower case is not the function's name in ``torch.nn.functional``.
+_CLASS_NAMES = {
+    "leakyrelu": "leaky_relu",
+    "swish": "silu",
+    "gelutanh": "gelu_tanh",
+    "quickgelu": "quick_gelu",
+    "squaredrelu": "squared_relu",
+    "starrelu": "star_relu",
+}
+
+
 def _functions() -> dict[Callable[..., Any], str]:
     found: dict[Callable[..., Any], str] = {}
     for owner in (functional, torch, torch.special, torch._C._nn, torch.Tensor):
@@ -67,7 +78,7 @@ def activation_called(function: Callable[..., Any]) -> str | None:
 
 
 def activation_of(module: nn.Module) -> str | None:
-    """Return the activation a module is, in lower case, or None if it is none.
+    """Return the activation a module is, by its one name, or None if it is none.
 
     Parameters
     ----------
@@ -76,13 +87,18 @@ def activation_of(module: nn.Module) -> str | None:
     """
     for kind in _TORCH_CLASSES:
         if isinstance(module, kind):
-            return kind.__name__.lower()
+            return _canonical(kind)
     for kind in type(module).__mro__:
-        if kind.__module__ in _TIMM_MODULES:
-            return kind.__name__.lower()
-        if f"{kind.__module__}.{kind.__qualname__}" in _TIMM_CLASSES:
-            return kind.__name__.lower()
+        named = f"{kind.__module__}.{kind.__qualname__}" in _TIMM_CLASSES
+        if named or kind.__module__ in _TIMM_MODULES:
+            return _canonical(kind)
     return None
+
+
+def _canonical(kind: type) -> str:
+    """Return one name for one function, however a library spells the class that computes it."""
+    name = kind.__name__.removesuffix("Me").lower()
+    return _CLASS_NAMES.get(name, name)
 
 
 def site_name(path: str, function: str | None, call: int) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
 from jobs.cli.app import (
+    DEFAULT_HOME,
     SOME_FAILED,
     FormatOption,
     HomeOption,
@@ -57,7 +60,7 @@ def _next_steps(context: typer.Context, home: HomeOption) -> None:
     figure = chosen / "demo.svg"
     save_signatures(signatures(chosen), figure)
     opened = Home.open(chosen, create=False)
-    shown = "" if chosen.name == "survey-home" else f" --home {chosen}"
+    shown = "" if chosen == DEFAULT_HOME else f" --home {shlex.quote(str(chosen))}"
     typer.echo(
         f"""
 Where everything lies

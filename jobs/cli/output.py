@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,6 +43,7 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
             "Parquet is binary and standard output is a terminal",
             hint="add --output FILE, or redirect: > FILE",
         )
+    table = _with_unique_names(table)
     if output is None:
         sys.stdout.flush()
         _write(table, format, sys.stdout.buffer)
@@ -69,16 +71,28 @@ def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: 
         stream.write(as_text(table).encode())
 
 
+def _with_unique_names(table: pa.Table) -> pa.Table:
+    """Number columns of the same name, which rows as dictionaries would lose."""
+    seen: Counter[str] = Counter()
+    names = []
+    for name in table.column_names:
+        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return table.rename_columns(names)
+
+
 def as_text(table: pa.Table) -> str:
-    """Return a table as aligned text, as wide as it needs to be off a terminal."""
+    """Return a table as aligned text, as wide as it needs: a narrow terminal wraps its lines.
+
+    Squeezing columns to the terminal's width would cut the very names a row is about.
+    """
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for field in table.schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         shown.add_column(field.name, justify="right" if numeric else "left", no_wrap=numeric)
     for row in table.to_pylist():
         shown.add_row(*(_cell(value) for value in row.values()))
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else 10_000, markup=False, highlight=False)
+    console = Console(width=10_000, markup=False, highlight=False, color_system=None)
     with console.capture() as capture:
         console.print(shown)
     lines = [line.rstrip() for line in capture.get().splitlines()]
@@ -89,7 +103,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 1e4 else f"{value:.4g}"
+        return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(str(item) for item in value) or "-"
     if isinstance(value, datetime):

@@ -27,6 +27,23 @@ def test_text_is_aligned_and_says_null_as_a_dash():
     assert lines[3].split() == ["b", "-", "40", "-", "-"]
 
 
+def test_columns_of_one_name_are_all_kept(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
+    emit(twice, "json", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text()) == [{"a": 1, "a_1": 2, "b": 3}]
+
+
+def test_small_numbers_are_not_shown_as_zero():
+    text = as_text(pa.table({"x": [3e-6, 0.0, 123456.0]}))
+    assert [line.strip() for line in text.splitlines()[2:]] == ["3e-06", "0.0000", "1.235e+05"]
+
+
+def test_no_column_is_squeezed_by_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    wide = pa.table({f"column{n}": ["a long name of something"] for n in range(8)})
+    assert as_text(wide).count("a long name of something") == 8
+
+
 def test_json_is_json_even_with_nan_and_times(tmp_path):
     when = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
     table = pa.Table.from_pylist([{"x": math.nan, "when": when, "deep": {"a": [math.inf]}}])

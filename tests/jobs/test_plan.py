@@ -78,3 +78,12 @@ def test_only_what_is_done_is_left_out(status, todo):
     state = RunState(status, 1, 2, 512, 512, 512, 1, 1, 0, (), 1.0)
     plan = make_plan(declared(), {job().run_id: state}, plain_hashes())
     assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
+
+
+def test_a_golden_key_stays_what_it_is():
+    """Whatever setting is added later: this key must not change, or all is measured again."""
+    made = dataclasses.replace(
+        job(), dataset_fingerprint="d" * 64, checkpoint_sha256="c" * 64,
+        settings=MeasureSettings(), transform=InputTransform(32, 32),
+    )  # fmt: skip
+    assert made.run_id == "b497a66811c4"

@@ -1,0 +1,60 @@
+"""The demo and the doctor, as a newcomer meets them."""
+
+import json
+
+import pytest
+
+from tests.acceptance.command import rows, survey, survey_process
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    home = tmp_path_factory.mktemp("demo") / "survey home"
+    return home, survey_process("demo", home=home)
+
+
+@pytest.mark.ray
+def test_the_demo_measures_the_bundled_zoo_and_says_what_next(demo):
+    home, ended = demo
+    assert ended.stdout.count(" done ") == 8
+    for word in ("signatures.duckdb", "registry.sqlite", "demo.svg", "SQL to try next"):
+        assert word in ended.stderr
+    assert f"--home '{home}'" in ended.stderr
+    assert (home / "demo.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.ray
+def test_its_residual_networks_are_more_linear_after_shortcuts(demo):
+    home, _ = demo
+    found = rows(
+        """SELECT architecture, avg(affinity) FILTER (site_name LIKE '%relu2%') AS closing,
+                  avg(affinity) FILTER (site_name NOT LIKE '%relu2%') AS others
+           FROM signatures WHERE family <> 'Digits VGG' GROUP BY 1""",
+        home,
+    )
+    scores = {row.pop("architecture"): row for row in found}
+    for depth in (14, 20, 26):
+        residual, plain = scores[f"digits_resnet{depth}"], scores[f"digits_plain{depth}"]
+        assert residual["closing"] > residual["others"] + 0.05
+        assert residual["closing"] > plain["closing"] + 0.05
+
+
+@pytest.mark.ray
+def test_the_doctor_finds_all_well(demo):
+    home, _ = demo
+    ended = survey("doctor", "--format", "json", home=home)
+    states = {finding["check"]: finding["state"] for finding in json.loads(ended.stdout)}
+    assert set(states.values()) == {"ok"}
+    assert {"signatures", "registry", "spool", "caches", "disk", "torch", "models", "ray"} <= set(
+        states
+    )
+
+
+@pytest.mark.ray
+def test_the_doctor_says_what_is_broken(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "signatures.duckdb").write_text("not a database")
+    ended = survey("doctor", home=home, code=3)
+    assert "broken" in ended.stdout
+    assert "--home" in ended.stdout
