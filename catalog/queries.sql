@@ -1,20 +1,20 @@
 -- Named queries over the signature store. Each begins with `-- name:` and a sentence.
 
 -- name: signatures_overview
--- One line a run: what it is, how far it came, its accuracy, its sites and its range of affinities.
+-- One line a run: what it is, how far it came, its accuracy, and its sites' lowest to highest affinity.
 WITH per_site AS (
   SELECT run_id, site, avg(affinity) AS affinity FROM batch_scores GROUP BY run_id, site
 ), per_run AS (
-  SELECT run_id, count(*) AS sites, min(affinity) AS affinity_min,
-    median(affinity) AS affinity_median, avg(affinity) AS affinity_mean,
-    max(affinity) AS affinity_max
+  SELECT run_id, count(*) AS sites, min(affinity) AS lowest,
+    median(affinity) AS median, avg(affinity) AS mean,
+    max(affinity) AS highest
   FROM per_site GROUP BY run_id
 ), measured AS (
   SELECT run_id, count(*) AS batches FROM batches GROUP BY run_id
 )
-SELECT runs.run_id, architecture, checkpoint, dataset, status, measured_top1,
+SELECT runs.run_id, architecture, checkpoint, dataset, status, measured_top1 AS top1,
   coalesce(per_run.sites, runs.sites) AS sites, coalesce(measured.batches, 0) AS batches,
-  affinity_min, affinity_median, affinity_mean, affinity_max
+  lowest, median, mean, highest
 FROM runs LEFT JOIN per_run USING (run_id) LEFT JOIN measured USING (run_id)
 ORDER BY source, architecture, checkpoint, dataset, runs.run_id;
 

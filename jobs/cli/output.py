@@ -20,6 +20,9 @@ from rich.table import Table
 from jobs.words import Format
 from survey import SettingsError
 
+#: A rule below the header and a space between columns.
+_RULED = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n")
+
 
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
     """Write a table.
@@ -86,7 +89,7 @@ def as_text(table: pa.Table) -> str:
 
     Squeezing columns to the terminal's width would cut the very names a row is about.
     """
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    shown = Table(box=_RULED, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for field in table.schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         shown.add_column(field.name, justify="right" if numeric else "left", no_wrap=numeric)
