@@ -6,10 +6,12 @@ database that SQLAlchemy knows by URL. Owns no table and no row.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL
@@ -33,7 +35,13 @@ def registry_engine(home: Home) -> Engine:
     StoreError
         If the registry's URL names a database that cannot be used.
     """
+    readable_only = not home.registry_url and home.registry.is_file() and not _writable(home)
     url = home.registry_url or URL.create("sqlite", database=str(home.registry))
+    if readable_only:
+        # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
+        place = f"file:{quote(str(home.registry))}"
+        query = {"mode": "ro", "immutable": "1", "uri": "true"}
+        url = URL.create("sqlite", database=place, query=query)
     try:
         engine = create_engine(url, poolclass=NullPool)
     except (ArgumentError, SQLAlchemyError, ImportError) as error:
@@ -41,9 +49,13 @@ def registry_engine(home: Home) -> Engine:
             f"the registry cannot be opened: {error}",
             hint="give a URL that SQLAlchemy knows and install the database's driver",
         ) from error
-    if engine.dialect.name == "sqlite":
+    if engine.dialect.name == "sqlite" and not readable_only:
         event.listen(engine, "connect", _prepare_sqlite)
     return engine
+
+
+def _writable(home: Home) -> bool:
+    return os.access(home.path, os.W_OK) and os.access(home.registry, os.W_OK)
 
 
 @contextmanager

@@ -64,7 +64,12 @@ def _home(home: Path) -> Iterator[Finding]:
     from catalog.store import query
 
     if not Home(home.absolute()).signatures.is_file():
-        yield Finding("home", "ok", f"nothing at {home} yet", "survey run or demo makes it")
+        place = next(p for p in (home.absolute(), *home.absolute().parents) if p.exists())
+        if not os.access(place, os.W_OK) or not place.is_dir():
+            hint = "pass --home with a directory that can be written"
+            yield Finding("home", "broken", f"{home} cannot be made in {place}", hint)
+        else:
+            yield Finding("home", "ok", f"nothing at {home} yet", "survey run or demo makes it")
         return
     opened = Home.open(home, create=False)
     if not os.access(opened.path, os.W_OK):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError, field_validator
 
 from survey import MeasureSettings, SettingsError, UnknownName
 
@@ -30,6 +30,12 @@ class ModelChoice(_Strict):
     name: str
     #: Checkpoints to measure it with; empty means ``bundled``.
     checkpoints: tuple[str, ...] = ()
+
+    @field_validator("checkpoints", mode="before")
+    @classmethod
+    def _one_is_a_list_of_one(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
     mean: tuple[float, float, float] | None = None
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
@@ -100,7 +106,9 @@ def read_definition(path: Path, settings: dict[str, Any] | None = None) -> Defin
             f"there is no survey file {str(path)!r}",
             hint="name a TOML file, or use --model, --checkpoint and --dataset",
         ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
     return parse_definition(values, path.stem, path.parent, settings)
 

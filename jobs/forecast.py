@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,9 @@ def forecast(home: Path, definition: Definition) -> Forecast:
     hashes = plain_hashes()
     if Home(home.absolute()).signatures.is_file():
         opened = Home.open(home, create=False)
-        states, hashes = run_states(opened), remembering_hashes(Registry(opened))
+        states = run_states(opened)
+        if os.access(opened.path, os.W_OK):
+            hashes = remembering_hashes(Registry(opened))
         history = [Measured(**row) for row in run_costs(opened).to_pylist()]
     plan = make_plan(definition, states, hashes)
     gflops = {name: _gflops(name) for name in {job.full_name for job in plan.jobs}}

@@ -113,6 +113,20 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Ha
     return Plan(tuple(jobs.values()), done)
 
 
+def check(definition: Definition) -> None:
+    """Resolve a survey's names without hashing anything, so that a typo is met at once.
+
+    Raises
+    ------
+    UnknownName, CatalogError, SettingsError
+        As ``make_plan``.
+    """
+    for choice in definition.models:
+        list(_checkpoints(choice, definition))
+    for dataset in definition.datasets:
+        _require_enough(open_dataset(dataset.name, definition.base), definition)
+
+
 def _checkpoints(
     choice: ModelChoice, definition: Definition
 ) -> Iterator[tuple[Architecture, Checkpoint, InputTransform]]:
@@ -148,5 +162,7 @@ def _require_enough(dataset: ImageDataset, definition: Definition) -> None:
     if len(dataset) < wanted:
         raise SettingsError(
             f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})",
-            hint=f"set images_per_score to {len(dataset)} or less (--batch-size)",
+            hint=f"set images_per_score to {len(dataset)} or less (--batch-size)"
+            if len(dataset) > 1
+            else "a score compares at least two images",
         )

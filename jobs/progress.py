@@ -164,4 +164,5 @@ def duration(seconds: float) -> str:
 
 def _warn_of_skipped(console: Console, event: BatchDone) -> None:
     for image in event.skipped:
-        console.print(f"skipped {event.run_id} image {image.name}: {image.reason}", soft_wrap=True)
+        told = image.reason if image.name in image.reason else f"{image.name}: {image.reason}"
+        console.print(f"skipped {event.run_id} image {told}", soft_wrap=True)

@@ -7,6 +7,9 @@ actor that dies is replaced, and its job goes on from its last durable batch.
 from __future__ import annotations
 
 import logging
+import signal
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -23,6 +26,9 @@ from survey import ClusterError
 
 #: Events a worker may be ahead of the writer; what bounds memory when the store is slow.
 AHEAD = 2
+
+#: How long a cluster's head may take to answer.
+CONNECT_SECONDS = 10.0
 
 #: Object store of a local Ray, in bytes: events are small.
 OBJECT_STORE_BYTES = 256 * 1024**2
@@ -165,6 +171,11 @@ def _cores_by_node() -> list[int]:
 
 def _connect(address: str | None) -> None:
     """Start a local Ray, or join the cluster at an address."""
+    if address is not None:
+        _require_listening(address)
+    # Ray takes the termination signal for itself and ends the process with a dump.
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM) if main else None
     try:
         if address is None:
             # "local": without an address Ray would join whatever a stale file points to.
@@ -183,6 +194,23 @@ def _connect(address: str | None) -> None:
         where = "a local Ray could not be started" if address is None else f"no Ray at {address!r}"
         raise ClusterError(
             f"{where}: {_first_line(error)}", hint="try --runner local, or see survey doctor"
+        ) from error
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _require_listening(address: str) -> None:
+    """Refuse an address nobody listens at: Ray itself would go on trying without an end."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit() or not host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(
+            f"no Ray at {address!r}: {error.strerror or error}",
+            hint="ray status on the head says whether it runs; leave --address out for a local Ray",
         ) from error
 
 

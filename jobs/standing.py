@@ -68,4 +68,5 @@ def standing(home: Home) -> Standing:
     counted = Counter(row["state"] for row in rows)
     words = ", ".join(f"{number} {word}" for word, number in counted.items()) or "no jobs"
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
+    rows.sort(key=lambda row: (row["architecture"], row["checkpoint"], row["dataset"]))
     return Standing(pa.Table.from_pylist(rows, COLUMNS), f"{words}; {doing}")

@@ -95,7 +95,9 @@ def measure_batches(
                 raise InputError(
                     f"only {gathering.images} images were given, fewer than images_per_score "
                     f"({settings.images_per_score}): not one score can be computed",
-                    hint=f"give more images, or set images_per_score to {gathering.images} or less",
+                    hint=f"give more images, or set images_per_score to {gathering.images} or less"
+                    if gathering.images > 1
+                    else "a score compares at least two images",
                 )
             yield gathering.finish(number)
         elif number == 0:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated, ParamSpec, get_args
 
 import typer
 
 from jobs.words import Format
+from survey import __version__
 from survey.errors import SurveyError
 
 #: Exit code of a scan in which some jobs failed.
@@ -53,11 +54,20 @@ class Shared:
     format: Format | None = None
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def _shared(
     context: typer.Context,
     home: FirstHomeOption = None,
     format: FormatOption = None,  # noqa: A002
+    version: Annotated[  # noqa: ARG001 - acts on its own
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+    ] = False,
 ) -> None:
     context.obj = Shared(home, format)
 
@@ -68,10 +78,16 @@ def chosen_home(context: typer.Context, home: Path | None) -> Path:
     return home or shared.home or DEFAULT_HOME
 
 
-def chosen_format(context: typer.Context, format: Format | None) -> Format:  # noqa: A002
-    """Return the format named after the verb, else before it, else ``table``."""
+def chosen_format(
+    context: typer.Context,
+    format: Format | None,  # noqa: A002
+    output: Path | None = None,
+) -> Format:
+    """Return the format named after the verb, before it, or by a file's ending; else ``table``."""
     shared: Shared = context.obj
-    return format or shared.format or "table"
+    ending = output.suffix.removeprefix(".").lower() if output else ""
+    implied = next((known for known in get_args(Format) if known == ending), None)
+    return format or shared.format or implied or "table"
 
 
 _Given = ParamSpec("_Given")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 
 import typer
 
@@ -61,6 +64,8 @@ def _next_steps(context: typer.Context, home: HomeOption) -> None:
     save_signatures(signatures(chosen), figure)
     opened = Home.open(chosen, create=False)
     shown = "" if chosen == DEFAULT_HOME else f" --home {shlex.quote(str(chosen))}"
+    # Out of a virtual environment that is not active, the short name would not be found.
+    program = "survey" if shutil.which("survey") else os.path.relpath(sys.argv[0])
     typer.echo(
         f"""
 Where everything lies
@@ -69,7 +74,7 @@ Where everything lies
   figure       {figure}
 
 SQL to try next
-  survey sql{shown} "
+  {program} sql{shown} "
 {DEMO_SQL}"
 """,
         err=True,

@@ -93,7 +93,10 @@ def make_runner(
 
     if kind == "local":
         if address is not None or workers not in (None, 1):
-            raise SettingsError("--runner local takes no --address and one worker")
+            raise SettingsError(
+                "--runner local has one worker and takes no --address",
+                hint="leave --workers and --address out, or use --runner ray",
+            )
         from jobs.local import LocalRunner
 
         return LocalRunner(device)
@@ -105,10 +108,12 @@ def make_runner(
 def carry_out(home: Path, definition: Definition, runner: Runner) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.home import Home
+    from jobs.plan import check
     from jobs.progress import progress_reporter
     from jobs.run import run_survey
     from jobs.signals import termination_interrupts
 
+    check(definition)
     with termination_interrupts(), progress_reporter() as reporter:
         return run_survey(Home.open(home, create=True), definition, runner, reporter)
 

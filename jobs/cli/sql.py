@@ -31,4 +31,6 @@ def sql(
 
     text = typer.get_text_stream("stdin").read() if query == "-" else query
     table = ask(Home.open(chosen_home(context, home), create=False), text)
-    emit(table, chosen_format(context, format), output)
+    emit(table, chosen_format(context, format, output), output)
+    if output is not None:
+        typer.echo(f"{table.num_rows} rows written to {output}", err=True)

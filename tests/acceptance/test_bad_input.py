@@ -15,10 +15,6 @@ from tests.acceptance.command import rows, survey
 LOCAL = ("--runner", "local")
 
 
-def nothing_measured(home: Path) -> bool:
-    return not home.exists() or rows("SELECT count(*) AS n FROM batch_scores", home) == [{"n": 0}]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -43,7 +39,7 @@ def test_a_command_that_cannot_be_meant_is_refused(arguments, words, tmp_path):
     for word in words:
         assert word in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert nothing_measured(tmp_path / "home")
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_key_that_does_not_exist_is_named(tmp_path):
@@ -147,6 +143,14 @@ def test_a_broken_image_is_named_skipped_and_counted(tmp_path):
     (run,) = rows("SELECT images, skipped_images, skipped_names, batches FROM runs", home)
     assert (run["images"], run["skipped_images"], run["batches"]) == (64, 1, 1)
     assert run["skipped_names"] == ["class1/033.png"]
+
+
+@pytest.mark.ray
+def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
+    arguments = ("run", "-m", "small:digits_vgg7", "--address", "127.0.0.1:1")
+    ended = survey(*arguments, home=tmp_path / "home", code=3)
+    assert "no Ray at '127.0.0.1:1'" in ended.stderr
+    assert "hint:" in ended.stderr
 
 
 def test_an_empty_folder_is_refused(tmp_path):

@@ -104,15 +104,17 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 
 
 @pytest.mark.ray
-def test_an_interrupted_scan_says_so_and_goes_on(tmp_path, undisturbed):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
     home = tmp_path / "home"
     scan = start(*ZOO, home=home)
     until(in_third_model, home, scan)
-    os.kill(scan.pid, signal.SIGINT)
+    os.kill(scan.pid, number)
     _, err = scan.communicate(timeout=60)
     assert scan.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
+    assert "SIGTERM received" not in err
     survey_process(*ZOO, home=home)
     assert_same(home, undisturbed)
 

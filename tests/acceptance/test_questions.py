@@ -81,7 +81,8 @@ def test_home_and_format_stand_before_or_after_the_verb(place, finished_home, tm
 def test_csv_and_parquet_hold_the_same(finished_home, tmp_path):
     sql = "SELECT run_id, site, affinity FROM signatures ORDER BY ALL"
     text = survey("sql", sql, "--format", "csv", home=finished_home).stdout
-    survey("sql", sql, "--format", "parquet", "-o", tmp_path / "s.parquet", home=finished_home)
+    written = survey("sql", sql, "-o", tmp_path / "s.parquet", home=finished_home)
+    assert "26 rows written to" in written.stderr
     table = pyarrow.parquet.read_table(tmp_path / "s.parquet").to_pylist()
     read = list(csv.DictReader(io.StringIO(text)))
     assert [float(row["affinity"]) for row in read] == [row["affinity"] for row in table]
