@@ -518,33 +518,14 @@ def _hits(model: nn.Module, architecture: Architecture, folder: Path) -> tuple[i
 
 @pytest.mark.slow
 @pytest.mark.real_data
-@pytest.mark.parametrize(
-    ("name", "file", "images", "top1", "top5"),
-    [
-        ("small:cifar_resnet20", "resnet20-12fca82f.th", "cifar10-sample", 0.8086, None),
-        ("small:cifar_resnet32", "resnet32-d509ac18.th", "cifar10-sample", 0.8332, None),
-        ("small:cifar_resnet44", "resnet44-014dd654.th", "cifar10-sample", 0.8195, None),
-        (
-            "torchvision:squeezenet1_0",
-            "squeezenet1_0-imagenet-deepcompression.pth",
-            "imagenet-sample",
-            0.6406,
-            0.8379,
-        ),
-    ],
-)
-def test_real_checkpoints_reach_their_accuracy_to_the_last_image(
-    name: str, file: str, images: str, top1: float, top5: float | None
-) -> None:
-    checkpoint = shared(f"data/checkpoints/{file}")
-    folder = shared(f"data/{images}")
-    (architecture,) = find(name)
+def test_a_real_checkpoint_reaches_its_accuracy_to_the_last_image() -> None:
+    # By this file's own loop; the acceptance tests measure all four through the command line.
+    checkpoint = shared("data/checkpoints/resnet20-12fca82f.th")
+    (architecture,) = find("small:cifar_resnet20")
     loaded = _load(checkpoint, architecture)
     assert loaded.dropped_keys == ()
-    total, first, five = _hits(loaded.model, architecture, folder)
-    # Four decimals of 2,560 or 512 images name one whole number of hits.
-    assert round(first / total, 4) == top1
-    assert top5 is None or round(five / total, 4) == top5
+    total, first, _ = _hits(loaded.model, architecture, shared("data/cifar10-sample"))
+    assert (total, first) == (2560, 2070)
 
 
 @pytest.mark.real_data

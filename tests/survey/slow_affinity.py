@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
 
 Matrix = NDArray[np.float64]
@@ -21,7 +22,7 @@ def slow_affinity(
     root = power(sy, 0.5)
     transport = root @ power(root @ sx @ root, -0.5) @ root
     mapped = x @ transport
-    cost = ((mapped[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+    cost = cdist(mapped, y, "sqeuclidean")
     rows, columns = linear_sum_assignment(cost)
     return float(1 - np.sqrt(cost[rows, columns].mean() / (2 * np.trace(sy))))
 
