@@ -92,7 +92,7 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
-        return _file(f"file:{detail}", base_dir / Path(detail).expanduser())
+        return _file(f"file:{detail}", base_dir / _at_home(detail))
     raise CheckpointError(
         f"checkpoint {reference!r} is not understood, must be init:SEED, file:PATH or bundled",
         hint=f"write file:{reference}" if (base_dir / str(reference)).is_file() else None,
@@ -155,8 +155,16 @@ def _bundled(architecture: Architecture) -> Checkpoint:
     return Checkpoint("bundled", "bundled", path=bundled_checkpoint(architecture.name))
 
 
+def _at_home(path: str) -> Path:
+    """Return a path with its ``~`` replaced, where there is such a home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def _init(seed: str) -> Checkpoint:
-    if not (seed.isascii() and seed.isdigit() and int(seed) <= LARGEST_SEED):
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= 20 and int(seed) <= LARGEST_SEED):
         raise CheckpointError(
             f"the seed of init:{seed} must be a whole number from 0 to {LARGEST_SEED}",
             hint="write init:0",

@@ -86,6 +86,8 @@ class RunState:
 
     #: ``running``, ``done`` or ``failed``.
     status: str
+    #: Activation sites of the network; None until a batch is scored.
+    sites: int | None
     #: The highest attempt that wrote anything.
     attempt: int
     #: Batches without a gap from batch 0 on.

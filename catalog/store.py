@@ -46,7 +46,7 @@ WITH placed AS (
     sum(seconds) FILTER (batch = place) AS seconds
   FROM placed GROUP BY run_id
 )
-SELECT run_id, coalesce(status, 'running') AS status,
+SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
   greatest(runs.attempt, reached.attempt) AS attempt,
   coalesce(batches_done, 0)::BIGINT AS batches_done,
   coalesce(end_position, 0)::BIGINT AS end_position,

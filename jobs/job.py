@@ -41,6 +41,8 @@ class Job:
     base: Path
     #: sha256 over the dataset's content and order.
     dataset_fingerprint: str
+    #: What the dataset's files looked like when it was hashed.
+    dataset_stat: str
     #: Images in the dataset, broken ones included.
     images: int
     #: How images are prepared.

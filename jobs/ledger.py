@@ -51,7 +51,11 @@ class Ledger:
 
     def resume(self, job: Job, state: RunState | None) -> None:
         """Open a job's account from what is durable of it."""
-        self._accounts[job.run_id] = _Account(progress_of(state), state.attempt if state else 0)
+        self._accounts[job.run_id] = (
+            _Account(progress_of(state), state.attempt, state.sites)
+            if state
+            else _Account(Progress())
+        )
 
     def begin(self, job: Job) -> Progress:
         """Open an attempt and return where it goes on."""
@@ -78,7 +82,9 @@ class Ledger:
         )
         self._writer.write_batches([record])
         account.progress = advanced(account.progress, event)
-        account.sites = len(event.batch.scores) or account.sites
+        if account.sites is None and event.batch.scores:
+            account.sites = len(event.batch.scores)
+            self._writer.write_run(self._record(job, "running"))
         self._writer.merge_if_due()
 
     def finished(self, job: Job, event: Finished) -> None:

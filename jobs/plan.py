@@ -89,7 +89,7 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Ha
     for choice in definition.datasets:
         dataset = open_dataset(choice.name, definition.base)
         _require_enough(dataset, definition)
-        fingerprint = hashes.dataset(dataset)
+        stat, fingerprint = dataset.stat_signature(), hashes.dataset(dataset)
         for architecture, checkpoint, transform in models:
             job = Job(
                 source=architecture.source,
@@ -100,6 +100,7 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Ha
                 dataset=choice.name,
                 base=definition.base.absolute(),
                 dataset_fingerprint=fingerprint,
+                dataset_stat=stat,
                 images=len(dataset),
                 transform=transform,
                 settings=definition.settings,

@@ -35,7 +35,7 @@ def progress_reporter() -> Iterator[Reporter]:
         yield PlainReporter(console)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

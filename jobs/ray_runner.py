@@ -27,6 +27,9 @@ from survey import ClusterError
 #: Events a worker may be ahead of the writer; what bounds memory when the store is slow.
 AHEAD = 2
 
+#: How long all workers may be silent before the cluster's machines are looked at.
+NODE_CHECK_SECONDS = 15.0
+
 #: How long a cluster's head may take to answer.
 CONNECT_SECONDS = 10.0
 
@@ -89,9 +92,18 @@ class RayRunner:
             busy = {slot.stream: slot for slot in self._slots if slot.stream is not None}
             if not busy:
                 return
-            ready, _ = ray.wait(list(busy), num_returns=1, fetch_local=False)
-            slot = busy[ready[0]]
-            yield slot.number, slot.take()
+            ready, _ = ray.wait(
+                list(busy), num_returns=1, timeout=NODE_CHECK_SECONDS, fetch_local=False
+            )
+            if ready:
+                slot = busy[ready[0]]
+                yield slot.number, slot.take()
+            elif not any(node["Alive"] for node in ray.nodes()):
+                # A worker that waits for a machine that is gone would wait for ever.
+                raise ClusterError(
+                    "no machine of the Ray cluster is alive any more",
+                    hint="run the same command again: it goes on where this one stopped",
+                )
 
 
 @dataclass
@@ -179,12 +191,14 @@ def _connect(address: str | None) -> None:
     try:
         if address is None:
             # "local": without an address Ray would join whatever a stale file points to.
+            _stay_on_loopback()
             ray.init(
                 address="local",
                 num_cpus=local_cores(),
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",
                 object_store_memory=OBJECT_STORE_BYTES,
+                _system_config={"enable_metrics_collection": False},
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
@@ -198,6 +212,13 @@ def _connect(address: str | None) -> None:
     finally:
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
+
+
+def _stay_on_loopback() -> None:
+    # Ray turns 127.0.0.1 into the machine's outer address, and then listens on every interface,
+    # in part without asking for its token. A local Ray has no business there.
+    services = ray._private.services
+    services.resolve_ip_for_localhost = lambda host: host
 
 
 def _require_listening(address: str) -> None:

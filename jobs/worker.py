@@ -74,13 +74,16 @@ def _run(
     model.to(device)
     stage.name = "data"
     dataset = open_dataset(job.dataset, job.base)
-    _require_planned("number of images", job.images, len(dataset))
+    _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
     labels = label_map(dataset.class_names, architecture.classes)
     yield _started(job, cost.parameters, cost.gflops, loaded.dropped_keys, device, threads)
     stage.name = "measure"
     feed = _Feed(dataset, job, progress.position, labels, device)
     for batch in measure_batches(model, feed, job.settings, first_batch=progress.batches):
         yield BatchDone(job.run_id, batch, feed.position, feed.take_skipped())
+    # A run is done only if what it read is what was planned, to the end.
+    reopened = open_dataset(job.dataset, job.base)
+    _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
     yield Finished(job.run_id, feed.take_skipped())
 
 

@@ -171,9 +171,11 @@ class _Pass:
         if not isinstance(output, torch.Tensor):
             return
         target = _first(args, kwargs, "input")
-        if target is not None and layout_of(output) is None:
-            # Scripted or custom kernels inside hide the call that made the output.
-            mark(output, layout_of(target) or CONSTANT)
+        known = layout_of(target) if target is not None else None
+        if known is not None and layout_of(output) is None:
+            # Scripted or custom kernels inside hide the call that made the output. What is unknown
+            # stays unknown: taken for constant, all that follows would be left out.
+            mark(output, known)
         if entered is not None:
             self._close(entered, output)
 

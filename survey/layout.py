@@ -99,6 +99,9 @@ def follow(
     results = list(_tensors(out))
     if not results:
         return
+    if function in _FROM_DATA:
+        # Numbers that left torch and came back may well be the images'.
+        return
     if function in _BLANKS:
         for result in results:
             mark(result, CONSTANT)
@@ -144,7 +147,10 @@ def _derive(
     if function in _RESHAPES:
         return _reshaped(layout, tuple(lead.shape), tuple(result.shape))
     if result.ndim != lead.ndim:
-        leading = layout.images == 0 and result.ndim > 0 and result.shape[0] == lead.shape[0]
+        # Broadcasting aligns axes from the right: where the rank rises, equal sizes in front would
+        # be a coincidence.
+        fewer = layout.images == 0 and 0 < result.ndim < lead.ndim
+        leading = fewer and result.shape[0] == lead.shape[0]
         return Layout(0 if leading else None, ())
     return _same_axes(function, layout, tuple(lead.shape), tuple(result.shape))
 
@@ -298,6 +304,7 @@ _AXIS_ONE = named(
     "batch_norm", "group_norm", "instance_norm",
 )  # fmt: skip
 #: Calls that take only the shape and type of the tensor they are given.
+_FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 _BLANKS = named(
     "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
     "empty_like", "full_like", "rand_like", "randn_like",

@@ -33,6 +33,8 @@ def pool(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
     CaptureError
         If the images or the channels cannot be told apart any more.
     """
+    if tensor.is_complex():
+        raise CaptureError("the activation is complex, and the score is defined for real values")
     rows, columns = _axes(tensor, layout, images)
     rest = [axis for axis in range(tensor.ndim) if axis != rows and axis not in columns]
     values = tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)

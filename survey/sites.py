@@ -71,8 +71,8 @@ def activation_called(function: Callable[..., Any]) -> str | None:
     function : callable
         A function or method of torch, or one of the kernels under ``torch.ops.aten``.
     """
-    if isinstance(function, torch._ops.OpOverload):
-        name = function._schema.name.removeprefix("aten::").removesuffix("_")
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        name = str(function).removeprefix("aten.").split(".")[0].removesuffix("_")
         return name if name in _FUNCTIONS else None
     return ACTIVATION_FUNCTIONS.get(function)
 

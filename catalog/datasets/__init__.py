@@ -41,12 +41,19 @@ def open_dataset(name: str, base_dir: Path) -> ImageDataset:
     """
     kind, separator, detail = name.partition(":")
     if kind == "folder" and detail:
-        return _open_folder(name, base_dir / Path(detail).expanduser())
+        return _open_folder(name, base_dir / _at_home(detail))
     if kind == "random" and (detail or not separator):
         return _open_random(name, detail)
     if kind == "digits" and detail in _DIGITS_SUBSETS and (detail or not separator):
         return _open_digits(detail)
     raise UnknownName("dataset", name, DATASET_NAMES)
+
+
+def _at_home(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 # torch and Pillow are imported with the dataset that needs them, so that naming one stays light.
@@ -63,7 +70,9 @@ def _open_random(name: str, images: str) -> ImageDataset:
 
     if not images:
         return RandomDataset(name, DEFAULT_IMAGES)
-    if not (images.isascii() and images.isdigit() and 1 <= int(images) < 2**32):
+    if not (
+        images.isascii() and images.isdigit() and len(images) <= 20 and 1 <= int(images) < 2**32
+    ):
         raise DatasetError(
             f"{name!r} asks for {images!r} images, must be a whole number of at least 1",
             hint="write random:2048",

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: File name endings that count as pictures, in lower case.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
+#: Formats Pillow may try, whatever a file calls itself: others run programs (EPS: Ghostscript).
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
+
 #: Pixels of the largest picture decoded: Pillow's own line for decompression bombs.
 MOST_PIXELS = 89_478_485
 
@@ -144,14 +147,29 @@ class FolderDataset:
         try:
             decoded = _decode(path, transform.resize)
         except _DECODE_ERRORS as problem:
+            gone = isinstance(problem, OSError) and problem.errno is not None
+            if gone and not path.is_symlink():
+                # The file or its disk is gone: that is no broken picture, and passing it over would
+                # measure another dataset under this one's name.
+                raise DatasetError(
+                    f"{_printable(str(path))} cannot be read any more: {problem}",
+                    hint="is the folder still mounted? run the same command again when it is",
+                ) from problem
             error = f"{picture.name} cannot be decoded: {_words(problem, self.root)}"
-            return Sample(position, picture.name, None, picture.label, error)
-        return Sample(position, picture.name, _fitted(decoded, transform), picture.label)
+            name, told = _printable(picture.name), _printable(error)
+            return Sample(position, name, None, picture.label, told)
+        pixels = _fitted(decoded, transform)
+        return Sample(position, _printable(picture.name), pixels, picture.label)
+
+
+def _printable(text: str) -> str:
+    """Return a name that can be stored and shown, though it be no text in the file system."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _decode(path: Path, resize: int) -> Image.Image:
     with path.open("rb") as file:
-        opened = Image.open(file)
+        opened = Image.open(file, formats=FORMATS)
         _check_size(*opened.size, resize)
         return opened.convert("RGB")
 
@@ -231,7 +249,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _is_picture(path: Path) -> bool:
     name = path.name
-    return _shown(name) and name.lower().endswith(EXTENSIONS) and not path.is_dir()
+    return (
+        _shown(name) and name.lower().endswith(EXTENSIONS) and (path.is_file() or path.is_symlink())
+    )
 
 
 def _shown(name: str) -> bool:
@@ -243,7 +263,8 @@ def _stat(path: Path) -> tuple[int, int]:
         status = path.stat()
     except OSError:
         return -1, -1
-    return status.st_size, status.st_mtime_ns
+    # A copy that keeps its times still changes the time its entry changed.
+    return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _content_sha256(path: Path) -> str:

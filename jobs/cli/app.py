@@ -103,13 +103,17 @@ def guarded(verb: Callable[_Given, None]) -> Callable[_Given, None]:
         except SurveyError as error:
             complain(error.message, error.hint)
             raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
-            complain("interrupted", "run the same command again to go on")
-            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader of our output has gone, as in `survey sql ... | head`.
             sys.stderr.close()
             raise typer.Exit(0) from None
+        except OSError as error:
+            # Such as a path longer than the file system takes; what we expect is explained above.
+            complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), None)
+            raise typer.Exit(SurveyError.exit_code) from None
+        except KeyboardInterrupt:
+            complain("interrupted", "run the same command again to go on")
+            raise typer.Exit(INTERRUPTED) from None
 
     return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from jobs.cli import demo, doctor, plan, run, show, sql, status
 from jobs.cli.app import app
 
@@ -10,6 +12,8 @@ __all__ = ["app", "demo", "doctor", "main", "plan", "run", "show", "sql", "statu
 
 def main() -> None:
     """Run the command line."""
+    # A survey tells nobody what it measures; who wants Ray's statistics sets this to 1.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     app()
 
 

@@ -262,3 +262,36 @@ def test_digits_are_labelled_pictures(name: str) -> None:
     assert sample.pixels is not None
     assert sample.pixels.shape == (3, 32, 32)
     assert sample.label in range(10)
+
+
+def test_a_folder_that_goes_away_is_no_broken_picture(folder: Path) -> None:
+    dataset = FolderDataset("x", folder)
+    for path in folder.rglob("*.png"):
+        path.unlink()
+    with pytest.raises(DatasetError, match="cannot be read any more"):
+        list(dataset.samples(SMALL))
+
+
+def test_only_picture_formats_are_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+    (folder / "a" / "program.jpg").write_bytes(eps)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a program was run")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    samples = {s.name: s for s in FolderDataset("x", folder).samples(SMALL)}
+    assert samples["a/program.jpg"].error is not None
+
+
+def test_pipes_are_not_pictures(folder: Path) -> None:
+    before = len(FolderDataset("x", folder))
+    os.mkfifo(folder / "a" / "pipe.png")
+    assert len(FolderDataset("x", folder)) == before
+
+
+def test_names_that_are_no_text_can_be_stored(folder: Path) -> None:
+    (folder / "a" / os.fsdecode(b"caf\xe9.png")).write_bytes(b"not a picture")
+    names = [s.name for s in FolderDataset("x", folder).samples(SMALL)]
+    assert any("\\udce9" in name for name in names)
+    assert all(name.encode() for name in names)

@@ -75,7 +75,7 @@ def test_the_key_does_not_change_with_names_and_places(change):
 
 @pytest.mark.parametrize(("status", "todo"), [("done", 0), ("running", 1), ("failed", 1)])
 def test_only_what_is_done_is_left_out(status, todo):
-    state = RunState(status, 1, 2, 512, 512, 512, 1, 1, 0, (), 1.0)
+    state = RunState(status, 7, 1, 2, 512, 512, 512, 1, 1, 0, (), 1.0)
     plan = make_plan(declared(), {job().run_id: state}, plain_hashes())
     assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
 

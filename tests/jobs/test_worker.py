@@ -85,7 +85,7 @@ def test_broken_images_are_counted_where_they_stand(tmp_path):
         ({"architecture": "cifar_resnet9"}, "build"),
         ({"dataset": "folder:gone"}, "data"),
         ({"checkpoint_sha256": "0" * 64}, "load"),
-        ({"images": 1796}, "data"),
+        ({"dataset_stat": "0" * 64}, "data"),
         ({"architecture": "digits_vgg7", "transform": InputTransform(2, 2)}, "load"),
     ],
 )

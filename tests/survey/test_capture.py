@@ -229,3 +229,51 @@ def test_a_network_that_survives_its_own_exception_keeps_its_names() -> None:
                 return functional.tanh(self.second(images))
 
     assert names(Stubborn(), torch.randn(2, 4)) == ["second.0#1", ":tanh#1"]
+
+
+def test_what_is_hidden_from_torch_is_not_taken_for_constant() -> None:
+    def gate(a: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(a.numpy() ** 2)
+
+    class Scripted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convs = nn.ModuleList(nn.Conv2d(c, 4, 3, padding=1) for c in (3, 4, 4))
+            self.relus = nn.ModuleList(nn.ReLU() for _ in range(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.relus[0](self.convs[0](x))
+            x = gate(x)
+            x = self.relus[1](x)
+            return self.relus[2](self.convs[1](x))
+
+    with torch.inference_mode():
+        _, pairs = Capture(Scripted().eval()).forward(torch.rand(2, 3, 8, 8))
+    assert [pair.site_name for pair in pairs] == ["relus.0#1", "relus.1#1", "relus.2#1"]
+
+
+@pytest.mark.parametrize("images", [8, 16])
+def test_images_are_not_found_by_a_coincidence_of_sizes(images: int) -> None:
+    class Broadcast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 10)
+            self.offset = nn.Parameter(torch.randn(16, 1, 10))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.linear(x) + self.offset)
+
+    with torch.inference_mode():
+        _, pairs = Capture(Broadcast().eval()).forward(torch.rand(images, 6))
+    assert [pair.x for pair in pairs] == [None]
+    assert "cannot be told" in (pairs[0].reason or "")
+
+
+def test_complex_activations_are_refused_with_a_reason() -> None:
+    class Complex(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x.to(torch.complex64)).real
+
+    with torch.inference_mode():
+        _, pairs = Capture(Complex().eval()).forward(torch.rand(4, 3, 8, 8))
+    assert "complex" in (pairs[0].reason or "")
