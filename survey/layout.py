@@ -97,10 +97,8 @@ def follow(
         _written(*args)
         return
     results = list(_tensors(out))
-    if not results:
-        return
-    if function in _FROM_DATA:
-        # Numbers that left torch and came back may well be the images'.
+    # Numbers that left torch and came back may well be the images': they stay unknown.
+    if not results or function in _FROM_DATA:
         return
     if function in _BLANKS:
         for result in results:
