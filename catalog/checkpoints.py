@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from catalog.files import at_home, file_sha256
 from catalog.models.base import Architecture, InputTransform
 from survey.errors import CatalogError, CheckpointError
 
@@ -92,7 +93,7 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
-        return _file(f"file:{detail}", base_dir / _at_home(detail))
+        return _file(f"file:{detail}", base_dir / at_home(detail))
     raise CheckpointError(
         f"checkpoint {reference!r} is not understood, must be init:SEED, file:PATH or bundled",
         hint=f"write file:{reference}" if (base_dir / str(reference)).is_file() else None,
@@ -127,24 +128,6 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     return LoadedModel(model.eval(), weights.dropped_keys, absent, sha256)
 
 
-def file_sha256(path: Path) -> str:
-    """Return the sha256 (hex) of a file's bytes, read in pieces.
-
-    Raises
-    ------
-    CheckpointError
-        If the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as problem:
-        raise CheckpointError(
-            f"checkpoint file {path} cannot be read: {problem.strerror}",
-            hint="check the path and its permissions",
-        ) from problem
-
-
 def _bundled(architecture: Architecture) -> Checkpoint:
     if not architecture.bundled:
         raise CheckpointError(
@@ -153,14 +136,6 @@ def _bundled(architecture: Architecture) -> Checkpoint:
     from catalog.zoo import bundled_checkpoint
 
     return Checkpoint("bundled", "bundled", path=bundled_checkpoint(architecture.name))
-
-
-def _at_home(path: str) -> Path:
-    """Return a path with its ``~`` replaced, where there is such a home."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
 
 
 def _init(seed: str) -> Checkpoint:

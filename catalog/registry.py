@@ -6,7 +6,6 @@ here but in the signature store.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from catalog.database import explained_registry, registry_engine
+from catalog.files import file_sha256
 from catalog.home import Home
 from catalog.tables import AttemptTable, Base, CheckpointTable, DatasetTable, JobTable, SurveyTable
 from survey.errors import CheckpointError, SettingsError, StoreError, UnknownName
@@ -134,7 +134,7 @@ class Registry:
             row = session.get(CheckpointTable, uri)
             if row is not None and (row.bytes, row.mtime_ns) == before:
                 return row.sha256
-        sha256 = _sha256(path)
+        sha256 = file_sha256(path)
         if _size_and_time(path) == before:
             values = {"path": str(path), "bytes": before[0], "mtime_ns": before[1]}
             self._upsert(CheckpointTable, {"uri": uri}, {**values, "sha256": sha256})
@@ -382,13 +382,3 @@ def _size_and_time(path: Path) -> tuple[int, int]:
             f"{path} cannot be read: {error.strerror}", hint="check the path after `file:`"
         ) from error
     return stat.st_size, stat.st_mtime_ns
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} cannot be read: {error.strerror}", hint="check the path after `file:`"
-        ) from error

@@ -1,6 +1,6 @@
 """From a declared survey to its jobs, and which of them are still to be done.
 
-Pure: reads the catalog and what it is told is measured, writes nothing, starts nothing.
+Reads the catalog and what it is told is measured; measures nothing and starts nothing.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
+from catalog.files import at_home
 from survey.errors import DatasetError, UnknownName
 
 __all__ = ["DATASET_NAMES", "ORDER_SEED", "ImageDataset", "Sample", "open_dataset"]
@@ -41,19 +42,12 @@ def open_dataset(name: str, base_dir: Path) -> ImageDataset:
     """
     kind, separator, detail = name.partition(":")
     if kind == "folder" and detail:
-        return _open_folder(name, base_dir / _at_home(detail))
+        return _open_folder(name, base_dir / at_home(detail))
     if kind == "random" and (detail or not separator):
         return _open_random(name, detail)
     if kind == "digits" and detail in _DIGITS_SUBSETS and (detail or not separator):
         return _open_digits(detail)
     raise UnknownName("dataset", name, DATASET_NAMES)
-
-
-def _at_home(path: str) -> Path:
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
 
 
 # torch and Pillow are imported with the dataset that needs them, so that naming one stays light.

@@ -149,7 +149,7 @@ def test_a_file_is_hashed_again_only_when_it_changed(
     path.write_bytes(b"one")
     assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr("catalog.registry._sha256", lambda _: pytest.fail("hashed again"))
+        patch.setattr("catalog.registry.file_sha256", lambda _: pytest.fail("hashed again"))
         assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
     path.write_bytes(b"other")
     assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
