@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,20 @@ def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
     (run,) = asked(tmp_path / "home", "SELECT status, batches, images, attempt FROM runs")
     assert run == {"status": "done", "batches": 8, "images": 1797, "attempt": losses + 1}
     assert asked(tmp_path / "home", "SELECT count(*) AS n FROM batch_scores") == [{"n": 7 * 7}]
+
+
+def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
+    class Stopped(LocalRunner):
+        def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
+            yield from itertools.islice(LocalRunner.run(self, next_job), 9)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(tmp_path / "home", Stopped("cpu"))
+    scan(tmp_path / "home", LocalRunner("cpu"))
+    (run,) = asked(tmp_path / "home", "SELECT sites, status, images, measured_top1 FROM runs")
+    assert run.pop("measured_top1") is not None
+    assert run == {"sites": 7, "status": "done", "images": 1797}
 
 
 def test_a_job_that_loses_every_worker_fails(tmp_path):

@@ -79,6 +79,16 @@ def test_broken_images_are_counted_where_they_stand(tmp_path):
     assert [*rest[1].skipped, *rest[-1].skipped] == [*batches[2].skipped, *events[-1].skipped]
 
 
+def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
+    folder = pictures(tmp_path / "pictures", (), 70)
+    events = run_job(job(dataset=f"folder:{folder}", size=32), Progress(), "cpu", 1)
+    seen = [next(events), next(events)]
+    (folder / "another.png").write_bytes((folder / "000.png").read_bytes())
+    seen += events
+    assert [type(event) for event in seen] == [Started, *[BatchDone] * 3, Failed]
+    assert "the dataset changed since the run was planned" in seen[-1].message
+
+
 @pytest.mark.parametrize(
     ("changes", "stage"),
     [
