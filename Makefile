@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More arguments for pytest, such as ARGS="tests/survey -k moments".
 ARGS ?=
+# Studies to run again for `make figures`; all by default.
+STUDIES ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench docs zoo lock
+.PHONY: help install demo test lint bench docs figures zoo lock
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -43,12 +45,18 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Run every script in bench/
-	@set -e; for script in $(sort $(wildcard bench/*.py)); do \
+# Not the sweep over 380 networks: it takes the better part of an hour.
+bench: $(STAMP)  ## Run every script in bench/ that takes minutes
+	@set -e; for script in $(sort $(filter-out bench/sweep.py,$(wildcard bench/*.py))); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
 
-docs: $(STAMP)  ## Write docs/schema.md again from the code
+docs: $(STAMP)  ## Write docs/schema.md and docs/metrics.md again from the code
 	@$(BIN)/python -m catalog.documentation > docs/schema.md
+	@$(BIN)/python -c 'from survey.metrics.table import markdown; print(markdown(), end="")' \
+	  > docs/metrics.md
+
+figures: $(STAMP)  ## Write docs/activations.md and its figures again (STUDIES="comparison" narrows)
+	@$(BIN)/python -m analysis.studies.document docs $(STUDIES)
 
 zoo: $(STAMP)  ## Train the bundled zoo again (about two minutes)
 	@$(BIN)/python -m catalog.zoo.train

@@ -25,8 +25,8 @@ from survey.errors import (
 from survey.signature import MEASURING_VERSION, BatchScores, MeasureSettings, SiteScore
 
 if TYPE_CHECKING:
-    from survey.affinity import affinity_score
     from survey.measuring import measure, measure_batches
+    from survey.metrics.affinity import affinity_score
 
 __version__ = "0.1.0"
 
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "affinity_score": "survey.affinity",
+    "affinity_score": "survey.metrics.affinity",
     "measure": "survey.measuring",
     "measure_batches": "survey.measuring",
 }

@@ -45,6 +45,11 @@ class Layout:
             names[axis] = "C"
         return ",".join(names)
 
+    def spatial(self, shape: Sequence[int]) -> str:
+        """Return the sizes of all other axes, such as ``56x56``; empty where there are none."""
+        held = (self.images, *self.channels)
+        return "x".join(str(size) for axis, size in enumerate(shape) if axis not in held)
+
 
 #: The layout of tensors that the network's input has no part in.
 CONSTANT = Layout(None, (-1,))
@@ -96,7 +101,7 @@ def follow(
     if function is torch.Tensor.__setitem__:
         _written(*args)
         return
-    results = list(_tensors(out))
+    results = list(tensors_in(out))
     # Numbers that left torch and came back may well be the images': they stay unknown.
     if not results or function in _FROM_DATA:
         return
@@ -104,7 +109,7 @@ def follow(
         for result in results:
             mark(result, CONSTANT)
         return
-    inputs = [*_tensors(args), *_tensors(list(kwargs.values()))]
+    inputs = [*tensors_in(args), *tensors_in(list(kwargs.values()))]
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
     if not moving:
@@ -131,7 +136,8 @@ def _derive(
     result: torch.Tensor,
 ) -> Layout:
     if function in _AXIS_ONE and result.ndim >= 2:
-        return replace(layout, channels=(1,))
+        lone = _slides_along_channels(layout, tuple(lead.shape), tuple(result.shape))
+        return layout if lone else replace(layout, channels=(1,))
     if function in _AXIS_LAST:
         return replace(layout, channels=(result.ndim - 1,))
     if function in _CONTRACTIONS:
@@ -151,6 +157,11 @@ def _derive(
         leading = fewer and result.shape[0] == lead.shape[0]
         return Layout(0 if leading else None, ())
     return _same_axes(function, layout, tuple(lead.shape), tuple(result.shape))
+
+
+def _slides_along_channels(layout: Layout, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Tell whether a lone filter runs along the channels, as efficient channel attention's does."""
+    return old == new and new[1] == 1 and bool(layout.channels) and 1 not in layout.channels
 
 
 def _moved(layout: Layout, origins: list[int | None]) -> Layout:
@@ -184,7 +195,7 @@ def _factors(
     function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the first and the last factor of a product, without addends and masks."""
-    tensors = [*_tensors(args), *_tensors(kwargs)]
+    tensors = [*tensors_in(args), *tensors_in(kwargs)]
     if function in _ATTENTIONS:
         return tensors[0], tensors[2]
     return tensors[-2], tensors[-1]
@@ -213,7 +224,7 @@ def _einsum(args: Sequence[Any]) -> Layout:
     if not arrow or "." in equation:
         return Layout(None, ())
     images, channels, moving, fixed = set[str](), set[str](), set[str](), set[str]()
-    for term, tensor in zip(terms.split(","), _tensors(args[1:]), strict=True):
+    for term, tensor in zip(terms.split(","), tensors_in(args[1:]), strict=True):
         layout = layout_of(tensor)
         if layout == CONSTANT:
             fixed |= set(term)
@@ -287,14 +298,15 @@ def _start_kept(axis: int | None, old: tuple[int, ...], new: tuple[int, ...]) ->
     return next(iter(same or whole or starts), None)
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a value: itself, or what its lists, tuples and dictionaries hold."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+        yield from tensors_in(list(value.values()))
 
 
 _AXIS_ONE = named(

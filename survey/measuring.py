@@ -37,7 +37,7 @@ def measure(
         Images N x C x H x W on the model's device, with labels or without, in batches of any
         size: they are re-cut to ``settings.images_per_score``. A last partial batch is not scored.
     settings : MeasureSettings, optional
-        Batch size, shrinkage and ridge.
+        Batch size, shrinkage, ridge and pooling.
 
     Yields
     ------
@@ -83,7 +83,7 @@ def measure_batches(
     settings = settings or MeasureSettings()
     number = first_batch
     with _evaluating(model):
-        capture = Capture(model)
+        capture = Capture(model, settings.pooling)
         gathering = _Gathering(settings)
         for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
             gathering.add(micro, *_forward(capture, micro.images))
@@ -130,7 +130,7 @@ class _Gathering:
         self._started = time.perf_counter()
 
     def add(self, micro: MicroBatch, output: object, pairs: list[PooledPair]) -> None:
-        names = [pair.site_name for pair in pairs]
+        names = [pair.site.site_name for pair in pairs]
         self._names = self._names or names
         if names != self._names:
             raise CaptureError(

@@ -7,7 +7,8 @@ stored as c x c; whoever needs it as a matrix asks for it, in a basis of their c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -15,6 +16,10 @@ from survey.signature import Ridge, Shrinkage
 
 #: The ridge of the published script, added to every variance.
 RIDGE = 1e-6
+
+#: Ratio of the least and the greatest squared singular value below which directions found from a
+#: Gram matrix lose more than half their digits.
+ILL_CONDITIONED = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,15 @@ class Moments:
         Trace of the unshrunk covariance (divisor n) over c.
     gram_weight, identity_weight : float
         Weights of ``centred' centred`` and of the identity in the covariance.
+    gram : torch.Tensor, optional
+        ``centred' centred``, c x c, where it is known already.
     """
 
     centred: torch.Tensor
     mean_variance: float
     gram_weight: float
     identity_weight: float
+    gram: torch.Tensor | None = field(default=None, repr=False)
 
     @property
     def images(self) -> int:
@@ -54,10 +62,115 @@ class Moments:
 
     def covariance(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the covariance in the basis in which ``coordinates`` (n x r) are the rows."""
+        known = self.gram if coordinates is self.centred else None
+        gram = coordinates.T @ coordinates if known is None else known
         identity = torch.eye(
             coordinates.shape[1], dtype=coordinates.dtype, device=coordinates.device
         )
-        return self.gram_weight * (coordinates.T @ coordinates) + self.identity_weight * identity
+        return self.gram_weight * gram + self.identity_weight * identity
+
+
+class Rows:
+    """One pooled matrix, and what several metrics need to know about it, each computed once.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        n x c, n at least 2, finite.
+    """
+
+    def __init__(self, matrix: torch.Tensor) -> None:
+        #: The matrix itself, n x c, float64.
+        self.values = matrix.to(torch.float64)
+        #: Rows n and columns c.
+        self.images, self.channels = self.values.shape
+
+    @cached_property
+    def centred(self) -> torch.Tensor:
+        """The matrix minus its column means, n x c."""
+        return self.values - self.values.mean(dim=0)
+
+    @cached_property
+    def _squares(self) -> tuple[float, torch.Tensor]:
+        """Sum of all squares of the centred matrix, and of each row's."""
+        squares = self.centred.square()
+        return float(squares.sum()), squares.sum(dim=1)
+
+    @property
+    def scatter(self) -> float:
+        """Sum of all squares of the centred matrix."""
+        return self._squares[0]
+
+    @property
+    def row_norms(self) -> torch.Tensor:
+        """Squared norm of each centred row, n."""
+        return self._squares[1]
+
+    @property
+    def mean_variance(self) -> float:
+        """Mean over columns of the variance (divisor n)."""
+        return self.scatter / (self.images * self.channels)
+
+    @cached_property
+    def gram(self) -> torch.Tensor:
+        """The smaller Gram matrix of the centred rows: Xc Xc' if c > n, else Xc' Xc."""
+        rows = self.centred
+        return rows @ rows.T if self.channels > self.images else rows.T @ rows
+
+    @cached_property
+    def gram_squared_norm(self) -> float:
+        """Sum of squares of either Gram matrix."""
+        return float(self.gram.square().sum())
+
+    @cached_property
+    def ledoit_wolf_weight(self) -> float:
+        """Ledoit and Wolf's weight of the identity, in [0, 1]; no c x c matrix is built if c > n.
+
+        With S = Xc' Xc / n and mu = tr S / c: b^2 = (sum_i |x_i|^4 / n - |S|^2) / n,
+        d^2 = |S - mu I|^2, weight = min(b^2, d^2) / d^2. It is 0 where the covariance already is
+        a multiple of the identity.
+        """
+        n, c = self.images, self.channels
+        squared_norm = self.gram_squared_norm / n**2
+        mu = float(self.row_norms.sum()) / (n * c)
+        spread = squared_norm - c * mu**2
+        noise = (float(self.row_norms.square().sum()) / n - squared_norm) / n
+        # With a single channel, or equal variances, the spread is rounding only: nothing to shrink.
+        if spread <= 1e-14 * squared_norm:
+            return 0.0
+        return max(0.0, min(noise, spread)) / spread
+
+    @cached_property
+    def spectrum(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Left singular vectors of the centred matrix (n x r) and squared singular values (r).
+
+        From an eigendecomposition of the smaller Gram matrix; directions under its rounding,
+        such as those of dead channels, are left out, so that r is the rank.
+        """
+        values, vectors = torch.linalg.eigh(self.gram)
+        rounding = torch.finfo(torch.float64).eps * max(self.images, self.channels)
+        kept = values > rounding * values[-1].clamp_min(0.0)
+        values, vectors = values[kept], vectors[:, kept]
+        if self.channels > self.images:
+            return vectors, values
+        # Lengths measured on the rows keep the digits of small directions; eigenvalues lose them.
+        turned = self.centred @ vectors
+        if bool((values < ILL_CONDITIONED * values[-1:]).any()):
+            # Small directions are then not orthogonal to each other any more.
+            directions, lower = torch.linalg.qr(turned.flip(1))
+            return directions.flip(1), lower.diagonal().flip(0).square()
+        lengths = torch.linalg.vector_norm(turned, dim=0)
+        return turned / lengths, lengths.square()
+
+    def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
+        """Find the covariance's weights; see ``moments``."""
+        floor = RIDGE if ridge == "absolute" else RIDGE * self.mean_variance
+        weights = (1 / (self.images - 1), floor)
+        if shrinkage != "none":
+            weight = self.ledoit_wolf_weight
+            weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
+        gram = self.gram if self.channels <= self.images else None
+        return Moments(self.centred, self.mean_variance, *weights, gram)
 
 
 def moments(
@@ -84,41 +197,19 @@ def moments(
     Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
     matrices", doi:10.1016/S0047-259X(03)00096-4.
     """
-    matrix = matrix.to(torch.float64)
-    centred = matrix - matrix.mean(dim=0)
-    n, c = centred.shape
-    mean_variance = float(centred.square().sum()) / (n * c)
-    floor = RIDGE if ridge == "absolute" else RIDGE * mean_variance
-    if shrinkage == "none":
-        return Moments(centred, mean_variance, 1 / (n - 1), floor)
-    weight = ledoit_wolf_weight(centred)
-    return Moments(centred, mean_variance, (1 - weight) / n, weight * mean_variance + floor)
+    return Rows(matrix).moments(shrinkage, ridge)
 
 
-def ledoit_wolf_weight(centred: torch.Tensor) -> float:
-    """Return the Ledoit-Wolf weight of the identity, without building a c x c matrix if c > n.
-
-    With S = Xc' Xc / n and mu = tr S / c: b^2 = (sum_i |x_i|^4 / n - |S|^2) / n,
-    d^2 = |S - mu I|^2, weight = min(b^2, d^2) / d^2.
+def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:
+    """Return, for each of c columns, whether it varies by no more than a few roundings.
 
     Parameters
     ----------
-    centred : torch.Tensor
-        Mean-free rows, n x c, float64.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 where the covariance already is a multiple of the identity.
+    matrix : torch.Tensor
+        n x c.
+    resolution : float
+        Machine epsilon of the type the values were computed in.
     """
-    n, c = centred.shape
-    gram = centred @ centred.T if c > n else centred.T @ centred
-    squared_norm = float(gram.square().sum()) / n**2
-    row_norms = centred.square().sum(dim=1)
-    mu = float(row_norms.sum()) / (n * c)
-    spread = squared_norm - c * mu**2
-    noise = (float(row_norms.square().sum()) / n - squared_norm) / n
-    # With a single channel, or equal variances, the spread is rounding only: nothing to shrink.
-    if spread <= 1e-14 * squared_norm:
-        return 0.0
-    return max(0.0, min(noise, spread)) / spread
+    low, high = matrix.amin(dim=0), matrix.amax(dim=0)
+    size = torch.maximum(low.abs(), high.abs())
+    return (high - low) <= 4 * resolution * size

@@ -1,4 +1,18 @@
-"""From a tensor of any layout to the n x c matrix of its spatial means."""
+"""From a tensor of any layout to an n x c matrix: the ways of pooling.
+
+``mean``
+    Activate, then average over space: the default, r(sigma(X)).
+``pre``
+    Average over space, then activate: sigma(r(X)), Definition 3.1 taken literally.
+``sum``
+    Activate, then sum over space.
+``flatten``
+    Every position of every channel is a column of its own.
+``public_code``
+    The axes that the published script averages, chosen by the number of dimensions: the last two
+    of four, the last of three. They hold space behind a convolution, but the channels of a token
+    model, and one axis of space and the channels where these come last.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +20,18 @@ import math
 
 import torch
 
-from survey.errors import CaptureError
+from survey.errors import CaptureError, SettingsError
 from survey.layout import Layout
+from survey.signature import Pooling
+
+#: Columns up to which ``flatten`` is allowed: at 512 images a matrix of them takes 256 MiB.
+FLATTEN_CAP = 65_536
 
 
-def pool(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
-    """Average a tensor over all axes but images and channels.
+def pool(
+    tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
+) -> torch.Tensor:
+    """Turn an activation's input or output into a matrix of one row an image.
 
     Parameters
     ----------
@@ -21,31 +41,101 @@ def pool(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
         Which of its axes hold the images and the channels.
     images : int
         Images B in this forward pass. An images axis of length k B (patches or windows folded
-        into the batch) is averaged over each image's k parts.
+        into the batch) is pooled over each image's k parts.
+    pooling : {"mean", "pre", "sum", "flatten", "public_code"}
+        How; see this module's head. ``pre`` averages as ``mean`` does: it is the caller who runs
+        the activation on the result.
 
     Returns
     -------
     torch.Tensor
-        B x c, float64.
+        B x c, float64; B x (c positions) for ``flatten``, and for ``public_code`` whatever axis
+        the published script keeps.
 
     Raises
     ------
     CaptureError
-        If the images or the channels cannot be told apart any more.
+        If the images or the channels cannot be told apart any more, or the published script has
+        no meaning for such a tensor.
+    SettingsError
+        If ``flatten`` would give more than ``FLATTEN_CAP`` columns.
     """
     if tensor.is_complex():
         raise CaptureError("the activation is complex, and the score is defined for real values")
+    if pooling == "public_code":
+        return _as_published(tensor, layout, images)
     rows, columns = _axes(tensor, layout, images)
+    if pooling == "flatten":
+        return _flattened(tensor, rows, images)
+    channels = math.prod(tensor.shape[axis] for axis in columns)
     rest = [axis for axis in range(tensor.ndim) if axis != rows and axis not in columns]
+    values = _mean(tensor, rest).movedim(rows, 0)
+    matrix = values.reshape(images, -1, channels).mean(dim=1)
+    if pooling == "sum":
+        # Not summed in float32, whose rounding would grow with the sum.
+        return matrix * (tensor.numel() / matrix.numel())
+    return matrix
+
+
+def spread(matrix: torch.Tensor, layout: Layout, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return a pooled matrix as a tensor of the layout it came from, with spatial sizes 1.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        B x c.
+    layout : Layout
+        Which axes hold the images and the channels.
+    shape : tuple of int
+        The tensor's shape before it was pooled.
+
+    Returns
+    -------
+    torch.Tensor
+        As many axes as ``shape``; B along the images' axis, the channels along theirs.
+    """
+    if layout.images is None:
+        raise CaptureError(f"which axis of {shape} holds the images cannot be told")
+    sizes = [shape[axis] for axis in layout.channels]
+    whole = matrix.reshape(len(matrix), *sizes)
+    kept = sorted((layout.images, *layout.channels))
+    whole = whole.movedim(0, kept.index(layout.images))
+    for axis in range(len(shape)):
+        if axis not in kept:
+            whole = whole.unsqueeze(axis)
+    return whole
+
+
+def _mean(tensor: torch.Tensor, axes: list[int]) -> torch.Tensor:
+    """Average over axes, keeping them with size 1, and go over to float64."""
     values = tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
-    if rest:
+    if axes:
         # A float64 mean of float32 values is 14 to 50 times slower on a CPU. torch sums pairwise,
         # so the float32 mean is off by some 2e-7 of the mean of |x|: what the forward pass's own
         # arithmetic loses too, and what moves scores of trained networks by less than 1e-7.
-        values = values.mean(dim=rest, keepdim=True)
-    values = values.to(torch.float64).movedim(rows, 0)
-    channels = math.prod(tensor.shape[axis] for axis in columns)
-    return values.reshape(images, -1, channels).mean(dim=1)
+        values = values.mean(dim=axes, keepdim=True)
+    return values.to(torch.float64)
+
+
+def _flattened(tensor: torch.Tensor, rows: int, images: int) -> torch.Tensor:
+    columns = tensor.numel() // images
+    if columns > FLATTEN_CAP:
+        raise SettingsError(
+            f"pooling is 'flatten', but an activation of shape {tuple(tensor.shape)} has {columns} "
+            f"values an image, and at most {FLATTEN_CAP} can be columns",
+            hint="choose another pooling (mean, pre or sum), or smaller images",
+        )
+    return tensor.movedim(rows, 0).reshape(images, -1).to(torch.float64)
+
+
+def _as_published(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
+    if layout.images != 0 or tensor.shape[0] != images or not 2 <= tensor.ndim <= 4:
+        raise CaptureError(
+            f"the published script has no meaning for a tensor of shape {tuple(tensor.shape)}, "
+            f"laid out as {layout.describe(tensor.shape, images)}"
+        )
+    averaged = {2: [], 3: [2], 4: [2, 3]}[tensor.ndim]
+    return _mean(tensor, averaged).reshape(images, -1)
 
 
 def _axes(tensor: torch.Tensor, layout: Layout, images: int) -> tuple[int, tuple[int, ...]]:

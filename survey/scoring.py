@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import functools
+import operator
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
-from survey.affinity import BREAKDOWNS, affinity, constant_columns
 from survey.capture import PooledPair
-from survey.moments import moments
+from survey.counting import NearZero
+from survey.metrics import QUANTITIES
+from survey.metrics.affinity import raw_affinity
+from survey.metrics.base import BREAKDOWNS, values
+from survey.pair import Pair
 from survey.signature import Flag, MeasureSettings, SiteScore, Status
 
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
 RIDGE_VARIANCE = 1e-4
+
+#: Every column but the affinity, whose absence is a status and a reason rather than a note.
+OTHERS = tuple(quantity for quantity in QUANTITIES if quantity.name != "affinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class _Outcome:
     output_variance: float | None = None
     constant_fraction: float | None = None
     flags: tuple[Flag, ...] = ()
+    others: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def score_pair(
@@ -44,7 +56,9 @@ def score_pair(
     Returns
     -------
     SiteScore
-        With an affinity in [0, 1] and status ``ok``, or with a status and a reason.
+        With an affinity in [0, 1] and status ``ok``, or with a status and a reason. The other
+        metrics have a value or a note wherever there is a finite pair; where there is none, the
+        reason speaks for them too.
     """
     first = parts[0]
     xs = [part.x for part in parts if part.x is not None]
@@ -53,14 +67,11 @@ def score_pair(
         reason = next(part.reason for part in parts if part.reason)
         outcome = _Outcome("failed", reason)
     else:
-        outcome = _assess(torch.cat(xs), torch.cat(ys), first.resolution, settings)
+        outcome = _assess(torch.cat(xs), torch.cat(ys), parts, settings)
     return SiteScore(
         batch=batch,
         site=site,
-        site_name=first.site_name,
-        activation=first.activation,
-        call=first.call,
-        layout=first.layout,
+        **dataclasses.asdict(first.site),
         channels=xs[0].shape[1] if xs else None,
         images=settings.images_per_score,
         affinity=outcome.affinity,
@@ -71,11 +82,13 @@ def score_pair(
         output_variance=outcome.output_variance,
         constant_fraction=outcome.constant_fraction,
         flags=outcome.flags,
+        notes=outcome.notes,
+        **outcome.others,
     )
 
 
 def _assess(
-    x: torch.Tensor, y: torch.Tensor, resolution: float, settings: MeasureSettings
+    x: torch.Tensor, y: torch.Tensor, parts: list[PooledPair], settings: MeasureSettings
 ) -> _Outcome:
     few: tuple[Flag, ...] = ("few_images",) if x.shape[0] <= x.shape[1] else ()
     if x.shape != y.shape:
@@ -86,33 +99,40 @@ def _assess(
         bad = int((~(torch.isfinite(x) & torch.isfinite(y))).any(dim=1).sum())
         reason = f"{bad} of {x.shape[0]} images give values that are not finite"
         return _Outcome("nonfinite", reason, flags=("nonfinite", *few))
+    pair = Pair(
+        x,
+        y,
+        settings.shrinkage,
+        settings.ridge,
+        before=_counted([part.before for part in parts]),
+        after=_counted([part.after for part in parts]),
+        resolution=parts[0].resolution,
+    )
     try:
-        return _score(x, y, resolution, settings, few)
+        outcome = _score(pair, few)
     except BREAKDOWNS as error:
-        return _Outcome("failed", f"the formula cannot be evaluated: {error}", flags=few)
+        outcome = _Outcome("failed", f"the formula cannot be evaluated: {error}", flags=few)
+    others, notes = values(OTHERS, pair)
+    return dataclasses.replace(outcome, others=others, notes=notes)
 
 
-def _score(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    resolution: float,
-    settings: MeasureSettings,
-    few: tuple[Flag, ...],
-) -> _Outcome:
-    x_moments = moments(x, settings.shrinkage, settings.ridge)
-    y_moments = moments(y, settings.shrinkage, settings.ridge)
-    constant = constant_columns(y, resolution)
-    variances = (x_moments.mean_variance, y_moments.mean_variance)
-    known = (*variances, float(constant.double().mean()))
+def _counted(counts: list[NearZero]) -> NearZero:
+    return functools.reduce(operator.add, counts)
+
+
+def _score(pair: Pair, few: tuple[Flag, ...]) -> _Outcome:
+    variances = (pair.x.mean_variance, pair.y.mean_variance)
+    known = (*variances, pair.constant_fraction)
     ridged: tuple[Flag, ...] = ("ridge",) if min(variances) < RIDGE_VARIANCE else ()
-    if bool(constant.all()):
-        dead: tuple[Flag, ...] = ("dead",) if not bool(y.any()) else ()
+    if pair.has_constant_output:
+        dead: tuple[Flag, ...] = ("dead",) if not bool(pair.y.values.any()) else ()
         reason = "the output is the same for every image"
         return _Outcome(
             "constant", reason, None, None, *known, flags=("constant", *dead, *ridged, *few)
         )
-    raw = affinity(x_moments, y_moments)
+    raw = pair.once(raw_affinity)
     if not 0.0 <= raw <= 1.0:
-        reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={x.shape[0]}, c={x.shape[1]}"
+        n, c = pair.images, pair.channels
+        reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={n}, c={c}"
         return _Outcome("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))
     return _Outcome("ok", None, raw, raw, *known, flags=(*ridged, *few))

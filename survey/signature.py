@@ -14,6 +14,12 @@ from survey.errors import SettingsError, UnknownName
 Shrinkage = Literal["ledoit-wolf", "none"]
 Ridge = Literal["absolute", "relative"]
 
+#: How an n x ... tensor becomes an n x c matrix; see ``survey.pooling``.
+Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
+
+#: Whether a site's output goes on as a value, or only scales another one.
+Role = Literal["main", "gate"]
+
 #: What became of a site's score. Only ``ok`` rows carry an affinity.
 Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
 
@@ -21,7 +27,7 @@ Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
 Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge"]
 
 #: Raised whenever a change moves any number; part of every job's key.
-MEASURING_VERSION = 1
+MEASURING_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,11 @@ class MeasureSettings:
     ridge : {"absolute", "relative"}
         ``absolute`` adds 1e-6 to every variance, as published; ``relative`` adds 1e-6 of the
         mean variance, for sites whose variances are far below 1e-4.
+    pooling : {"mean", "pre", "sum", "flatten", "public_code"}
+        ``mean`` activates, then averages over space; ``pre`` averages, then activates
+        (Definition 3.1 taken literally); ``sum`` activates, then sums; ``flatten`` keeps every
+        position as a column of its own; ``public_code`` averages the axes that the published
+        script averages, whatever they mean.
 
     Raises
     ------
@@ -50,12 +61,14 @@ class MeasureSettings:
     micro_batch: int = 64
     shrinkage: Shrinkage = "ledoit-wolf"
     ridge: Ridge = "absolute"
+    pooling: Pooling = "mean"
 
     def __post_init__(self) -> None:
         _require_int("images_per_score", self.images_per_score, 2)
         _require_int("micro_batch", self.micro_batch, 1)
         _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
         _require_choice("ridge", self.ridge, get_args(Ridge))
+        _require_choice("pooling", self.pooling, get_args(Pooling))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
@@ -87,8 +100,34 @@ def _require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """One activation site: one call of one activation function in a forward pass."""
+
+    #: Module path and call number, such as ``layer1.0.relu#2``.
+    site_name: str
+    #: The activation function, such as ``relu``.
+    activation: str
+    #: Which call of this activation at this path, counting from 1.
+    call: int
+    #: Activations on the longest path from the input to here, this one included. Parallel
+    #: branches share a depth.
+    graph_depth: int
+    #: ``gate`` where the output only scales another value (squeeze-excite, GLU), else ``main``.
+    role: Role
+    #: Which of its block's activation calls it is, counting from 1; 1 outside of blocks.
+    repeat: int
+    #: The meaning of the input's axes, such as ``N,C,*,*``.
+    layout: str
+    #: Sizes of the axes that are pooled, such as ``56x56``; empty for a vector an image.
+    spatial: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SiteScore:
-    """One row: one activation site on one batch of images."""
+    """One row: one activation site on one batch of images, with every metric.
+
+    The metrics' definitions, ranges and units are declared beside them, in ``survey.metrics``.
+    """
 
     #: Which batch of ``images_per_score`` images, counting from 0.
     batch: int
@@ -100,8 +139,16 @@ class SiteScore:
     activation: str
     #: Which call of this activation at this path, counting from 1.
     call: int
-    #: The meaning of the tensor's axes, such as ``N,C,*,*``.
+    #: Activations on the longest path from the input to here, this one included.
+    graph_depth: int
+    #: ``main``, or ``gate`` for squeeze-excite and GLU gates.
+    role: Role
+    #: Which of its block's activation calls it is, counting from 1.
+    repeat: int
+    #: The meaning of the input's axes, such as ``N,C,*,*``.
     layout: str
+    #: Sizes of the axes that are pooled, such as ``56x56``.
+    spatial: str
     #: Channels c: columns of the pooled pair; None where it could not be pooled.
     channels: int | None
     #: Images n: rows of the pooled pair.
@@ -114,6 +161,34 @@ class SiteScore:
     reason: str | None
     #: What the formula gave, also where it left [0, 1].
     raw_affinity: float | None
+    #: The affinity score without shrinkage; None where there are no more images than channels.
+    affinity_plain: float | None = None
+    #: Linear CKA of input and output, as published (biased).
+    cka: float | None = None
+    #: Linear CKA from unbiased estimates.
+    cka_debiased: float | None = None
+    #: Frobenius norm of input minus output, as published: grows as sqrt(n c).
+    norm: float | None = None
+    #: The norm over sqrt(n c).
+    norm_per_element: float | None = None
+    #: The norm over the input's own.
+    norm_relative: float | None = None
+    #: Fraction of the unpooled input's values within 1e-3 of zero.
+    sparsity_before: float | None = None
+    #: Fraction of the unpooled output's values within 1e-3 of zero.
+    sparsity_after: float | None = None
+    #: After minus before.
+    sparsity_change: float | None = None
+    #: Mean over images of the entropy of the pooled input's histogram, in nats.
+    entropy_before: float | None = None
+    #: The same of the pooled output.
+    entropy_after: float | None = None
+    #: After minus before.
+    entropy_change: float | None = None
+    #: R2 of a linear fit from input to output on the images it was fitted on, as published.
+    r2: float | None = None
+    #: Share of the output's variance that a linear fit explains on images it was not fitted on.
+    r2_heldout: float | None = None
     #: Mean over channels of the pooled input's variance.
     input_variance: float | None
     #: Mean over channels of the pooled output's variance.
@@ -122,6 +197,9 @@ class SiteScore:
     constant_fraction: float | None
     #: What a reader should know: any of the names of ``Flag``.
     flags: tuple[Flag, ...]
+    #: Why a metric other than the affinity has no value: ``name: reason``, one each. Empty where
+    #: the pair itself is no good (not finite, not poolable): ``reason`` says it then.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

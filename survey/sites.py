@@ -1,7 +1,7 @@
 """Which calls are pointwise activations, and what a site is called.
 
 Owns the tables of activation functions and activation modules. Attention's softmax is not
-pointwise and does not count, nor do clamps.
+pointwise and does not count, nor do clamps. A gated linear unit counts as the sigmoid of its gate.
 """
 
 from __future__ import annotations
@@ -93,6 +93,19 @@ def activation_of(module: nn.Module) -> str | None:
         if named or kind.__module__ in _TIMM_MODULES:
             return _canonical(kind)
     return None
+
+
+def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
+    """Tell whether an activation is max(x, 0) near zero, so that its zeros follow from x.
+
+    Parameters
+    ----------
+    call : torch.nn.Module or callable
+        The activation. A class that only inherits from torch's may do something else.
+    """
+    if isinstance(call, nn.Module):
+        return type(call) in (nn.ReLU, nn.ReLU6)
+    return activation_called(call) in ("relu", "relu6")
 
 
 def _canonical(kind: type) -> str:

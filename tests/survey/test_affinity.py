@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from survey import InputError, SettingsError, UndefinedScore, affinity_score
-from survey.affinity import affinity, assignment_cost
+from survey.metrics.affinity import affinity, assignment_cost
 from survey.moments import moments
 from tests.survey.slow_affinity import exact_affinity, slow_affinity
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -28,7 +29,7 @@ class Calls(nn.Module):
 
 def names(model: nn.Module, images: torch.Tensor) -> list[str]:
     with torch.inference_mode():
-        return [pair.site_name for pair in Capture(model.eval()).forward(images)[1]]
+        return [pair.site.site_name for pair in Capture(model.eval()).forward(images)[1]]
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -80,14 +81,65 @@ def test_an_input_is_pooled_before_an_in_place_activation_overwrites_it() -> Non
     assert torch.equal(images, functional.silu(before))
 
 
-def test_a_halving_activation_has_two_different_widths() -> None:
+GATED_LINEAR_UNITS: dict[str, Callable[[Calls, torch.Tensor], object]] = {
+    "function": lambda net, x: functional.glu(x, dim=1),
+    "function by position": lambda net, x: functional.glu(x, 1),
+    "module": lambda net, x: net.glu(x),
+    "along the last axis": lambda net, x: functional.glu(x.movedim(1, -1)),
+}
+
+
+@pytest.mark.parametrize("name", GATED_LINEAR_UNITS)
+def test_a_gated_linear_unit_is_measured_at_its_gate(name: str) -> None:
+    net = Calls(GATED_LINEAR_UNITS[name]).eval()
+    net.glu = nn.GLU(dim=1)
+    images = torch.randn(3, 4, 5, 5)
     with torch.inference_mode():
-        _, (pair,) = Capture(Calls(lambda net, x: functional.glu(x, dim=1)).eval()).forward(
-            torch.randn(3, 4)
-        )
+        unwatched = net(images)
+        watched, (pair,) = Capture(net).forward(images)
+    gate = images[:, 2:].double()
+    assert torch.equal(watched, unwatched)
+    assert (pair.site.role, pair.site.graph_depth, pair.site.spatial) == ("gate", 1, "5x5")
     assert pair.x is not None
     assert pair.y is not None
-    assert (pair.x.shape[1], pair.y.shape[1]) == (4, 2)
+    assert torch.allclose(pair.x, gate.mean((2, 3)), atol=1e-6)
+    assert torch.allclose(pair.y, (1 / (1 + (-gate).exp())).mean((2, 3)), atol=1e-6)
+
+
+class Nested(nn.SiLU):
+    """An activation made of others, one of them a module that works in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.ReLU(inplace=True)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        return torch.tanh(self.inner(input)) ** 2
+
+
+ACTIVATED_LATE: dict[str, tuple[nn.Module, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "in place": (nn.ReLU(inplace=True), lambda x: x.clamp(min=0)),
+    "nested": (Nested(), lambda x: x.clamp(min=0).tanh() ** 2),
+    "gated": (nn.GLU(1), lambda x: x.sigmoid()),
+    "with parameters": (nn.PReLU(4), lambda x: torch.where(x > 0, x, 0.25 * x)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATED_LATE)
+def test_an_activation_may_run_on_the_pooled_input(name: str) -> None:
+    module, function = ACTIVATED_LATE[name]
+    images = torch.randn(3, 4, 5, 5, dtype=torch.float64)
+    before = images.chunk(2, 1)[1] if name == "gated" else images
+    expected = before.mean((2, 3))
+    net = nn.Sequential(module.double(), nn.Conv2d(2 if name == "gated" else 4, 4, 1).double())
+    with torch.inference_mode():
+        unwatched = net(images.clone())
+        watched, (pair,) = Capture(net.eval(), "pre").forward(images.clone())
+    assert torch.equal(watched, unwatched)
+    assert pair.x is not None
+    assert pair.y is not None
+    assert torch.allclose(pair.x, expected)
+    assert torch.allclose(pair.y, function(expected))
 
 
 def test_dictionaries_and_tuples_may_be_returned() -> None:
@@ -149,7 +201,7 @@ def test_transformer_layers_work_with_the_fused_kernel_off() -> None:
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
     assert torch.equal(watched, unwatched)
-    assert (pair.site_name, pair.layout) == (":relu#1", "N,*,C")
+    assert (pair.site.site_name, pair.site.layout) == (":relu#1", "N,*,C")
 
 
 def _hooks(model: nn.Module) -> int:
@@ -249,7 +301,7 @@ def test_what_is_hidden_from_torch_is_not_taken_for_constant() -> None:
 
     with torch.inference_mode():
         _, pairs = Capture(Scripted().eval()).forward(torch.rand(2, 3, 8, 8))
-    assert [pair.site_name for pair in pairs] == ["relus.0#1", "relus.1#1", "relus.2#1"]
+    assert [pair.site.site_name for pair in pairs] == ["relus.0#1", "relus.1#1", "relus.2#1"]
 
 
 @pytest.mark.parametrize("images", [8, 16])
@@ -277,3 +329,16 @@ def test_complex_activations_are_refused_with_a_reason() -> None:
     with torch.inference_mode():
         _, pairs = Capture(Complex().eval()).forward(torch.rand(4, 3, 8, 8))
     assert "complex" in (pairs[0].reason or "")
+
+
+def test_no_activation_outlives_its_use() -> None:
+    alive: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(net: Calls, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = functional.glu(torch.cat([net.act(x * 2), functional.gelu(x)], 1), dim=1)
+            alive.append(weakref.ref(x))
+            assert sum(tensor() is not None for tensor in alive) == 1
+        return x
+
+    assert len(names(Calls(forward), torch.randn(2, 4))) == 12

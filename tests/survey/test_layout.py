@@ -59,7 +59,7 @@ def test_pairs_equal_those_written_from_the_definition(name: str, count: int) ->
 )
 def test_layouts_are_told_in_words(name: str, texts: list[str]) -> None:
     net = build(name)
-    assert [pair.layout for pair in watch(net, net.images(3))] == texts
+    assert [pair.site.layout for pair in watch(net, net.images(3))] == texts
 
 
 #: Calls on N x C x H x W images of shape 4 x 4 x 4 x 4 after which images or channels cannot be
@@ -120,6 +120,14 @@ KEPT: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "matmul of weights": (lambda x: x.movedim(1, -1) @ torch.ones(4, 4), "N,*,*,C"),
     "weights from the left": (lambda x: torch.ones(2, 16) @ x.flatten(2).mT, "N,*,C"),
     "a gate that broadcasts": (lambda x: x.mean((2, 3), keepdim=True) * x, "N,C,*,*"),
+    "a lone filter along the channels": (
+        lambda x: functional.conv1d(x.mean((2, 3))[:, None], torch.ones(1, 1, 3), padding=1),
+        "N,*,C",
+    ),
+    "a lone filter over positions": (
+        lambda x: functional.conv2d(x, torch.ones(1, 4, 3, 3), padding=1),
+        "N,C,*,*",
+    ),
     "a bias over positions": (lambda x: x + torch.ones(1, 1, 4, 4), "N,C,*,*"),
     "interpolation": (lambda x: functional.interpolate(x, scale_factor=2), "N,C,*,*"),
     "other memory order": (lambda x: x.to(memory_format=torch.channels_last), "N,C,*,*"),
@@ -133,7 +141,7 @@ def test_calls_that_move_axes_are_followed(name: str) -> None:
     function, text = KEPT[name]
     images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
     (pair,) = watch(Calls(lambda x: functional.relu(function(x))), images)
-    assert (pair.layout, pair.reason) == (text, None)
+    assert (pair.site.layout, pair.reason) == (text, None)
     value = function(images)
     letters = text.split(",")
     order = [letters.index("N"), *(i for i, letter in enumerate(letters) if letter == "C")]
@@ -150,7 +158,7 @@ def test_images_written_into_a_blank_tensor_are_followed() -> None:
         return torch.tanh(blank)
 
     (pair,) = watch(Calls(write), torch.randn(4, 4, 4, 4))
-    assert (pair.layout, pair.reason) == ("N,*,*,C", None)
+    assert (pair.site.layout, pair.reason) == ("N,*,*,C", None)
 
 
 def test_calls_on_what_does_not_depend_on_the_images_are_left_out() -> None:
@@ -171,7 +179,7 @@ def test_calls_on_what_does_not_depend_on_the_images_are_left_out() -> None:
 
     model = Biased()
     pairs = watch(model, torch.randn(3, 4, 5, 5))
-    assert [pair.activation for pair in pairs] == ["elu"]
+    assert [pair.site.activation for pair in pairs] == ["elu"]
     assert not vars(model.table)
 
 

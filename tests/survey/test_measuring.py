@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torchvision
 from torch import nn
 
 from survey import CaptureError, InputError, MeasureSettings, SiteScore, measure, measure_batches
+from survey.signature import Pooling
 from tests.survey.nets import NETS, Net, build
 from tests.survey.slow_affinity import slow_affinity
 
@@ -292,10 +294,12 @@ def test_dead_constant_and_broken_sites_are_rows_among_the_others() -> None:
             return good
 
     rows = list(measure(Sick(), [torch.randn(12, 4)], SETTINGS))
-    expected = ["ok", "constant", "constant", "nonfinite", "nonfinite", "failed", "failed"]
+    expected = ["ok", "constant", "constant", "nonfinite", "nonfinite", "ok", "failed"]
     assert [row.status for row in rows] == expected
     assert [row.affinity is None for row in rows] == [status != "ok" for status in expected]
-    assert all(row.reason for row in rows[1:])
+    assert all((row.reason is None) == (row.status == "ok") for row in rows)
+    # Of a gated linear unit, the gate: half of the channels.
+    assert rows[5].channels == 2
     assert "dead" in rows[1].flags
     assert "dead" not in rows[2].flags
 
@@ -318,3 +322,39 @@ def test_shrinkage_and_ridge_reach_the_scores() -> None:
         slow = slow_affinity(x.numpy(), y.numpy(), shrinkage, ridge)
         assert scores[0] == pytest.approx(slow, abs=1e-4)
     assert len({scores[0] for scores in found.values()}) == 4
+
+
+def test_pooling_reaches_the_rows() -> None:
+    net = build("ChannelsLast")
+    images = net.images(12)
+    rows = {
+        pooling: list(measure(net, [images], dataclasses.replace(SETTINGS, pooling=pooling)))
+        for pooling in get_args(Pooling)
+    }
+    # A GELU on N x 6 x 6 x C and a ReLU on N x C x 6 x 6, both of 6 channels.
+    assert {pooling: [row.channels for row in found] for pooling, found in rows.items()} == {
+        "mean": [6, 6],
+        "pre": [6, 6],
+        "sum": [6, 6],
+        "flatten": [216, 216],
+        "public_code": [6, 6],
+    }
+    # What a row says of the tensors themselves does not depend on how they are pooled.
+    assert {tuple((row.layout, row.spatial) for row in found) for found in rows.values()} == {
+        (("N,*,*,C", "6x6"), ("N,C,*,*", "6x6"))
+    }
+    assert len({tuple(row.sparsity_after for row in found) for found in rows.values()}) == 1
+    gelu, relu = (
+        {pooling: found[site].affinity for pooling, found in rows.items()} for site in (0, 1)
+    )
+    assert len(set(gelu.values())) == 5
+    assert relu["public_code"] == relu["mean"]
+    assert len(set(relu.values())) == 4
+
+
+def test_every_metric_of_a_healthy_site_has_a_value() -> None:
+    net = build("Residual")
+    for row in measure(net, [net.images(24)], MeasureSettings(24, 8)):
+        assert row.notes == ()
+        missing = [name for name, value in dataclasses.asdict(row).items() if value is None]
+        assert missing == ["reason"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf
 
-from survey.moments import ledoit_wolf_weight, moments
+from survey.moments import Rows, constant_columns, moments
 
 
 def matrix(n: int, c: int, seed: int = 0) -> torch.Tensor:
@@ -20,9 +20,8 @@ def matrix(n: int, c: int, seed: int = 0) -> torch.Tensor:
 @given(n=st.integers(2, 40), c=st.integers(2, 60), seed=st.integers(0, 10**6))
 def test_the_weight_equals_scikit_learns(n: int, c: int, seed: int) -> None:
     x = matrix(n, c, seed)
-    centred = x - x.mean(0)
     _, weight = ledoit_wolf(x.numpy())
-    assert ledoit_wolf_weight(centred) == pytest.approx(float(weight), abs=1e-9)
+    assert Rows(x).ledoit_wolf_weight == pytest.approx(float(weight), abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "c"), [(50, 4), (6, 30)])
@@ -55,10 +54,57 @@ def test_the_relative_ridge_follows_the_scale() -> None:
 @pytest.mark.parametrize("c", [1, 3])
 def test_nothing_is_shrunk_where_variances_are_equal(c: int) -> None:
     corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * c).reshape(-1, c).double()
-    assert ledoit_wolf_weight(corners - corners.mean(0)) == 0.0
+    assert Rows(corners).ledoit_wolf_weight == 0.0
 
 
 def test_float32_is_measured_in_float64() -> None:
     x = matrix(30, 4).float()
     assert torch.equal(moments(x).centred, moments(x.double()).centred)
     assert moments(x).centred.dtype == torch.float64
+
+
+@pytest.mark.parametrize(("n", "c"), [(50, 4), (30, 30), (6, 30)])
+def test_what_is_shared_equals_its_definition(n: int, c: int) -> None:
+    x = matrix(n, c)
+    rows = Rows(x)
+    centred = x - x.mean(0)
+    assert torch.equal(rows.centred, centred)
+    assert rows.gram.shape == ((n, n) if c > n else (c, c))
+    assert rows.gram_squared_norm == pytest.approx(float((centred.T @ centred).square().sum()))
+    assert torch.allclose(rows.row_norms, centred.square().sum(1))
+    assert rows.scatter == pytest.approx(float(centred.square().sum()))
+    assert rows.mean_variance == pytest.approx(float(x.var(0, unbiased=False).mean()))
+
+
+@pytest.mark.parametrize(("n", "c"), [(50, 8), (30, 30), (12, 30)])
+def test_the_spectrum_is_the_singular_value_decomposition(n: int, c: int) -> None:
+    x = matrix(n, c)
+    x[:, 1] = 3.0
+    x[:, 2] = x[:, 3]
+    vectors, values = Rows(x).spectrum
+    left, singular, _ = torch.linalg.svd(x - x.mean(0), full_matrices=False)
+    rank = min(n - 1, c - 2)
+    assert vectors.shape == (n, rank)
+    assert torch.allclose(values.flip(0), singular[:rank].square(), rtol=1e-9)
+    kept = left[:, :rank]
+    assert torch.allclose(vectors @ vectors.T, kept @ kept.T, atol=1e-9)
+
+
+def test_small_directions_are_orthogonal_too() -> None:
+    x = matrix(60, 6) * torch.logspace(-3, 3, 6).double()
+    vectors, values = Rows(x).spectrum
+    assert torch.allclose(vectors.T @ vectors, torch.eye(6).double(), atol=1e-12)
+    singular = torch.linalg.svdvals(x - x.mean(0))
+    assert torch.allclose(values.flip(0), singular.square(), rtol=1e-6)
+
+
+def test_a_constant_matrix_has_no_spectrum() -> None:
+    vectors, values = Rows(torch.ones(5, 3)).spectrum
+    assert vectors.shape == (5, 0)
+    assert values.shape == (0,)
+
+
+def test_constant_columns_are_told_within_rounding() -> None:
+    x = torch.tensor([[1e6, 0.0, 5.0, -2.0], [1e6 + 0.125, 0.0, 5.1, -2.0]], dtype=torch.float64)
+    assert constant_columns(x, torch.finfo(torch.float32).eps).tolist() == [True, True, False, True]
+    assert constant_columns(x, 1e-16).tolist() == [False, True, False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -9,8 +10,10 @@ import torch
 
 from survey import MeasureSettings, affinity_score
 from survey.capture import PooledPair
+from survey.counting import NearZero, count_near_zero
+from survey.metrics import QUANTITIES
 from survey.scoring import score_pair
-from survey.signature import SiteScore
+from survey.signature import Site, SiteScore
 
 EPSILON = torch.finfo(torch.float32).eps
 
@@ -21,7 +24,9 @@ def normal(n: int, c: int, seed: int = 0) -> torch.Tensor:
 
 
 def pair(x: torch.Tensor | None, y: torch.Tensor | None, reason: str | None = None) -> PooledPair:
-    return PooledPair("layer.relu#2", "relu", 2, "N,C", x, y, EPSILON, reason)
+    site = Site("layer.relu#2", "relu", 2, 7, "main", 1, "N,C", "")
+    counts = [NearZero(0, 0) if m is None else count_near_zero(m) for m in (x, y)]
+    return PooledPair(site, x, y, *counts, EPSILON, reason)
 
 
 def row(x: torch.Tensor, y: torch.Tensor, **settings: object) -> SiteScore:
@@ -118,3 +123,73 @@ def test_one_part_without_a_pair_fails_the_row() -> None:
     found = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
     assert (found.status, found.reason) == ("failed", "which axis cannot be told")
     assert found.affinity is None
+
+
+METRICS = tuple(quantity.name for quantity in QUANTITIES)
+
+
+def test_a_row_has_a_column_for_every_quantity_and_a_value_or_a_note() -> None:
+    x = normal(60, 7)
+    found = row(x, x.relu())
+    assert all(isinstance(getattr(found, name), float) for name in METRICS)
+    assert found.notes == ()
+    assert found.graph_depth == 7
+
+
+def test_a_metric_without_a_value_has_a_note() -> None:
+    x = normal(10, 12)
+    found = row(x, x.relu())
+    assert (found.status, found.affinity_plain) == ("ok", None)
+    assert found.notes == ("affinity_plain: needs 13 images for 12 channels, has 10",)
+
+
+def test_two_images_give_what_two_images_can() -> None:
+    found = row(normal(2, 3), normal(2, 3, 1))
+    missing = {name for name in METRICS if getattr(found, name) is None}
+    assert missing == {"affinity_plain", "cka_debiased", "r2_heldout"}
+    assert [note.split(":")[0] for note in found.notes] == [n for n in METRICS if n in missing]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7])
+def test_a_constant_output_still_has_a_norm_a_sparsity_and_an_entropy(value: float) -> None:
+    found = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
+    given = {name for name in METRICS if getattr(found, name) is not None}
+    assert given == {name for name in METRICS if name.startswith(("norm", "sparsity", "entropy"))}
+    assert found.sparsity_after == (1.0 if value == 0 else 0.0)
+    assert found.entropy_after == pytest.approx(math.log(4))
+
+
+def test_a_pair_that_cannot_be_used_has_no_metric_and_no_notes() -> None:
+    x = normal(30, 4)
+    broken = x.clone()
+    broken[0, 0] = math.nan
+    for found in (row(x, broken), row(broken, x), row(x, x[:, :2])):
+        assert all(getattr(found, name) is None for name in METRICS)
+        assert found.notes == ()
+        assert found.reason
+
+
+def test_a_failed_affinity_loses_no_other_metric() -> None:
+    found = row(torch.ones(30, 4, dtype=torch.float64), normal(30, 4), ridge="relative")
+    assert (found.status, found.affinity, found.r2) == ("failed", None, 0.0)
+    assert found.entropy_after is not None
+    assert "affinity_plain: the formula cannot be evaluated" in " ".join(found.notes)
+
+
+def test_sparsity_is_that_of_the_unpooled_tensors_of_all_parts() -> None:
+    x = normal(20, 3)
+    parts = [pair(x[:5], x[:5].relu()), pair(x[5:], x[5:].relu())]
+    parts = [
+        dataclasses.replace(part, before=NearZero(k, 100), after=NearZero(50 + k, 100))
+        for k, part in enumerate(parts)
+    ]
+    found = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
+    assert (found.sparsity_before, found.sparsity_after) == (1 / 200, 101 / 200)
+    assert found.sparsity_change == pytest.approx(0.5)
+
+
+def test_unshrunk_settings_give_one_value_to_both_affinities() -> None:
+    x = normal(50, 4)
+    found = row(x, x.relu(), shrinkage="none")
+    assert found.affinity == found.affinity_plain == affinity_score(x, x.relu(), "none")
+    assert row(x, x.relu()).affinity_plain == found.affinity

@@ -25,6 +25,8 @@ from survey import MeasureSettings, SettingsError, UnknownName
         ({"shrinkage": "lw"}, "'lw', must be one of ledoit-wolf, none"),
         ({"shrinkage": None}, "None"),
         ({"ridge": "big"}, "absolute, relative"),
+        ({"pooling": "max"}, "pooling is 'max', must be one of mean, pre, sum, flatten, public_"),
+        ({"pooling": None}, "pooling is None"),
     ],
 )
 def test_values_that_are_not_allowed_are_named(values: dict[str, Any], message: str) -> None:
@@ -39,10 +41,12 @@ def test_one_image_a_score_gets_a_hint() -> None:
 
 
 def test_settings_go_through_plain_values() -> None:
-    settings = MeasureSettings(images_per_score=128, shrinkage="none")
+    settings = MeasureSettings(images_per_score=128, shrinkage="none", pooling="flatten")
     assert MeasureSettings.from_dict(settings.to_dict()) == settings
     assert list(settings.to_dict()) == [field.name for field in dataclasses.fields(settings)]
-    assert MeasureSettings.from_dict({}) == MeasureSettings(512, 64, "ledoit-wolf", "absolute")
+    assert MeasureSettings.from_dict({}) == MeasureSettings(
+        512, 64, "ledoit-wolf", "absolute", "mean"
+    )
 
 
 def test_a_mistyped_name_is_answered_with_the_right_one() -> None:

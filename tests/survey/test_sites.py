@@ -11,24 +11,27 @@ import pytest
 import timm
 import torch
 import torchvision
+from timm.layers import activations_me
+from timm.models import metaformer
 from torch import nn
 from torch.nn import functional
 
-from survey.capture import Capture
+from survey.capture import Capture, PooledPair
 from survey.sites import _FUNCTIONS, _TORCH_CLASSES, activation_called, activation_of, site_name
 from tests.shared_data import shared
 
-#: Activation calls that depend on the images, counted by hand from the published structures.
+#: Activation calls that depend on the images, how many of them are gates, and activations on the
+#: longest path, counted by hand from the published structures.
 COUNTS = {
-    "googlenet": 57,
-    "inception_v3": 94,
-    "resnet50": 49,
-    "vit_b_16": 12,
-    "swin_v2_t": 12,
-    "convnext_tiny": 18,
-    "densenet121": 121,
-    "efficientnet_b0": 65,
-    "mobilenet_v3_small": 42,
+    "googlenet": (57, 0, 21),
+    "inception_v3": (94, 0, 47),
+    "resnet50": (49, 0, 49),
+    "vit_b_16": (12, 0, 12),
+    "swin_v2_t": (12, 0, 12),
+    "convnext_tiny": (18, 0, 18),
+    "densenet121": (121, 0, 121),
+    "efficientnet_b0": (65, 2 * 16, 65),
+    "mobilenet_v3_small": (42, 2 * 9, 42),
 }
 TABLES = {"torchvision": "torchvision_activations.csv", "timm": "timm_activations.csv"}
 
@@ -63,20 +66,27 @@ def _rows(library: str) -> Iterator[tuple[str, int, int]]:
             yield row["model"], int(row["input_size"]), count
 
 
-def _found(library: str, name: str, size: int) -> tuple[int, list[str]]:
-    """Return how many sites there are, and the reasons of those that cannot be pooled."""
+def _watched(library: str, name: str, size: int) -> list[PooledPair]:
     images = torch.empty(2, 3, size, size, device="meta")
     with torch.inference_mode():
-        _, pairs = Capture(_shapes_only(library, name)).forward(images)
-    assert len({pair.site_name for pair in pairs}) == len(pairs)
+        return Capture(_shapes_only(library, name)).forward(images)[1]
+
+
+def _found(library: str, name: str, size: int) -> tuple[int, list[str]]:
+    """Return how many sites there are, and the reasons of those that cannot be pooled."""
+    pairs = _watched(library, name, size)
+    assert len({pair.site.site_name for pair in pairs}) == len(pairs)
     return len(pairs), [pair.reason for pair in pairs if pair.reason]
 
 
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.usefixtures("no_initialisation")
 def test_well_known_networks_have_their_sites(name: str) -> None:
-    size = 299 if name == "inception_v3" else 224
-    assert _found("torchvision", name, size) == (COUNTS[name], [])
+    pairs = _watched("torchvision", name, 299 if name == "inception_v3" else 224)
+    gates = sum(pair.site.role == "gate" for pair in pairs)
+    depth = max(pair.site.graph_depth for pair in pairs)
+    assert (len(pairs), gates, depth) == COUNTS[name]
+    assert not [pair.reason for pair in pairs if pair.reason]
 
 
 @pytest.mark.slow
@@ -122,9 +132,11 @@ def test_every_spelling_is_one_site(owner: str, spelling: str) -> None:
     images = torch.rand(4, 6)
     with torch.inference_mode():
         _, pairs = Capture(One().eval()).forward(images)
-    assert [(pair.site_name, pair.activation) for pair in pairs] == [(f":{name}#1", name)]
+    assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [(f":{name}#1", name)]
     assert pairs[0].x is not None
-    assert torch.equal(pairs[0].x.float(), images)
+    # What a gated linear unit activates is its second half.
+    expected = images[:, 3:] if name == "glu" else images
+    assert torch.equal(pairs[0].x.float(), expected)
 
 
 @pytest.mark.parametrize("kind", _TORCH_CLASSES)
@@ -135,7 +147,7 @@ def test_every_activation_module_is_one_site(kind: type[nn.Module]) -> None:
     # One name for one function: that of torch.nn.functional, however it is called.
     name = kind.__name__.lower()
     name = name if hasattr(nn.functional, name) else "leaky_relu"
-    assert [(pair.site_name, pair.activation) for pair in pairs] == [("0#1", name)]
+    assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [("0#1", name)]
 
 
 def test_no_activation_of_torch_is_forgotten() -> None:
@@ -144,18 +156,22 @@ def test_no_activation_of_torch_is_forgotten() -> None:
     assert set(nn.modules.activation.__all__) == known | others
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def _timms_own() -> list[type[nn.Module]]:
+    homes = (timm.layers.activations, activations_me)
+    found = [
         kind
-        for kind in vars(timm.layers.activations).values()
+        for home in homes
+        for kind in vars(home).values()
         if isinstance(kind, type) and issubclass(kind, nn.Module)
-    ],
-)
+    ]
+    return [*found, metaformer.SquaredReLU, metaformer.StarReLU]
+
+
+@pytest.mark.parametrize("kind", _timms_own())
 def test_timms_own_activations_are_one_site(kind: type[nn.Module]) -> None:
     with torch.inference_mode():
         _, pairs = Capture(nn.Sequential(kind()).eval()).forward(torch.rand(4, 6))
-    assert [pair.site_name for pair in pairs] == ["0#1"]
+    assert [pair.site.site_name for pair in pairs] == ["0#1"]
 
 
 def test_a_users_own_activation_counts_once() -> None:
@@ -165,7 +181,7 @@ def test_a_users_own_activation_counts_once() -> None:
 
     with torch.inference_mode():
         _, pairs = Capture(nn.Sequential(Mine()).eval()).forward(torch.randn(4, 6))
-    assert [(pair.site_name, pair.activation) for pair in pairs] == [("0#1", "relu")]
+    assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [("0#1", "relu")]
 
 
 def test_kernels_called_by_their_own_name_are_seen() -> None:

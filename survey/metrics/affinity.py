@@ -17,18 +17,14 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from survey.errors import InputError, SettingsError, UndefinedScore
-from survey.moments import Moments, moments
+from survey.metrics.base import BREAKDOWNS, Invariance, Metric, NoValue, Quantity
+from survey.moments import Moments, constant_columns, moments
+from survey.pair import Pair
 from survey.signature import Ridge, Shrinkage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-#: What the linear algebra and the assignment raise for covariances that are singular in float64
-#: (a constant input with a relative ridge) or overflow (values above 1e150).
-BREAKDOWNS = (torch.linalg.LinAlgError, ValueError, ArithmeticError)
-
 
 #: Total variance over the least eigenvalue above which only a singular value decomposition, two
 #: to five times slower, keeps the identity's score within 1e-7 of 1. Shrunk inputs lie below.
@@ -138,21 +134,6 @@ def is_constant(matrix: torch.Tensor, resolution: float) -> bool:
     return bool(constant_columns(matrix, resolution).all())
 
 
-def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:
-    """Return, for each of c columns, whether it varies by no more than a few roundings.
-
-    Parameters
-    ----------
-    matrix : torch.Tensor
-        n x c.
-    resolution : float
-        Machine epsilon of the type the values were computed in.
-    """
-    low, high = matrix.amin(dim=0), matrix.amax(dim=0)
-    size = torch.maximum(low.abs(), high.abs())
-    return (high - low) <= 4 * resolution * size
-
-
 def _coordinates(x: Moments, y: Moments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rows of both in one orthonormal basis that is no larger than needed.
 
@@ -202,3 +183,78 @@ def _require_pair(x: torch.Tensor, y: torch.Tensor) -> None:
         )
     if x.shape[0] < 2 or x.shape[1] < 1:
         raise InputError(f"x is {tuple(x.shape)}: at least 2 images and 1 channel are needed")
+
+
+def raw_affinity(pair: Pair) -> float:
+    """Return what the formula gives for a pair under its own settings, in [0, 1] or not."""
+    return affinity(
+        pair.x.moments(pair.shrinkage, pair.ridge), pair.y.moments(pair.shrinkage, pair.ridge)
+    )
+
+
+def _score(pair: Pair) -> float | NoValue:
+    """Return the affinity score under the pair's own settings."""
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    return pair.once(raw_affinity)
+
+
+def _plain(pair: Pair) -> float | NoValue:
+    """Return the affinity score without shrinkage."""
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    if pair.shrinkage == "none":
+        return pair.once(raw_affinity)
+    return affinity(pair.x.moments("none", pair.ridge), pair.y.moments("none", pair.ridge))
+
+
+_SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Definition 3.1"
+#: Exact with the relative ridge; the absolute one is a scale of its own.
+_INVARIANCES: frozenset[Invariance] = frozenset(
+    {
+        "images",
+        "pairing",
+        "channels",
+        "rotation",
+        "scale",
+        "scale_input",
+        "scale_output",
+        "shift",
+        "shift_input",
+        "shift_output",
+    }
+)
+
+METRIC = Metric(
+    "affinity",
+    (
+        Quantity(
+            name="affinity",
+            sentence="The affinity score: 1 is affine. Shrunk as the settings say.",
+            formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy shrunk (Ledoit and Wolf)",
+            unit="1",
+            low=0.0,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES,
+            source=_SOURCE,
+            least_images=2,
+            compute=_score,
+        ),
+        Quantity(
+            name="affinity_plain",
+            sentence="The affinity score without shrinkage.",
+            formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy with divisor n - 1",
+            unit="1",
+            low=0.0,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES,
+            source=_SOURCE,
+            least_images=2,
+            # With fewer the covariance is singular, and the ridge decides the score.
+            more_than_channels=True,
+            compute=_plain,
+        ),
+    ),
+)

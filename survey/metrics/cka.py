@@ -1,0 +1,119 @@
+"""Linear centred kernel alignment: how alike two sets of images are laid out.
+
+    cka = |Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)
+
+As published it is biased upwards where c is not small beside n; the debiased variant replaces
+each of the three terms by its unbiased estimate. No n x n matrix is built if c <= n.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.pair import Pair
+
+#: A debiased norm below this share of the biased one is the rounding of a difference.
+_ROUNDING = 1e-12
+
+_INVARIANCES: frozenset[Invariance] = frozenset(
+    {
+        "images",
+        "channels",
+        "channels_output",
+        "rotation",
+        "rotation_input",
+        "rotation_output",
+        "scale",
+        "scale_input",
+        "scale_output",
+        "shift",
+        "shift_input",
+        "shift_output",
+        "swap",
+    }
+)
+
+
+def cka(pair: Pair) -> float | NoValue:
+    """Return the linear CKA of input and output."""
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    if pair.has_constant_input:
+        return NoValue("the input is the same for every image")
+    x, y = pair.x.gram_squared_norm, pair.y.gram_squared_norm
+    return pair.once(cross_squared_norm) / (math.sqrt(x) * math.sqrt(y))
+
+
+def cka_debiased(pair: Pair) -> float | NoValue:
+    """Return the linear CKA made of unbiased estimates."""
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    if pair.has_constant_input:
+        return NoValue("the input is the same for every image")
+    x, y = pair.x.row_norms, pair.y.row_norms
+    own_x = _unbiased(pair.x.gram_squared_norm, x, x)
+    own_y = _unbiased(pair.y.gram_squared_norm, y, y)
+    for name, own, biased in (
+        ("input", own_x, pair.x.gram_squared_norm),
+        ("output", own_y, pair.y.gram_squared_norm),
+    ):
+        if own <= _ROUNDING * biased:
+            return NoValue(f"the unbiased norm of the {name} vanishes")
+    shared = _unbiased(pair.once(cross_squared_norm), x, y)
+    return shared / (math.sqrt(own_x) * math.sqrt(own_y))
+
+
+def cross_squared_norm(pair: Pair) -> float:
+    """Return |Yc' Xc|^2, from the n x n Gram matrices where c > n."""
+    x, y = pair.x, pair.y
+    if pair.channels > pair.images:
+        return float(torch.vdot(x.gram.flatten(), y.gram.flatten()))
+    return float((x.centred.T @ y.centred).square().sum())
+
+
+def _unbiased(cross: float, x_norms: torch.Tensor, y_norms: torch.Tensor) -> float:
+    """Return n (n - 3) times the unbiased estimate of HSIC of two linear kernels.
+
+    With both kernels centred, their rows sum to minus what their diagonals were before these are
+    set to zero, so that the squared row norms k_i, l_i say it all.
+    """
+    n = len(x_norms)
+    diagonal = float(torch.vdot(x_norms, y_norms))
+    totals = float(x_norms.sum()) * float(y_norms.sum())
+    return cross - diagonal + totals / ((n - 1) * (n - 2)) - 2 * diagonal / (n - 2)
+
+
+METRIC = Metric(
+    "cka",
+    (
+        Quantity(
+            name="cka",
+            sentence="Linear CKA of input and output, as published (biased).",
+            formula="|Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)",
+            unit="1",
+            low=0.0,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES,
+            source="Kornblith et al. 2019, arXiv:1905.00414",
+            least_images=2,
+            compute=cka,
+        ),
+        Quantity(
+            name="cka_debiased",
+            sentence="Linear CKA from unbiased estimates of its three terms.",
+            formula="HSIC1(X, Y) / sqrt(HSIC1(X, X) HSIC1(Y, Y))",
+            unit="1",
+            low=-1.0,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES,
+            source="HSIC1: Song et al. 2012, JMLR 13:1393, equation 5",
+            least_images=4,
+            compute=cka_debiased,
+        ),
+    ),
+)

@@ -1,0 +1,170 @@
+"""How much of the output's variance a linear fit from the input explains.
+
+As published, the fit is scored on the images it was fitted on, and is 1 wherever there are at
+least as many channels as images less one. The held-out value is that of a ridge regression
+scored on each image in turn, fitted without it. Both come from one eigendecomposition of the
+smaller Gram matrix. The published value is a uniform mean over channels; the held-out one weighs
+channels by their variance, so that channels that hardly ever fire do not decide it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.pair import Pair
+
+#: Penalties tried, in units of the mean squared singular value of the input: from where a fit is
+#: ordinary least squares to where it is the mean.
+PENALTIES = torch.logspace(-8, 3, 23, dtype=torch.float64)
+
+_INVARIANCES: frozenset[Invariance] = frozenset(
+    {
+        "images",
+        "channels",
+        "channels_output",
+        "rotation_input",
+        "scale",
+        "scale_input",
+        "scale_output",
+        "shift",
+        "shift_input",
+        "shift_output",
+    }
+)
+
+
+def r2(pair: Pair) -> float | NoValue:
+    """Return the R2 of the least-squares fit with intercept, on its own images.
+
+    The uniform mean over channels. A channel whose output is constant is predicted exactly and
+    counts as 1.
+    """
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    if pair.has_constant_input:
+        return pair.constant_fraction
+    rank = len(pair.x.spectrum[1])
+    if rank == 0:
+        return NoValue("the input's variance underflows")
+    if rank == pair.images - 1:
+        return 1.0
+    explained = pair.once(loadings).square().sum(dim=0) / pair.y.centred.square().sum(dim=0)
+    return float(torch.where(pair.constant_outputs, 1.0, explained).mean())
+
+
+def r2_heldout(pair: Pair) -> float | NoValue:
+    """Return the share of the output's variance that ridge regression explains, left out.
+
+    Each image in turn is predicted by the fit to all others, against the mean of all others, and
+    squared errors are summed over images and channels. The penalty is the one of least
+    generalised cross-validation error; it is chosen once, on all images.
+    """
+    if pair.has_constant_output:
+        return NoValue("the output is the same for every image")
+    if pair.has_constant_input:
+        return 0.0
+    directions, strengths = pair.x.spectrum
+    if len(strengths) == 0:
+        return NoValue("the input's variance underflows")
+    wide = pair.channels > pair.images
+    turned = directions.T @ pair.y.gram @ directions if wide else None
+    explained = pair.once(loadings).square().sum(dim=1) if turned is None else turned.diagonal()
+    penalty = best_penalty(pair.images, strengths, explained, pair.y.scatter)
+    if turned is None or len(strengths) < pair.images - 1:
+        residual = _residual(pair, penalty)
+    else:
+        # The fit leaves p / (s + p) of each direction, and the directions span everything: the
+        # n x n Gram matrix says all about the residuals' lengths.
+        left = directions * (penalty / (strengths + penalty))
+        residual = ((left @ turned) * left).sum(dim=1)
+    n = pair.images
+    leverage = 1 / n + directions.square() @ (strengths / (strengths + penalty))
+    # A residual over one minus the image's leverage is its residual in the fit without it; the
+    # mean without it is off by n / (n - 1) of the centred value.
+    errors = residual / (1 - leverage).square()
+    return 1 - float(errors.sum()) / (pair.y.scatter * (n / (n - 1)) ** 2)
+
+
+def loadings(pair: Pair) -> torch.Tensor:
+    """Return the outputs' coordinates along the input's left singular vectors, r x c."""
+    return pair.x.spectrum[0].T @ pair.y.centred
+
+
+def best_penalty(
+    images: int, strengths: torch.Tensor, explained: torch.Tensor, total: float
+) -> torch.Tensor:
+    """Return the ridge penalty of least generalised cross-validation error.
+
+    Parameters
+    ----------
+    images : int
+        Rows n.
+    strengths : torch.Tensor
+        Squared singular values s of the centred input, r.
+    explained : torch.Tensor
+        Sum of squares of the centred output along each left singular vector, r.
+    total : float
+        Sum of all its squares.
+
+    Returns
+    -------
+    torch.Tensor
+        A number: the p with the least RSS(p) / (n - df(p))^2, where df = 1 + sum s / (s + p).
+
+    References
+    ----------
+    Golub, Heath and Wahba 1979, doi:10.1080/00401706.1979.10489751.
+    """
+    penalties = PENALTIES.to(strengths.device) * strengths.mean()
+    shrunk = strengths / (strengths + penalties[:, None])
+    unexplained = (total - explained.sum()).clamp_min(0.0)
+    residual = unexplained + (1 - shrunk).square() @ explained
+    freedom = images - 1 - shrunk.sum(dim=1)
+    return penalties[(residual / freedom.square()).argmin()]
+
+
+def _residual(pair: Pair, penalty: torch.Tensor) -> torch.Tensor:
+    """Return the squared length of each image's residual in the ridge fit to all images, n."""
+    directions, strengths = pair.x.spectrum
+    weighted = directions * (strengths / (strengths + penalty))
+    residual = torch.addmm(pair.y.centred, weighted, pair.once(loadings), alpha=-1)
+    return residual.square_().sum(dim=1)
+
+
+METRIC = Metric(
+    "r2",
+    (
+        Quantity(
+            name="r2",
+            sentence="R2 of a linear fit from input to output on the images it was fitted on, "
+            "as published.",
+            formula="mean over channels of 1 - |y - Xb - a|^2 / |yc|^2, least squares",
+            unit="1",
+            low=0.0,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES,
+            source="Bouniot et al. 2025, arXiv:2310.11439, Appendix G",
+            least_images=2,
+            compute=r2,
+        ),
+        Quantity(
+            name="r2_heldout",
+            sentence="Share of the output's variance that a ridge regression from the input "
+            "explains on images left out of the fit, one at a time.",
+            formula="1 - sum of squared leave-one-out errors of the fit / of the mean",
+            unit="1",
+            low=-math.inf,
+            high=1.0,
+            direction="higher",
+            invariances=_INVARIANCES | {"rotation", "rotation_output"},
+            source="leave-one-out: Allen 1974, Technometrics 16:125; penalty: Golub, Heath and "
+            "Wahba 1979, doi:10.1080/00401706.1979.10489751",
+            least_images=4,
+            compute=r2_heldout,
+        ),
+    ),
+)
