@@ -1,0 +1,44 @@
+"""Modules that run activations where they cannot be seen, and what to do about each."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from survey.errors import CaptureError
+
+
+def refuse_hidden(names: dict[nn.Module, str]) -> None:
+    """Refuse what runs activations in a place that neither hooks nor modes can see.
+
+    Parameters
+    ----------
+    names : dict of torch.nn.Module to str
+        Every module of a network with its path.
+
+    Raises
+    ------
+    CaptureError
+        If there is such a module; the message names it.
+    """
+    for module, name in names.items():
+        reason = _hidden(module)
+        if reason is not None:
+            where = name or "the model itself"
+            raise CaptureError(f"{where} is a {type(module).__name__}: {reason[0]}", hint=reason[1])
+
+
+def _hidden(module: nn.Module) -> tuple[str, str] | None:
+    if isinstance(module, torch.jit.ScriptModule):
+        return "compiled TorchScript hides its activations", "measure the Python model instead"
+    if type(module).__name__ == "OptimizedModule":
+        return "torch.compile hides its activations", "measure the model before torch.compile"
+    if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
+        return "its gates are fused into one kernel", "recurrent networks cannot be measured yet"
+    fused = isinstance(module, nn.TransformerEncoderLayer)
+    if fused and torch.backends.mha.get_fastpath_enabled():
+        return (
+            "its fused kernel hides the activation",
+            "call torch.backends.mha.set_fastpath_enabled(False) before measuring",
+        )
+    return None
