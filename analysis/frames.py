@@ -21,7 +21,13 @@ def signatures(home: str | Path = "survey-home") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The columns of the view ``signatures``; affinity is in [0, 1], NaN where a site has none.
+        The columns of the view ``signatures``: what was measured (``run_id``, ``architecture``,
+        ``source``, ``family``, ``checkpoint``, ``dataset``, ``pooling``), the site (``site``,
+        ``site_name``, ``activation``, ``graph_depth``, ``role``, ``repeat``, ``layout``,
+        ``spatial``, ``channels``), ``affinity`` in [0, 1] with ``affinity_std``, ``affinity_se``
+        and ``batches``, and the mean over batches of every other metric (``affinity_plain``,
+        ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
+        has no value.
 
     Raises
     ------
@@ -32,7 +38,11 @@ def signatures(home: str | Path = "survey-home") -> pd.DataFrame:
 
 
 def layers(home: str | Path = "survey-home") -> pd.DataFrame:
-    """Return every row that was measured, one a run, batch and site; see ``signatures``."""
+    """Return every row that was measured, one a run, batch and site; see ``signatures``.
+
+    The columns are those of the view ``layer_scores``: the site's and every metric of the batch,
+    with ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing.
+    """
     return _frame(home, "SELECT * FROM layer_scores ORDER BY architecture, run_id, batch, site")
 
 

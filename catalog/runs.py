@@ -41,6 +41,7 @@ class RunRecord:
     micro_batch: int | None = None
     shrinkage: str | None = None
     ridge: str | None = None
+    pooling: str | None = None
     transform: str | None = None
     order_seed: int | None = None
     device: str | None = None

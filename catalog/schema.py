@@ -107,12 +107,44 @@ BATCH = Column("batch", "INTEGER", "Which batch of images of the run, counting f
 SITE = Column("site", "INTEGER", "Which activation call, counting from 0 in execution order.")
 SITE_NAME = Column("site_name", "VARCHAR", "Module path and call number, such as layer1.0.relu#2.")
 ACTIVATION = Column("activation", "VARCHAR", "The activation function, such as relu.")
+GRAPH_DEPTH = Column(
+    "graph_depth", "INTEGER", "Activations on the longest path to here, this one included."
+)
+ROLE = Column("role", "VARCHAR", "main, or gate where the output only scales another value.")
+REPEAT = Column("repeat", "INTEGER", "Which of its block's activation calls, counting from 1.")
+LAYOUT = Column("layout", "VARCHAR", "Meaning of the tensor's axes, such as N,C,*,*.")
+SPATIAL = Column("spatial", "VARCHAR", "Sizes of the axes pooled, such as 56x56; else empty.")
 CHANNELS = Column("channels", "INTEGER", "Channels of the site: columns of the pooled pair.")
+POOLING = Column(
+    "pooling", "VARCHAR", "From tensor to matrix: mean, pre, sum, flatten or public_code."
+)
 ARCHITECTURE = Column("architecture", "VARCHAR", "The network's name within its source.")
 SOURCE = Column("source", "VARCHAR", "Where the architecture comes from, such as torchvision.")
 FAMILY = Column("family", "VARCHAR", "The architecture's family, such as ResNet.")
 CHECKPOINT = Column("checkpoint", "VARCHAR", "The weights as named: init:0, bundled, file:NAME.")
 DATASET = Column("dataset", "VARCHAR", "The images' name, such as digits or folder:NAME.")
+
+#: What is measured beside the affinity; NULL with an entry in ``notes`` where there is no value.
+METRICS = (
+    Column("affinity_plain", "DOUBLE", "The affinity score without shrinkage, in [0, 1]."),
+    Column("cka", "DOUBLE", "Linear CKA of input and output, biased as published, in [0, 1]."),
+    Column("cka_debiased", "DOUBLE", "Linear CKA from unbiased estimates, in [-1, 1]."),
+    Column("norm", "DOUBLE", "Frobenius norm of input minus output; grows as sqrt(n c)."),
+    Column("norm_per_element", "DOUBLE", "The norm over sqrt(n c)."),
+    Column("norm_relative", "DOUBLE", "The norm over the input's own norm."),
+    Column("sparsity_before", "DOUBLE", "Fraction of unpooled input values within 1e-3 of zero."),
+    Column("sparsity_after", "DOUBLE", "Fraction of unpooled output values within 1e-3 of zero."),
+    Column("sparsity_change", "DOUBLE", "Sparsity after minus before, in [-1, 1]."),
+    Column("entropy_before", "DOUBLE", "Mean histogram entropy of an image's input, in nats."),
+    Column("entropy_after", "DOUBLE", "Mean histogram entropy of an image's output, in nats."),
+    Column("entropy_change", "DOUBLE", "Entropy after minus before, in nats."),
+    Column(
+        "r2", "DOUBLE", "R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1."
+    ),
+    Column(
+        "r2_heldout", "DOUBLE", "R2 of a ridge fit on images left out of it one by one; at most 1."
+    ),
+)
 
 RUNS = Table(
     "runs",
@@ -153,6 +185,7 @@ RUNS = Table(
         Column("micro_batch", "INTEGER", "Images in one forward pass."),
         Column("shrinkage", "VARCHAR", "Covariance estimator: ledoit-wolf or none."),
         Column("ridge", "VARCHAR", "Whether the ridge is absolute or relative to the variance."),
+        POOLING,
         Column("transform", "VARCHAR", "How images became the network's input, as JSON."),
         Column("order_seed", "INTEGER", "Seed of the order of the images."),
         Column("device", "VARCHAR", "The device that measured, such as cpu or cuda:0."),
@@ -209,17 +242,23 @@ BATCH_SCORES = Table(
         SITE_NAME,
         ACTIVATION,
         Column("call", "INTEGER", "Which call of this activation at this path, counting from 1."),
-        Column("layout", "VARCHAR", "Meaning of the tensor's axes, such as N,C,*,*."),
+        GRAPH_DEPTH,
+        ROLE,
+        REPEAT,
+        LAYOUT,
+        SPATIAL,
         CHANNELS,
         Column("images", "INTEGER", "Images of the score: rows of the pooled pair."),
         Column("affinity", "DOUBLE", "The affinity score in [0, 1]; NULL unless status is ok."),
         Column("status", "VARCHAR", "ok, constant, nonfinite, out_of_range or failed."),
         Column("reason", "VARCHAR", "Why there is no score, in a sentence."),
         Column("raw_affinity", "DOUBLE", "What the formula gave, also where it left [0, 1]."),
+        *METRICS,
         Column("input_variance", "DOUBLE", "Mean over channels of the pooled input's variance."),
         Column("output_variance", "DOUBLE", "Mean over channels of the pooled output's variance."),
         Column("constant_fraction", "DOUBLE", "Fraction of channels constant over the images."),
         Column("flags", "VARCHAR[]", "What to know: constant, dead, nonfinite, few_images, ridge."),
+        Column("notes", "VARCHAR[]", "Why a metric has no value: its name and a reason, one each."),
     ),
 )
 
@@ -259,27 +298,45 @@ MIGRATIONS = Table(
 
 TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, SEGMENTS, MIGRATIONS)
 
+#: What is the same in every batch of a site.
+_PLACES = (SITE_NAME, ACTIVATION, GRAPH_DEPTH, ROLE, REPEAT, LAYOUT, SPATIAL, CHANNELS)
+
+
+_METRIC_NAMES = ",\n  ".join(column.name for column in METRICS)
+
+
+def _each(columns: tuple[Column, ...], aggregate: str) -> str:
+    """Return SQL that aggregates each of the columns under its own name."""
+    return ",\n    ".join(f"{aggregate}({column.name}) AS {column.name}" for column in columns)
+
+
 SIGNATURES = View(
     "signatures",
-    "One row a site of a finished run: its affinity over all batches.",
-    """\
+    "One row a site of a finished run: its metrics over all batches that have a value.",
+    f"""\
 WITH spread AS (
-  SELECT run_id, site, any_value(site_name) AS site_name, any_value(activation) AS activation,
-    any_value(channels) AS channels, avg(affinity) AS affinity,
-    stddev_samp(affinity) AS affinity_std, count(affinity) AS batches
+  SELECT run_id, site,
+    {_each(_PLACES, "any_value")},
+    avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
+    {_each(METRICS, "avg")}
   FROM batch_scores GROUP BY run_id, site
 )
-SELECT run_id, architecture, source, family, checkpoint, dataset, site, site_name, activation,
-  channels, affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
-  spread.batches AS batches
-FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'""",
+SELECT run_id, architecture, source, family, checkpoint, dataset, pooling, site,
+  {", ".join(column.name for column in _PLACES)},
+  affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
+  spread.batches AS batches,
+  {_METRIC_NAMES}
+FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'""",  # noqa: S608 - declared names
     (
-        *(RUN_ID, ARCHITECTURE, SOURCE, FAMILY, CHECKPOINT, DATASET),
-        *(SITE, SITE_NAME, ACTIVATION, CHANNELS),
+        *(RUN_ID, ARCHITECTURE, SOURCE, FAMILY, CHECKPOINT, DATASET, POOLING, SITE, *_PLACES),
         Column("affinity", "DOUBLE", "Mean affinity over the batches with a score; NULL if none."),
         Column("affinity_std", "DOUBLE", "Sample deviation (batches - 1); NULL for one batch."),
         Column("affinity_se", "DOUBLE", "Standard error: deviation over the root of batches."),
         Column("batches", "BIGINT", "Batches with a score at this site."),
+        *(
+            dataclasses.replace(column, sentence=f"Mean over batches. {column.sentence}")
+            for column in METRICS
+        ),
     ),
 )
 
@@ -288,11 +345,11 @@ LAYER_SCORES = View(
     "One row an activation site and batch of any run, with what was measured.",
     """\
 SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
-  runs.status AS run_status
+  runs.pooling, runs.status AS run_status
 FROM batch_scores JOIN runs USING (run_id)""",
     (
         *BATCH_SCORES.columns,
-        *(ARCHITECTURE, SOURCE, FAMILY, CHECKPOINT, DATASET),
+        *(ARCHITECTURE, SOURCE, FAMILY, CHECKPOINT, DATASET, POOLING),
         Column("run_status", "VARCHAR", "What became of the run: running, done or failed."),
     ),
 )

@@ -3,7 +3,8 @@
 A segment holds one kind of row: ``batch-*.parquet`` a row a batch with its site scores nested in
 it, so that a batch and its scores are one thing, ``run-*.parquet`` a row a run. Names sort in the
 order of writing. A segment appears under its name whole or not at all. Which numbers may enter the
-store is decided here: NaN and infinity become NULL, with a reason.
+store is decided here: NaN and infinity become NULL, with a reason, and for a metric beside the
+affinity with a note, which leaves the affinity as it is.
 
 Owns the files' form; who writes, merges and reads them is told in ``catalog.spool`` and
 ``catalog.store``.
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.runs import BatchRecord, RunRecord
-from catalog.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, RUNS
+from catalog.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, METRICS, RUNS
 from survey.errors import StoreError
 from survey.signature import SiteScore, Status
 
@@ -37,6 +38,7 @@ UNFINISHED = ".unfinished"
 PLACE = "place"
 
 _SCORE_COLUMNS = tuple(c for c in BATCH_SCORES.columns if c.name not in ("run_id", "batch"))
+_METRICS = frozenset(column.name for column in METRICS)
 _SCORE_TYPE = pa.struct([(column.name, ARROW_TYPES[column.type]) for column in _SCORE_COLUMNS])
 
 #: What a batch segment holds.
@@ -140,12 +142,15 @@ def sync_folder(folder: Path) -> None:
 
 def storable(score: SiteScore) -> SiteScore:
     """Return the score as it may be stored: finite numbers, an affinity if and only if it is ok."""
-    broken = [
+    unfit = [
         field.name
         for field in dataclasses.fields(score)
         if isinstance(value := getattr(score, field.name), float) and not math.isfinite(value)
     ]
-    changes: dict[str, Any] = dict.fromkeys(broken)
+    changes: dict[str, Any] = dict.fromkeys(unfit)
+    notes = tuple(f"{name}: not finite" for name in unfit if name in _METRICS)
+    changes["notes"] = score.notes + notes
+    broken = [name for name in unfit if name not in _METRICS]
     if broken:
         changes["reason"] = _joined(score.reason, f"not finite: {', '.join(broken)}")
     if score.status != "ok":

@@ -14,7 +14,7 @@ def headline(run: RunRecord) -> str:
         The run.
     """
     model = f"{run.source}:{run.architecture} with {run.checkpoint} on {run.dataset}"
-    settings = f"{run.shrinkage} shrinkage, {run.ridge} ridge"
+    settings = f"{run.shrinkage} shrinkage, {run.ridge} ridge, {run.pooling} pooling"
     weights = f"weights sha256 {(run.checkpoint_sha256 or '')[:16]}, torch {run.torch_version}"
     lines = [
         f"run {run.run_id}: {model}, {run.status}",

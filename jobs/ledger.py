@@ -155,6 +155,7 @@ class Ledger:
             micro_batch=settings.micro_batch,
             shrinkage=settings.shrinkage,
             ridge=settings.ridge,
+            pooling=settings.pooling,
             transform=json.dumps(dataclasses.asdict(job.transform)),
             order_seed=ORDER_SEED,
             device=started.device if started else None,

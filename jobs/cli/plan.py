@@ -12,6 +12,7 @@ from jobs.cli.selection import (
     FileArgument,
     MicroBatchOption,
     ModelOption,
+    PoolingOption,
     RidgeOption,
     ShrinkageOption,
     definition_of,
@@ -30,6 +31,7 @@ def plan(
     micro_batch: MicroBatchOption = None,
     shrinkage: ShrinkageOption = None,
     ridge: RidgeOption = None,
+    pooling: PoolingOption = None,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -42,6 +44,7 @@ def plan(
         "micro_batch": micro_batch,
         "shrinkage": shrinkage,
         "ridge": ridge,
+        "pooling": pooling,
     }
     definition = definition_of(file, model, checkpoint, dataset, settings)
     foreseen = forecast(chosen_home(context, home), definition)

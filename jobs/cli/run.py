@@ -24,6 +24,7 @@ from jobs.cli.selection import (
     FileArgument,
     MicroBatchOption,
     ModelOption,
+    PoolingOption,
     RidgeOption,
     ShrinkageOption,
     definition_of,
@@ -60,6 +61,7 @@ def run(
     micro_batch: MicroBatchOption = None,
     shrinkage: ShrinkageOption = None,
     ridge: RidgeOption = None,
+    pooling: PoolingOption = None,
     runner: RunnerOption = "ray",
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
@@ -76,6 +78,7 @@ def run(
         "micro_batch": micro_batch,
         "shrinkage": shrinkage,
         "ridge": ridge,
+        "pooling": pooling,
     }
     definition = definition_of(file, model, checkpoint, dataset, settings)
     chosen = make_runner(runner, device, workers, address)

@@ -37,6 +37,10 @@ ShrinkageOption = Annotated[
 RidgeOption = Annotated[
     str | None, typer.Option("--ridge", help="absolute or relative.  [default: absolute]")
 ]
+PoolingOption = Annotated[
+    str | None,
+    typer.Option("--pooling", help="mean, pre, sum, flatten or public_code.  [default: mean]"),
+]
 
 
 def definition_of(

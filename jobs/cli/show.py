@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What the table shows of a site, and under which heading where a column's own is too wide.
+_SITES = {
+    **dict.fromkeys(("site", "site_name", "activation", "role", "repeat")),
+    "graph_depth": "depth",
+    "spatial": None,
+    "channels": "c",
+    "affinity": None,
+    "affinity_se": "se",
+    "without_score": "missing",
+    "flags": None,
+}
+
+#: What it shows instead with ``--metrics``.
+_METRICS = dict.fromkeys(
+    (
+        *("site", "site_name", "affinity", "cka", "cka_debiased", "norm_relative"),
+        *("sparsity_change", "entropy_change", "r2", "r2_heldout"),
+    )
+)
+
+MetricsOption = Annotated[
+    bool,
+    typer.Option("--metrics", help="Show the other metrics; json, csv and parquet have all."),
+]
 
 
 @app.command("show")
@@ -14,10 +42,14 @@ from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_ho
 def show(
     context: typer.Context,
     run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    metrics: MetricsOption = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
-    """Show one run: its signature site by site, with the spread over batches."""
+    """Show one run: its signature site by site, averaged over batches.
+
+    The table has the columns that fit a terminal; every other format has all of them.
+    """
     from catalog.home import Home
     from catalog.queries import run_sites
     from catalog.store import run_row
@@ -27,4 +59,13 @@ def show(
     opened = Home.open(chosen_home(context, home), create=False)
     found = run_row(opened, run)
     typer.echo(headline(found), err=True)
-    emit(run_sites(opened, found.run_id), chosen_format(context, format))
+    sites, chosen = run_sites(opened, found.run_id), chosen_format(context, format)
+    if chosen == "table":
+        sites = _narrowed(sites, _METRICS if metrics else _SITES)
+    emit(sites, chosen)
+
+
+def _narrowed(sites: pa.Table, headings: dict[str, str | None]) -> pa.Table:
+    """Keep the columns that have a heading, under it."""
+    kept: pa.Table = sites.select(list(headings))
+    return kept.rename_columns([heading or name for name, heading in headings.items()])

@@ -1,5 +1,6 @@
 """Data frames and figures of a home."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -28,6 +29,8 @@ def test_signatures_have_a_row_a_run_and_site(home):
     assert len(frame) == 2 * 7
     assert frame["affinity"].between(0, 1).all()
     assert list(frame["batches"].unique()) == [3]
+    documented = set(re.findall(r"``(\w+)``", signatures.__doc__)) - {"signatures"}
+    assert {"role", "graph_depth", "pooling", "cka", "r2"} <= documented <= set(frame)
 
 
 def test_layers_average_to_signatures(home):

@@ -11,11 +11,11 @@ from catalog.home import Home
 
 
 @pytest.fixture(scope="session")
-def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Home.open(tmp_path_factory.mktemp("empty") / "home", create=True).path
 
 
 @pytest.fixture
-def home(_empty_home: Path, tmp_path: Path) -> Home:
-    shutil.copytree(_empty_home, tmp_path / "home")
+def home(empty_home: Path, tmp_path: Path) -> Home:
+    shutil.copytree(empty_home, tmp_path / "home")
     return Home(tmp_path / "home")

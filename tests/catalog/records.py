@@ -7,6 +7,7 @@ from typing import Any
 
 from catalog.home import Home
 from catalog.runs import RunRecord
+from catalog.schema import METRICS
 from catalog.store import query
 from survey.signature import BatchScores, SiteScore
 
@@ -15,7 +16,7 @@ SITES = 3
 #: Every stored batch and score, in one order: what two homes are compared by.
 EVERYTHING = """
 SELECT run_id, batch, attempt, end_position, skipped_names, site, site_name, affinity, status,
-  reason, raw_affinity, flags
+  reason, raw_affinity, role, spatial, cka, flags, notes
 FROM batches LEFT JOIN batch_scores USING (run_id, batch) ORDER BY ALL
 """
 
@@ -37,13 +38,18 @@ def score(batch: int = 0, site: int = 0, affinity: float = 0.5, **values: Any) -
         site_name=f"layer{site}.relu#1",
         activation="relu",
         call=1,
+        graph_depth=site + 1,
+        role="main",
+        repeat=1,
         layout="N,C,*,*",
+        spatial="8x8",
         channels=16,
         images=512,
         affinity=affinity,
         status="ok",
         reason=None,
         raw_affinity=affinity,
+        **{column.name: 0.25 for column in METRICS},
         input_variance=1.0,
         output_variance=0.5,
         constant_fraction=0.0,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
+import typing
 
 import duckdb
 import pyarrow as pa
@@ -18,7 +20,7 @@ from catalog.spool import Writer
 from catalog.store import query
 from catalog.versions import migrations
 from survey.errors import StoreError, UnknownName
-from survey.signature import SiteScore
+from survey.signature import MeasureSettings, SiteScore
 from tests.catalog.records import batch, run
 
 ENTRIES = (*schema.TABLES, *schema.VIEWS)
@@ -83,6 +85,31 @@ def test_a_site_score_is_a_row_of_batch_scores() -> None:
     nested = BATCH_SCHEMA.field("scores").type.value_type
     assert [field.name for field in nested] == fields[1:]
     assert isinstance(nested, pa.StructType)
+
+
+def test_the_columns_of_a_site_score_have_the_types_of_its_fields() -> None:
+    sql = {str: "VARCHAR", int: "INTEGER", float: "DOUBLE", tuple: "VARCHAR[]"}
+    columns = {column.name: column.type for column in schema.BATCH_SCORES.columns}
+    for name, hint in typing.get_type_hints(SiteScore).items():
+        parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        plain = parts[0]
+        if typing.get_origin(plain) is typing.Literal:
+            plain = str
+        assert columns[name] == sql[typing.get_origin(plain) or plain], name
+
+
+def test_the_metrics_are_the_numbers_a_site_score_may_come_without() -> None:
+    optional = [
+        field.name
+        for field in dataclasses.fields(SiteScore)
+        if field.default is None and field.name != "notes"
+    ]
+    assert [column.name for column in schema.METRICS] == optional
+
+
+def test_every_setting_is_a_column_of_runs_in_order() -> None:
+    settings = [field.name for field in dataclasses.fields(MeasureSettings)]
+    assert [name for name in schema.RUNS.names if name in settings] == settings
 
 
 @pytest.mark.parametrize("merged", [True, False])

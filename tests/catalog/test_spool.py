@@ -199,6 +199,19 @@ def test_a_number_that_is_none_is_null_with_a_reason(
     assert stored(home, "SELECT affinity FROM signatures") == [{"affinity": None}]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_metric_that_is_no_number_is_null_with_a_note_and_spoils_nothing_else(
+    home: Home, value: float
+) -> None:
+    given = score(cka=value, r2_heldout=value, norm=None, notes=("norm: overflow",))
+    with Writer.open(home) as writer:
+        writer.write_batch("r1", 1, dataclasses.replace(batch(0), scores=(given,)), 512)
+        (row,) = stored(home, "SELECT * FROM batch_scores")
+    assert (row["cka"], row["r2_heldout"], row["cka_debiased"]) == (None, None, 0.25)
+    assert row["notes"] == ["norm: overflow", "cka: not finite", "r2_heldout: not finite"]
+    assert (row["affinity"], row["status"], row["reason"]) == (0.5, "ok", None)
+
+
 def test_a_good_score_is_stored_as_it_is() -> None:
     assert storable(score()) == score()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 from catalog.home import Home
+from catalog.queries import run_sites
+from catalog.schema import METRICS
 from catalog.spool import Writer
 from catalog.store import query, reading, run_row, run_states
 from survey.errors import SettingsError, StoreError, UnknownName
@@ -118,6 +121,35 @@ def test_signatures_average_finished_runs_alone(home: Home) -> None:
     assert (unscored["affinity"], unscored["batches"]) == (None, 0)
     assert len(failures) == 2 * len(values) + 1
     assert failures[-1]["reason"] == "no such file"
+
+
+def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
+    names = [column.name for column in METRICS]
+    values = np.random.default_rng(1).uniform(size=(3, len(names)))
+    values[1, ::2] = np.nan
+    with Writer.open(home) as writer:
+        for number, row in enumerate(values):
+            known = {n: None if np.isnan(v) else v for n, v in zip(names, row, strict=True)}
+            whole = score(number, 0, role="gate", repeat=2, **known)
+            bare = score(number, 1, **dict.fromkeys(names), notes=("cka: no variance",))
+            writer.write_batch(
+                "r1", 1, dataclasses.replace(batch(number), scores=(whole, bare)), 512
+            )
+        writer.write_run(run(status="done", pooling="pre"))
+        scored, bare_row = stored(home, "SELECT * FROM signatures ORDER BY site")
+        shown = run_sites(home, "r1").to_pylist()
+    assert [scored[name] for name in names] == pytest.approx(np.nanmean(values, axis=0))
+    assert {bare_row[name] for name in names} == {None}
+    assert (scored["role"], scored["repeat"], scored["pooling"]) == ("gate", 2, "pre")
+    assert [row["notes"] for row in shown] == [[], ["cka: no variance"]]
+    # What `survey show` reads is the view's own, site by site.
+    for row, seen in zip((scored, bare_row), shown, strict=True):
+        assert set(names) <= set(seen)
+        assert {name: row[name] for name in seen if name in row} == {
+            name: pytest.approx(value) if isinstance(value, float) else value
+            for name, value in seen.items()
+            if name in row
+        }
 
 
 def test_one_batch_has_no_deviation(home: Home) -> None:
@@ -233,24 +265,32 @@ UNTRUSTED = [
 ]
 
 
-@pytest.mark.parametrize("merged", [True, False])
-@pytest.mark.parametrize("statement", UNTRUSTED)
-def test_untrusted_sql_reaches_nothing(
-    home: Home, tmp_path: Path, statement: str, merged: bool
-) -> None:
-    secret_of_python = duckdb.sql("SELECT 1 AS x")
-    assert secret_of_python is not None
-    (tmp_path / "secret.csv").write_text("a\n1\n")
+@pytest.fixture(scope="module", params=[True, False], ids=["merged", "unmerged"])
+def besieged(
+    request: pytest.FixtureRequest, empty_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
+    """A home with a file beside it: all statements try the same one, since none may change it."""
+    folder = tmp_path_factory.mktemp("besieged")
+    (folder / "secret.csv").write_text("a\n1\n")
+    home = Home(Path(shutil.copytree(empty_home, folder / "home")))
     with Writer.open(home) as writer:
         writer.write_run(run())
-        if merged:
+        if request.param:
             writer.merge()
-        there = sorted(tmp_path.rglob("*"))
-        sql = statement.format(file=tmp_path / "secret.csv", folder=tmp_path, home=home.path)
-        with pytest.raises(SettingsError):
-            query(home, sql)
-        assert sorted(tmp_path.rglob("*")) == there
-        assert stored(home, "SELECT run_id FROM runs") == [{"run_id": "r1"}]
+        yield home
+
+
+@pytest.mark.parametrize("statement", UNTRUSTED)
+def test_untrusted_sql_reaches_nothing(besieged: Home, statement: str) -> None:
+    secret_of_python = duckdb.sql("SELECT 1 AS x")
+    assert secret_of_python is not None
+    folder = besieged.path.parent
+    there = sorted(folder.rglob("*"))
+    sql = statement.format(file=folder / "secret.csv", folder=folder, home=besieged.path)
+    with pytest.raises(SettingsError):
+        query(besieged, sql)
+    assert sorted(folder.rglob("*")) == there
+    assert stored(besieged, "SELECT run_id FROM runs") == [{"run_id": "r1"}]
 
 
 @pytest.mark.parametrize(("sql", "count"), [("SELECT 1; SELECT 2", 2), ("", 0), ("-- hm", 0)])
