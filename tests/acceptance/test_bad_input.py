@@ -30,6 +30,7 @@ LOCAL = ("--runner", "local")
         (["run", "-m", "small:digits_vgg7", "-d", "folder:nowhere"], ["nowhere"]),
         (["run", "-m", "small:digits_vgg7", "-c", "file:nowhere.pth"], ["nowhere.pth"]),
         (["run", "-m", "small:digits_vgg7", "--shrinkage", "lw"], ["shrinkage", "ledoit-wolf"]),
+        (["run", "-m", "small:digits_vgg7", "--pooling", "max"], ["pooling is 'max'", "flatten"]),
         (["run"], ["nothing to measure", "--model"]),
         (["run", "none.toml"], ["none.toml"]),
     ],

@@ -7,6 +7,7 @@ import json
 import pyarrow.parquet
 import pytest
 
+from catalog.schema import METRICS
 from tests.acceptance.command import rows, start, survey
 
 
@@ -21,7 +22,8 @@ def test_the_names_users_rely_on_exist(finished_home):
         finished_home,
     )
     asked(
-        "SELECT run_id, batch, site, site_name, activation, channels, affinity, status"
+        "SELECT run_id, batch, site, site_name, activation, graph_depth, role, repeat, spatial,"
+        " channels, affinity, status, cka, norm, sparsity_change, entropy_change, r2, notes"
         " FROM batch_scores LIMIT 1",
         finished_home,
     )
@@ -59,8 +61,23 @@ def test_show_finds_a_run_by_the_beginning_of_its_id(finished_home):
     run = rows("SELECT run_id FROM runs ORDER BY 1 LIMIT 1", finished_home)[0]["run_id"]
     ended = survey("show", run[:6], home=finished_home)
     assert f"run {run}" in ended.stderr
-    assert len(ended.stdout.splitlines()) == 13 + 2
+    lines = ended.stdout.splitlines()
+    assert len(lines) == 13 + 2
+    for word in ("role", "repeat", "depth", "spatial", "affinity", "se", "flags"):
+        assert word in lines[0].split()
+    assert max(map(len, lines)) <= 130
     assert "unknown run" in survey("show", "zzz", home=finished_home, code=2).stderr
+
+
+def test_show_has_every_metric_for_who_asks(finished_home):
+    run = rows("SELECT run_id FROM runs ORDER BY 1 LIMIT 1", finished_home)[0]["run_id"]
+    lines = survey("show", run, "--metrics", home=finished_home).stdout.splitlines()
+    shown = lines[0].split()
+    assert {"cka", "norm_relative", "sparsity_change", "entropy_change", "r2"} <= set(shown)
+    assert max(map(len, lines)) <= 130
+    whole = json.loads(survey("show", run, "--format", "json", home=finished_home).stdout)
+    assert {column.name for column in METRICS} <= set(whole[0])
+    assert {"role", "repeat", "graph_depth", "layout", "spatial", "notes"} <= set(whole[0])
 
 
 def test_status_says_what_is_done(finished_home):

@@ -31,7 +31,17 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
         }
     ),
     "analysis": frozenset(
-        {"altair", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "tslearn", "vl_convert"}
+        {
+            "altair",
+            "numpy",
+            "pandas",
+            "pyarrow",
+            "scipy",
+            "sklearn",
+            "torch",
+            "tslearn",
+            "vl_convert",
+        }
     ),
     "jobs": frozenset({"click", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch", "typer"}),
 }

@@ -56,7 +56,13 @@ def test_importing_the_catalog_of_models_loads_no_torch() -> None:
     assert not loaded_after("import catalog.models, catalog.datasets") & set(HEAVY)
 
 
-@pytest.mark.parametrize("verb", [(), ("run",), ("plan",), ("status",), ("show",), ("sql",)])
+def test_importing_analysis_loads_no_torch() -> None:
+    assert "torch" not in loaded_after("import analysis, analysis.studies.catalogue")
+
+
+@pytest.mark.parametrize(
+    "verb", [(), ("run",), ("plan",), ("status",), ("show",), ("sql",), ("activations",)]
+)
 def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     loaded = loaded_after(command(*verb, "--help"))
     assert "jobs" in loaded

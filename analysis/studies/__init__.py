@@ -1,0 +1,1 @@
+"""Studies of activation functions alone: the experiments behind the papers' figures."""

@@ -1,0 +1,104 @@
+"""How a network's signature depends on the number of images in a score (Figure 8, left)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+
+from analysis.studies.drawing import AFFINITY, styled
+from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
+from analysis.studies.scoring import Say, require_at_least, require_some, silent
+from catalog.checkpoints import load_model, resolve
+from catalog.datasets import open_dataset
+from survey import SettingsError
+
+#: The paper's batch sizes.
+BATCH_SIZES = tuple(range(128, 1025, 128))
+
+
+def batch_size_scores(
+    network: str = NETWORK,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    *,
+    dataset: str = DATASET,
+    base_dir: Path | str = ".",
+    say: Say = silent,
+) -> pd.DataFrame:
+    """Measure a bundled network's signature with several numbers of images in one score.
+
+    Parameters
+    ----------
+    network : str
+        A bundled network, with its trained weights.
+    batch_sizes : sequence of int
+        Numbers of images in one score.
+    dataset : str
+        As in ``survey run --dataset``.
+    base_dir : pathlib.Path or str
+        Where a relative path in ``folder:PATH`` starts from.
+    say : callable, optional
+        Called with a sentence after each batch size.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``architecture``, ``dataset``, ``site``, ``site_name``, ``activation``,
+        ``images_per_score``, ``batches`` (as many whole ones as the dataset holds), ``affinity``
+        in [0, 1] (mean over them) or NaN, ``affinity_std`` (over them; NaN for one), ``reason``.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network or dataset.
+    SettingsError
+        If a batch size is below 2, or the dataset is smaller than it.
+
+    References
+    ----------
+    Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 8.
+    """
+    require_some("batch_sizes", batch_sizes)
+    require_at_least(2, **{f"batch size {size}": size for size in batch_sizes})
+    architecture = bundled_network(network)
+    images = images_of(open_dataset(dataset, Path(base_dir)), architecture.transform)
+    if max(batch_sizes) > len(images):
+        raise SettingsError(
+            f"{dataset} holds {len(images)} images, a batch of {max(batch_sizes)} does not fit",
+            hint=f"name batch sizes of at most {len(images)}",
+        )
+    model = load_model(architecture, resolve("bundled", architecture, Path(base_dir))).model
+    found = []
+    for size in batch_sizes:
+        own = signature(model, images, size)
+        own.insert(0, "dataset", dataset)
+        own.insert(0, "architecture", architecture.name)
+        found.append(own)
+        say(f"{size} images a score")
+    return pd.concat(found, ignore_index=True)
+
+
+def batch_size_chart(scores: pd.DataFrame) -> alt.Chart:
+    """Draw one signature a batch size.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        From ``batch_size_scores``.
+    """
+    drawn = (
+        alt.Chart(scores)
+        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
+        .encode(
+            x=alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0)),
+            y=AFFINITY,
+            color=alt.Color(
+                "images_per_score:O", title="images a score", scale=alt.Scale(scheme="viridis")
+            ),
+        )
+        .properties(width=380, height=260, title=", ".join(scores["architecture"].unique()))
+    )
+    figure: alt.Chart = styled(drawn)
+    return figure

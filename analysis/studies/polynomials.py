@@ -1,0 +1,113 @@
+"""How the score falls with the degree of a polynomial (Figure 2C)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from analysis.studies.drawing import AFFINITY, COLOURS, styled
+from analysis.studies.scoring import (
+    from_correlation,
+    require_at_least,
+    require_some,
+    score,
+    seeded,
+    uniform,
+)
+from survey import SettingsError
+
+#: Degrees studied by default.
+DEGREES = tuple(range(1, 11))
+
+#: Intervals studied by default: where powers rise, and where the even ones fall and rise.
+INTERVALS = ((0.0, 1.0), (-1.0, 1.0))
+
+
+def polynomial_scores(
+    degrees: Sequence[int] = DEGREES,
+    intervals: Sequence[tuple[float, float]] = INTERVALS,
+    *,
+    n: int = 1000,
+    d: int = 300,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score x -> x^k on inputs that are uniform on an interval.
+
+    Parameters
+    ----------
+    degrees : sequence of int
+        The degrees k, at least 1.
+    intervals : sequence of (float, float)
+        Where the inputs lie. All degrees see the same sample of an interval.
+    n, d : int
+        Points of a sample, and their dimension.
+    seed : int
+        Of the samples.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``interval``, ``low``, ``high``, ``degree``, ``affinity`` in [0, 1] or NaN, ``reason``
+        where it is NaN, ``closed_form``: 1 - sqrt(1 - corr(x, x^k)), NaN where that correlation
+        is not positive.
+
+    Raises
+    ------
+    SettingsError
+        If a parameter cannot be used.
+    """
+    require_at_least(2, n=n)
+    require_at_least(1, d=d, **{f"degree {degree}": degree for degree in degrees})
+    require_some("degrees", degrees)
+    require_some("intervals", intervals)
+    generator = seeded(seed)
+    rows: list[dict[str, object]] = []
+    for low, high in intervals:
+        if not -math.inf < low < high < math.inf:
+            raise SettingsError(f"interval is {low!r} to {high!r}, its ends must rise")
+        x = uniform(generator, n, d, low=low, high=high)
+        rows += [
+            {
+                "interval": f"[{low:g}, {high:g}]",
+                "low": low,
+                "high": high,
+                "degree": degree,
+                **score(x, x**degree),
+                "closed_form": power_closed_form(degree, low, high),
+            }
+            for degree in degrees
+        ]
+    return pd.DataFrame(rows)
+
+
+def power_closed_form(degree: int, low: float, high: float) -> float:
+    """Return 1 - sqrt(1 - r), r the correlation of x and x^k for x uniform on [low, high]."""
+
+    def moment(power: int) -> float:
+        return float((high ** (power + 1) - low ** (power + 1)) / ((power + 1) * (high - low)))
+
+    first, own = moment(1), moment(degree)
+    covariance = moment(degree + 1) - first * own
+    variances = (moment(2) - first**2) * (moment(2 * degree) - own**2)
+    return from_correlation(covariance / math.sqrt(variances)) if variances > 0 else math.nan
+
+
+def polynomial_chart(scores: pd.DataFrame) -> alt.LayerChart:
+    """Draw the score over the degree, one line an interval, closed forms dashed.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        From ``polynomial_scores``.
+    """
+    base = alt.Chart(scores).encode(
+        x=alt.X("degree:O", title="degree k of x^k", axis=alt.Axis(labelAngle=0)),
+        color=alt.Color("interval:N", title="input uniform on", scale=COLOURS),
+    )
+    lines = base.mark_line(point=True, strokeWidth=1.5).encode(y=AFFINITY)
+    expected = base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(y="closed_form:Q")
+    figure: alt.LayerChart = styled(alt.layer(lines, expected).properties(width=380, height=260))
+    return figure

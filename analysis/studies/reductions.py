@@ -1,0 +1,161 @@
+"""What averaging, summing and flattening do to the score (Figure 7, left)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+import torch
+
+from analysis.studies.drawing import styled
+from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise, elementwise
+from analysis.studies.paper import FIGURE_7
+from analysis.studies.scoring import (
+    Say,
+    normal,
+    require_at_least,
+    require_some,
+    score,
+    seeded,
+    silent,
+)
+
+#: How the tensors are made and when they are activated: what each word means.
+CONSTRUCTIONS = {
+    "independent positions": "every position drawn on its own; activated, then reduced",
+    "reduced first": "every position drawn on its own; reduced, then activated",
+    "standardised first": "as reduced first, but the reduced values are scaled to deviation 1",
+    "equal positions": "one draw repeated at every position; activated, then reduced",
+}
+
+_Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def reduction_scores(
+    activations: Sequence[str] = PAPER_ACTIVATIONS,
+    channels: Sequence[int] = (1, 64),
+    *,
+    side: int = 4,
+    n: int = 1000,
+    seed: int = 0,
+    say: Say = silent,
+) -> pd.DataFrame:
+    """Score activations on standard normal tensors that are averaged, summed or flattened.
+
+    The paper states neither its tensors nor the order of activating and reducing; every
+    combination of both is in the table.
+
+    Parameters
+    ----------
+    activations : sequence of str
+        Names in ``torch.nn.functional``.
+    channels : sequence of int
+        Channels c of the tensors n x c x side x side.
+    side : int
+        Height and width.
+    n : int
+        Tensors.
+    seed : int
+        Of the tensors.
+    say : callable, optional
+        Called with a sentence after each activation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``activation``, ``construction`` (a key of ``CONSTRUCTIONS``), ``reduction`` (``average``,
+        ``flatten`` or ``sum``), ``channels``, ``positions`` (side squared), ``columns`` (of the
+        scored matrices), ``affinity`` in [0, 1] or NaN, ``reason`` where it is NaN, ``paper``
+        (the published value, NaN where there is none).
+
+    Raises
+    ------
+    UnknownName
+        If torch has no such activation.
+    SettingsError
+        If a parameter cannot be used.
+
+    References
+    ----------
+    Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 7.
+    """
+    require_at_least(2, n=n)
+    require_at_least(1, side=side, **{f"channels {count}": count for count in channels})
+    require_some("activations", activations)
+    require_some("channels", channels)
+    functions = {name: elementwise(name) for name in activations}
+    generator = seeded(seed)
+    rows: list[dict[str, object]] = []
+    for count in channels:
+        tensors = normal(generator, n, count, side * side)
+        for name, function in functions.items():
+            for (construction, reduction), (x, y) in _pairs(tensors, function).items():
+                rows.append(
+                    {
+                        "activation": name,
+                        "construction": construction,
+                        "reduction": reduction,
+                        "channels": count,
+                        "positions": side * side,
+                        "columns": x.shape[1],
+                        **score(x, y),
+                        "paper": FIGURE_7[name].pooled if name in FIGURE_7 else float("nan"),
+                    }
+                )
+            say(f"{count} channels: {name}")
+    return pd.DataFrame(rows)
+
+
+def _pairs(tensors: torch.Tensor, function: Elementwise) -> dict[tuple[str, str], _Pair]:
+    """Return the matrices of every construction and reduction, from n x c x positions."""
+    outputs = function(tensors)
+    mean, total = tensors.mean(dim=2), tensors.sum(dim=2)
+    scaled = (mean - mean.mean()) / mean.std()
+    equal = tensors[:, :, :1].expand_as(tensors)
+    equal_outputs = outputs[:, :, :1].expand_as(tensors)
+    return {
+        ("independent positions", "average"): (mean, outputs.mean(dim=2)),
+        ("independent positions", "flatten"): (tensors.flatten(1), outputs.flatten(1)),
+        ("independent positions", "sum"): (total, outputs.sum(dim=2)),
+        ("reduced first", "average"): (mean, function(mean)),
+        ("reduced first", "sum"): (total, function(total)),
+        ("standardised first", "average"): (scaled, function(scaled)),
+        ("equal positions", "average"): (equal.mean(dim=2), equal_outputs.mean(dim=2)),
+        ("equal positions", "flatten"): (equal.flatten(1), equal_outputs.flatten(1)),
+        ("equal positions", "sum"): (equal.sum(dim=2), equal_outputs.sum(dim=2)),
+    }
+
+
+def reduction_chart(scores: pd.DataFrame) -> alt.FacetChart:
+    """Draw the score by reduction, one line an activation, one panel a construction and c.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        From ``reduction_scores``.
+    """
+    panels = scores.assign(
+        panel=scores["construction"] + ", c = " + scores["channels"].astype(str),
+        reduction=scores["reduction"].replace({"average": "ave.", "flatten": "flat."}),
+    )
+    drawn = (
+        alt.Chart(panels)
+        .mark_line(point=alt.OverlayMarkDef(size=30), strokeWidth=1.2)
+        .encode(
+            x=alt.X(
+                "reduction:N",
+                title=None,
+                sort=["ave.", "flat.", "sum"],
+                axis=alt.Axis(labelAngle=0),
+            ),
+            y=alt.Y("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0.5, 1])),
+            color=alt.Color("activation:N", title=None),
+        )
+        .properties(width=150, height=170)
+    )
+    order = list(dict.fromkeys(panels["panel"]))
+    figure: alt.FacetChart = styled(
+        drawn.facet(facet=alt.Facet("panel:N", title=None, sort=order), columns=4)
+    )
+    return figure

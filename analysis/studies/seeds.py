@@ -1,0 +1,121 @@
+"""How a network's signature depends on the seed it was trained from (Figure 8, right)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import torch
+
+from analysis.studies.drawing import AFFINITY, styled
+from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
+from analysis.studies.scoring import Say, require_at_least, require_some, silent
+from catalog.checkpoints import load_model, resolve
+from catalog.datasets import open_dataset
+from catalog.zoo import read_results, weights_file
+from catalog.zoo.train import Recipe, train_zoo
+
+#: The paper's seeds.
+SEEDS = tuple(range(1, 10))
+
+
+def seed_scores(
+    network: str = NETWORK,
+    seeds: Sequence[int] = SEEDS,
+    *,
+    images_per_score: int = 512,
+    epochs: int = Recipe().epochs,
+    say: Say = silent,
+) -> pd.DataFrame:
+    """Retrain a bundled network from several seeds by its own recipe, and measure each.
+
+    Parameters
+    ----------
+    network : str
+        A bundled network.
+    seeds : sequence of int
+        Of the initial weights and of the order of images. Each is one training, as
+        ``python -m catalog.zoo.train --seed`` does it.
+    images_per_score : int
+        Images in one score.
+    epochs : int
+        Passes over the training images; the bundled recipe's by default.
+    say : callable, optional
+        Called with a sentence after each training.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``architecture``, ``seed``, ``heldout_top1`` (accuracy in [0, 1]), ``site``,
+        ``site_name``, ``activation``, ``images_per_score``, ``batches``, ``affinity`` in [0, 1]
+        (mean over batches) or NaN, ``affinity_std``, ``reason``.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network.
+    SettingsError
+        If a parameter cannot be used.
+
+    References
+    ----------
+    Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 8.
+    """
+    require_some("seeds", seeds)
+    require_at_least(0, **{f"seed {seed}": seed for seed in seeds})
+    require_at_least(2, images_per_score=images_per_score)
+    require_at_least(1, epochs=epochs)
+    architecture = bundled_network(network)
+    images = images_of(open_dataset(DATASET, Path()), architecture.transform)
+    found = []
+    for number, seed in enumerate(seeds, start=1):
+        with tempfile.TemporaryDirectory() as folder, _as_the_recipe_runs():
+            train_zoo([architecture.name], Path(folder), Recipe(seed=seed, epochs=epochs))
+            weights = weights_file(Path(folder), architecture.name)
+            model = load_model(
+                architecture, resolve(f"file:{weights}", architecture, Path(folder))
+            ).model
+            accuracy = read_results(Path(folder))[architecture.name]["heldout_top1"]
+        own = signature(model, images, images_per_score)
+        own.insert(0, "heldout_top1", accuracy)
+        own.insert(0, "seed", seed)
+        own.insert(0, "architecture", architecture.name)
+        found.append(own)
+        say(f"seed {seed} ({number} of {len(seeds)}): held-out top-1 {accuracy:.4f}")
+    return pd.concat(found, ignore_index=True)
+
+
+@contextmanager
+def _as_the_recipe_runs() -> Iterator[None]:
+    """Flush denormal numbers, as the bundled command does: some steps are ten times as fast."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def seed_chart(scores: pd.DataFrame) -> alt.Chart:
+    """Draw one signature a seed.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        From ``seed_scores``.
+    """
+    drawn = (
+        alt.Chart(scores)
+        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
+        .encode(
+            x=alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0)),
+            y=AFFINITY,
+            color=alt.Color("seed:N", title="seed"),
+        )
+        .properties(width=380, height=260, title=", ".join(scores["architecture"].unique()))
+    )
+    figure: alt.Chart = styled(drawn)
+    return figure

@@ -1,0 +1,94 @@
+"""What training does to a signature: initial against trained weights (Figure 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+
+from analysis.studies.drawing import AFFINITY, COLOURS, styled
+from analysis.studies.networks import DATASET, images_of, several, signature
+from analysis.studies.scoring import Say, require_at_least, require_some, silent
+from catalog.checkpoints import load_model, resolve
+from catalog.datasets import open_dataset
+from catalog.models.small import BUNDLED
+
+
+def training_scores(
+    networks: Sequence[str] = BUNDLED,
+    *,
+    seed: int = 0,
+    images_per_score: int = 512,
+    say: Say = silent,
+) -> pd.DataFrame:
+    """Measure bundled networks before and after their training.
+
+    Parameters
+    ----------
+    networks : sequence of str
+        Bundled networks; all eight by default.
+    seed : int
+        Of the initial weights.
+    images_per_score : int
+        Images in one score.
+    say : callable, optional
+        Called with a sentence after each network.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``architecture``, ``checkpoint`` (``init:SEED`` or ``bundled``), ``trained``, ``site``,
+        ``site_name``, ``activation``, ``images_per_score``, ``batches``, ``affinity`` in [0, 1]
+        (mean over batches) or NaN, ``affinity_std``, ``reason``.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network.
+    SettingsError
+        If a parameter cannot be used.
+
+    References
+    ----------
+    Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 9.
+    """
+    require_some("networks", networks)
+    require_at_least(0, seed=seed)
+    require_at_least(2, images_per_score=images_per_score)
+    found = []
+    for architecture in several(networks):
+        images = images_of(open_dataset(DATASET, Path()), architecture.transform)
+        for reference in (f"init:{seed}", "bundled"):
+            model = load_model(architecture, resolve(reference, architecture, Path())).model
+            own = signature(model, images, images_per_score)
+            own.insert(0, "trained", reference == "bundled")
+            own.insert(0, "checkpoint", reference)
+            own.insert(0, "architecture", architecture.name)
+            found.append(own)
+        say(architecture.name)
+    return pd.concat(found, ignore_index=True)
+
+
+def training_chart(scores: pd.DataFrame) -> alt.FacetChart:
+    """Draw both signatures of each network, one panel a network.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        From ``training_scores``.
+    """
+    drawn = (
+        alt.Chart(scores)
+        .mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=1.2)
+        .encode(
+            x=alt.X("site:Q", title="activation site", axis=alt.Axis(tickMinStep=1)),
+            y=AFFINITY,
+            color=alt.Color("checkpoint:N", title=None, scale=COLOURS),
+        )
+        .properties(width=190, height=150)
+    )
+    faceted = drawn.facet(facet=alt.Facet("architecture:N", title=None), columns=4)
+    figure: alt.FacetChart = styled(faceted.resolve_scale(x="independent"))
+    return figure
