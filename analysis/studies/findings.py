@@ -74,13 +74,12 @@ def ranges(table: pd.DataFrame) -> Finding:
         "An activation is as linear as the piece of it that the inputs see: ReLU, Hardtanh and "
         "ReLU6 score low only near their corners. Where the output is constant there is no score, "
         "and the figure has a gap. Sigmoid and tanh stay nonlinear in their tails, which fall off "
-        "like an exponential: its score depends on the deviation alone, not on the mean, until "
+        "like an exponential, whose score depends on the deviation alone, not on the mean, until "
         "tanh reaches the last digits of float64 near 18.\n\n"
         "Where GELU, SiLU and Hardswish fall, left of about -1, they score low at every deviation, "
         "nearly straight as they are there. The map T is positive definite and cannot turn an "
         "axis round, so that a falling line is far from it: the score tells rising from falling."
-        "\n\n"
-        "off like an exponential, whose score depends on the deviation alone.\n\n" + markdown(rows),
+        "\n\n" + markdown(rows),
         {"range_lines": range_line_chart(table)},
     )
 
