@@ -135,8 +135,16 @@ METRICS = (
     Column("sparsity_before", "DOUBLE", "Fraction of unpooled input values within 1e-3 of zero."),
     Column("sparsity_after", "DOUBLE", "Fraction of unpooled output values within 1e-3 of zero."),
     Column("sparsity_change", "DOUBLE", "Sparsity after minus before, in [-1, 1]."),
-    Column("entropy_before", "DOUBLE", "Mean histogram entropy of an image's input, in nats."),
-    Column("entropy_after", "DOUBLE", "Mean histogram entropy of an image's output, in nats."),
+    Column(
+        "entropy_before",
+        "DOUBLE",
+        "Mean histogram entropy of inputs, plus log c, in nats.",
+    ),
+    Column(
+        "entropy_after",
+        "DOUBLE",
+        "Mean histogram entropy of outputs, plus log c, in nats.",
+    ),
     Column("entropy_change", "DOUBLE", "Entropy after minus before, in nats."),
     Column(
         "r2", "DOUBLE", "R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1."

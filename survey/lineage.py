@@ -10,6 +10,8 @@ output only scales another value. The rules are those of the calls themselves:
   is itself spread over positions or channels: then it is no value, but scales. Of two factors
   that would both do, the one with the more gate-like activation is the gate (sigmoid, then its
   piecewise linear form, then tanh); of two alike neither is, but their product may gate a third.
+- A factor that is an activation of the other factor itself, such as a swish written by hand,
+  gates nothing: both are one value.
 - What reaches the network's output through gates alone belongs to the gate: squeeze-excite's
   inner activation, for one.
 """
@@ -17,6 +19,7 @@ output only scales another value. The rules are those of the calls themselves:
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,6 +59,8 @@ class Descent:
     def __init__(self) -> None:
         #: How gate-like each site's activation is; the lower, the more.
         self._ranks: list[int] = []
+        #: Each site's input, to know a swish written by hand: it scales what it is made of.
+        self._inputs: list[weakref.ref[torch.Tensor]] = []
         self._deepest = 0
         self._direct_gates = 0
         #: What was written through views, by the storage that holds it. Storages are kept, so that
@@ -82,6 +87,7 @@ class Descent:
         before = self._of(tensor) or ORIGIN
         number = len(self._ranks)
         self._ranks.append(_rank(activation))
+        self._inputs.append(weakref.ref(tensor))
         self._deepest = max(self._deepest, before.depth + 1)
         bit = 1 << number
         if activation == "glu":
@@ -168,6 +174,8 @@ class Descent:
         first, second = self._of(left), self._of(right)
         if first is None or second is None:
             return first or second or ORIGIN
+        if (own := self._own_product(left, right)) is not None:
+            return replace(_union([first, second]), direct=own)
         left_may, right_may = _may_gate(first, second), _may_gate(second, first)
         left_gates = left_may and _own_size(right) == size
         right_gates = right_may and _own_size(left) == size
@@ -181,6 +189,15 @@ class Descent:
         gate, value = (first, second) if left_gates else (second, first)
         self._direct_gates |= gate.direct
         return replace(whole, main=value.main)
+
+    def _own_product(self, left: torch.Tensor, right: torch.Tensor) -> int | None:
+        """Return the site whose output and own input these are, as a mask; None for others."""
+        for value, factor in ((left, right), (right, left)):
+            made = self._of(factor)
+            sites = 0 if made is None else made.direct
+            if sites > 0 and self._inputs[sites.bit_length() - 1]() is value:
+                return sites
+        return None
 
     def _rank_of(self, sites: int) -> int:
         return min(rank for site, rank in enumerate(self._ranks) if sites >> site & 1)

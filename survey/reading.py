@@ -54,6 +54,7 @@ def _is_maps(tensor: torch.Tensor, layout: Layout, images: int) -> bool:
         and (layout.images, tuple(layout.channels)) == (0, (1,))
         and tensor.shape[0] == images
         and tensor.is_contiguous()
+        and math.prod(tensor.shape[2:]) <= PIECE // 4
     )
 
 
@@ -63,7 +64,10 @@ def _in_one_pass(tensor: torch.Tensor) -> tuple[torch.Tensor, NearZero]:
     size = math.prod(tensor.shape[2:])
     counter = Counter(torch.float32)
     means = []
-    for maps in tensor.view(images * channels, size).split(max(1, PIECE // size)):
+    # Pieces of like size: torch shares a sum out among threads only where there is but one, and
+    # its bits then depend on how many there are. No piece may be a single map.
+    pieces = math.ceil(tensor.numel() / (PIECE // size * size))
+    for maps in tensor.view(images * channels, size).tensor_split(pieces):
         means.append(maps.mean(dim=1))
         counter.add(maps.view(-1))
     matrix = torch.cat(means).view(images, channels).to(torch.float64)

@@ -179,7 +179,7 @@ class SiteScore:
     sparsity_after: float | None = None
     #: After minus before.
     sparsity_change: float | None = None
-    #: Mean over images of the entropy of the pooled input's histogram, in nats.
+    #: Mean over images of the entropy of the pooled input's histogram, plus log c, in nats.
     entropy_before: float | None = None
     #: The same of the pooled output.
     entropy_after: float | None = None

@@ -29,9 +29,10 @@ How the affinity score behaves on activations alone, and on small networks: the 
 Figures 2 and 6 to 9 of Bouniot et al. 2025 (arXiv:2310.11439), and random perceptrons. A score of
 1 is affine.
 
-Everything on this page, the numbers in the text included, is written by `make figures` from the
-tables in [`figures/`](figures). In Python each study is a function that returns a table and one
-that draws it: `from analysis import comparison_scores, comparison_chart`. All draws are seeded.
+This page is written by `make figures`: its tables, its figures and what the text says of results
+come from the tables in [`figures/`](figures). In Python each study is a function that returns a
+table and one that draws it: `from analysis import comparison_scores, comparison_chart`. All draws
+are seeded.
 
 Inputs are float64, covariances are shrunk (Ledoit and Wolf) unless said otherwise, and the ridge
 is relative: 1e-6 of the mean variance. The published absolute ridge of 1e-6 would decide the score

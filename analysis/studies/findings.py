@@ -74,11 +74,12 @@ def ranges(table: pd.DataFrame) -> Finding:
         "An activation is as linear as the piece of it that the inputs see: ReLU, Hardtanh and "
         "ReLU6 score low only near their corners. Where the output is constant there is no score, "
         "and the figure has a gap. Sigmoid and tanh stay nonlinear in their tails, which fall off "
-        "like an exponential, whose score depends on the deviation alone, not on the mean, until "
-        "tanh reaches the last digits of float64 near 18.\n\n"
-        "Where GELU, SiLU and Hardswish fall, left of about -1, they score low at every deviation, "
-        "nearly straight as they are there. The map T is positive definite and cannot turn an "
-        "axis round, so that a falling line is far from it: the score tells rising from falling."
+        "like an exponential, whose score depends on the deviation alone as long as the mean is "
+        "many deviations from 0 and the values are far from the last digits of float64.\n\n"
+        "Where GELU, SiLU and Hardswish fall, left of their lowest points, they score low wherever "
+        "there is a score, nearly straight as they are there. The map T is positive definite and "
+        "cannot turn an axis round, so that a falling line is far from it: the score tells rising "
+        "from falling."
         "\n\n" + markdown(rows),
         {"range_lines": range_line_chart(table)},
     )
@@ -273,8 +274,8 @@ def mlps(table: pd.DataFrame) -> Finding:
         "sum |F| f / sum |F|.",
         f"From scale {scales.min():g} to {scales.max():g}: " + "; ".join(changes) + ". Over all "
         f"{len(together)} networks the rank correlation of score and mean frequency is "
-        f"{correlation:.2f}. A ReLU network scales with its weights and has nearly the same "
-        "function at every scale; larger weights push tanh into its tails.\n\n"
+        f"{correlation:.2f}. A ReLU network without biases only scales with its "
+        "weights, and with them changes little; larger weights push tanh into its tails.\n\n"
         + markdown(summary[["activation", "scale", "affinity", "affinity_std", "complexity"]]),
     )
 

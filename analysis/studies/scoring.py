@@ -109,7 +109,8 @@ def normal_closed_form(activation: Elementwise, mean: float = 0.0, deviation: fl
 
     With r = corr(z, sigma(z)) it is 1 - sqrt(1 - r): for equal independent coordinates T is a
     multiple of the identity, and with many of them pairing each output with its own input is
-    optimal. NaN where the activation is constant or falls, for which this does not hold.
+    optimal. NaN where the activation is constant, or falls on the whole, for which this does not
+    hold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Every metric of an activation site, one file each; a new one is a file and a line here."""
+"""Every metric of an activation site, one file each."""
 
 from __future__ import annotations
 

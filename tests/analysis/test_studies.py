@@ -145,6 +145,8 @@ def test_other_readings_do_not(reduced):
 
 def test_shrunk_scores_are_the_papers_and_plain_ones_rise_with_the_dimension():
     table = shrinkage_scores(dimensions=(30, 100), n=1000)
+    many = shrinkage_scores(["relu"], (1500,), n=1000).set_index("shrinkage")
+    assert many.loc["ledoit-wolf", "affinity"] == pytest.approx(0.62, abs=0.02)
     shrunk = table[table["shrinkage"] == "ledoit-wolf"]
     assert len(shrunk) == 2 * len(FIGURE_7)
     assert (shrunk["affinity"] - shrunk["paper"]).abs().max() < 0.02

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -11,8 +13,11 @@ from survey.layout import Layout
 from survey.pooling import pool
 from survey.reading import pool_and_count
 
+torch.manual_seed(0)
 CASES = {
     "maps": (torch.randn(4, 64, 40, 40), Layout(0, (1,)), 4),
+    "large maps, one too many": (torch.randn(2, 18, 224, 224), Layout(0, (1,)), 2),
+    "five maps": (torch.randn(1, 5, 256, 256), Layout(0, (1,)), 1),
     "one large map": (torch.randn(2, 1, 500, 500), Layout(0, (1,)), 2),
     "volumes": (torch.randn(3, 20, 15, 16, 17), Layout(0, (1,)), 3),
     "small": (torch.randn(2, 3, 4, 4), Layout(0, (1,)), 2),
@@ -30,8 +35,17 @@ CASES = {
 }
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "pre", "sum"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.usefixtures("threads")
 def test_one_pass_gives_what_two_give(name: str, pooling: str) -> None:
     tensor, layout, images = CASES[name]
     tensor = tensor * 1e-2

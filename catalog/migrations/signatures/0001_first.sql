@@ -194,8 +194,8 @@ COMMENT ON COLUMN batch_scores.norm_relative IS 'The norm over the input''s own 
 COMMENT ON COLUMN batch_scores.sparsity_before IS 'Fraction of unpooled input values within 1e-3 of zero.';
 COMMENT ON COLUMN batch_scores.sparsity_after IS 'Fraction of unpooled output values within 1e-3 of zero.';
 COMMENT ON COLUMN batch_scores.sparsity_change IS 'Sparsity after minus before, in [-1, 1].';
-COMMENT ON COLUMN batch_scores.entropy_before IS 'Mean histogram entropy of an image''s input, in nats.';
-COMMENT ON COLUMN batch_scores.entropy_after IS 'Mean histogram entropy of an image''s output, in nats.';
+COMMENT ON COLUMN batch_scores.entropy_before IS 'Mean histogram entropy of inputs, plus log c, in nats.';
+COMMENT ON COLUMN batch_scores.entropy_after IS 'Mean histogram entropy of outputs, plus log c, in nats.';
 COMMENT ON COLUMN batch_scores.entropy_change IS 'Entropy after minus before, in nats.';
 COMMENT ON COLUMN batch_scores.r2 IS 'R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1.';
 COMMENT ON COLUMN batch_scores.r2_heldout IS 'R2 of a ridge fit on images left out of it one by one; at most 1.';
@@ -317,8 +317,8 @@ COMMENT ON COLUMN signatures.norm_relative IS 'Mean over batches. The norm over 
 COMMENT ON COLUMN signatures.sparsity_before IS 'Mean over batches. Fraction of unpooled input values within 1e-3 of zero.';
 COMMENT ON COLUMN signatures.sparsity_after IS 'Mean over batches. Fraction of unpooled output values within 1e-3 of zero.';
 COMMENT ON COLUMN signatures.sparsity_change IS 'Mean over batches. Sparsity after minus before, in [-1, 1].';
-COMMENT ON COLUMN signatures.entropy_before IS 'Mean over batches. Mean histogram entropy of an image''s input, in nats.';
-COMMENT ON COLUMN signatures.entropy_after IS 'Mean over batches. Mean histogram entropy of an image''s output, in nats.';
+COMMENT ON COLUMN signatures.entropy_before IS 'Mean over batches. Mean histogram entropy of inputs, plus log c, in nats.';
+COMMENT ON COLUMN signatures.entropy_after IS 'Mean over batches. Mean histogram entropy of outputs, plus log c, in nats.';
 COMMENT ON COLUMN signatures.entropy_change IS 'Mean over batches. Entropy after minus before, in nats.';
 COMMENT ON COLUMN signatures.r2 IS 'Mean over batches. R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1.';
 COMMENT ON COLUMN signatures.r2_heldout IS 'Mean over batches. R2 of a ridge fit on images left out of it one by one; at most 1.';
@@ -354,8 +354,8 @@ COMMENT ON COLUMN layer_scores.norm_relative IS 'The norm over the input''s own 
 COMMENT ON COLUMN layer_scores.sparsity_before IS 'Fraction of unpooled input values within 1e-3 of zero.';
 COMMENT ON COLUMN layer_scores.sparsity_after IS 'Fraction of unpooled output values within 1e-3 of zero.';
 COMMENT ON COLUMN layer_scores.sparsity_change IS 'Sparsity after minus before, in [-1, 1].';
-COMMENT ON COLUMN layer_scores.entropy_before IS 'Mean histogram entropy of an image''s input, in nats.';
-COMMENT ON COLUMN layer_scores.entropy_after IS 'Mean histogram entropy of an image''s output, in nats.';
+COMMENT ON COLUMN layer_scores.entropy_before IS 'Mean histogram entropy of inputs, plus log c, in nats.';
+COMMENT ON COLUMN layer_scores.entropy_after IS 'Mean histogram entropy of outputs, plus log c, in nats.';
 COMMENT ON COLUMN layer_scores.entropy_change IS 'Entropy after minus before, in nats.';
 COMMENT ON COLUMN layer_scores.r2 IS 'R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1.';
 COMMENT ON COLUMN layer_scores.r2_heldout IS 'R2 of a ridge fit on images left out of it one by one; at most 1.';
