@@ -17,6 +17,10 @@ from survey.signature import Ridge, Shrinkage
 #: The ridge of the published script, added to every variance.
 RIDGE = 1e-6
 
+#: Squared share of the greatest singular value under which a direction does not count: 1e-6, as in
+#: scikit-learn. What is smaller is the rounding of a float32 forward pass.
+NO_DIRECTION = 1e-12
+
 #: Ratio of the least and the greatest squared singular value below which directions found from a
 #: Gram matrix lose more than half their digits.
 ILL_CONDITIONED = 1e-9
@@ -144,12 +148,11 @@ class Rows:
     def spectrum(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Left singular vectors of the centred matrix (n x r) and squared singular values (r).
 
-        From an eigendecomposition of the smaller Gram matrix; directions under its rounding,
-        such as those of dead channels, are left out, so that r is the rank.
+        From an eigendecomposition of the smaller Gram matrix; directions under
+        ``NO_DIRECTION``, such as those of dead channels, are left out, so that r is the rank.
         """
         values, vectors = torch.linalg.eigh(self.gram)
-        rounding = torch.finfo(torch.float64).eps * max(self.images, self.channels)
-        kept = values > rounding * values[-1].clamp_min(0.0)
+        kept = values > NO_DIRECTION * values[-1].clamp_min(0.0)
         values, vectors = values[kept], vectors[:, kept]
         if self.channels > self.images:
             return vectors, values

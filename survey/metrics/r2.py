@@ -3,7 +3,9 @@
 As published, the fit is scored on the images it was fitted on, and is 1 wherever there are at
 least as many channels as images less one. The held-out value is that of a ridge regression
 scored on each image in turn, fitted without it. Both come from one eigendecomposition of the
-smaller Gram matrix. The published value is a uniform mean over channels; the held-out one weighs
+smaller Gram matrix, in which directions below 1e-6 of the strongest do not count; where the input's
+channels are linearly dependent, rounding of the forward pass comes near that, and the published
+value with it. The published value is a uniform mean over channels; the held-out one weighs
 channels by their variance, so that channels that hardly ever fire do not decide it.
 """
 
@@ -141,7 +143,8 @@ METRIC = Metric(
             name="r2",
             sentence="R2 of a linear fit from input to output on the images it was fitted on, "
             "as published.",
-            formula="mean over channels of 1 - |y - Xb - a|^2 / |yc|^2, least squares",
+            formula="mean over channels of 1 - |y - Xb - a|^2 / |yc|^2, least squares over "
+            "directions of X above 1e-6 of the strongest",
             unit="1",
             low=0.0,
             high=1.0,

@@ -154,19 +154,10 @@ def entropy(rows: Matrix) -> float:
     return float(np.mean(found))
 
 
-def r2(x: Matrix, y: Matrix) -> tuple[float, float]:
-    """Return the least and the greatest R2 that least squares on its own rows may be said to have.
+def r2(x: Matrix, y: Matrix) -> float:
+    """Return the R2 of least squares on its own rows.
 
     The script takes scikit-learn's ``LinearRegression``, which leaves out directions of the input
-    below a share of the strongest one: 1e-6 today, float32's resolution of 1e-7 when the script
-    was written. What such directions hold is mostly the rounding of the forward pass. Where there
-    are none in between, as at most sites, the two values are one.
+    below 1e-6 of the strongest one: what they hold is the rounding of the forward pass.
     """
-    low = float(LinearRegression().fit(x, y).score(x, y))
-    directions, sizes, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
-    target = y - y.mean(0)
-    total = (target**2).sum(0)
-    explained = ((directions[:, sizes > 1e-7 * sizes[0]].T @ target) ** 2).sum(0)
-    # A column that does not vary is predicted exactly.
-    high = np.where(total > 0, explained / np.where(total > 0, total, 1), 1).mean()
-    return low, float(high)
+    return float(LinearRegression().fit(x, y).score(x, y))
