@@ -342,3 +342,25 @@ def test_no_activation_outlives_its_use() -> None:
         return x
 
     assert len(names(Calls(forward), torch.randn(2, 4))) == 12
+
+
+class NotQuiteReLU(nn.ReLU):
+    """Inherits from torch's and does something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sigmoid() - 0.5
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [nn.ReLU(), nn.ReLU(inplace=True), nn.ReLU6(), nn.GELU(), nn.Sigmoid(), NotQuiteReLU()],
+    ids=lambda activation: type(activation).__name__,
+)
+def test_zeros_are_counted_before_and_after_every_kind_of_activation(activation: nn.Module) -> None:
+    images = 4e-3 * torch.randn(5, 3, 7, 7, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected = activation(images.clone())
+        _, (pair,) = Capture(nn.Sequential(activation).eval()).forward(images.clone())
+    for found, tensor in ((pair.before, images), (pair.after, expected)):
+        assert (found.near, found.values) == (int((tensor.abs() <= 1e-3).sum()), tensor.numel())
+    assert pair.before.near not in (0, pair.before.values)
