@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from survey.counting import PIECE, Counter, NearZero, count_near_zero
+from survey.counting import PIECE, Counter, NearZero, comparable, count_near_zero
 from survey.layout import Layout
 from survey.pooling import pool
 from survey.signature import Pooling
@@ -54,7 +54,7 @@ def _is_maps(tensor: torch.Tensor, layout: Layout, images: int) -> bool:
         and (layout.images, tuple(layout.channels)) == (0, (1,))
         and tensor.shape[0] == images
         and tensor.is_contiguous()
-        and math.prod(tensor.shape[2:]) <= PIECE // 4
+        and math.prod(tensor.shape[2:]) <= PIECE
     )
 
 
@@ -66,9 +66,11 @@ def _in_one_pass(tensor: torch.Tensor) -> tuple[torch.Tensor, NearZero]:
     means = []
     # Pieces of like size: torch shares a sum out among threads only where there is but one, and
     # its bits then depend on how many there are. No piece may be a single map.
-    pieces = math.ceil(tensor.numel() / (PIECE // size * size))
+    pieces = math.ceil(images * channels / max(PIECE // size, 4))
+    values, start = comparable(tensor.view(-1)), 0
     for maps in tensor.view(images * channels, size).tensor_split(pieces):
         means.append(maps.mean(dim=1))
-        counter.add(maps.view(-1))
+        counter.add(values[start : start + maps.numel()])
+        start += maps.numel()
     matrix = torch.cat(means).view(images, channels).to(torch.float64)
     return matrix, counter.counted(tensor.numel())

@@ -57,7 +57,8 @@ def histogram_entropy(matrix: torch.Tensor) -> float | NoValue:
         In [log c, 2 log c].
     """
     n, c = matrix.shape
-    low, high = torch.aminmax(matrix, dim=1, keepdim=True)
+    # Two passes: ``aminmax`` takes three times as long as both.
+    low, high = matrix.amin(dim=1, keepdim=True), matrix.amax(dim=1, keepdim=True)
     width = high - low
     if not bool(torch.isfinite(width).all()):
         return NoValue("an image's range overflows")

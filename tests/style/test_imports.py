@@ -13,7 +13,7 @@ from tests.style.repository import ROOMS, ROOT, all_modules, relative
 
 #: The third-party packages of each room, by the name they are imported under.
 THIRD_PARTY: dict[str, frozenset[str]] = {
-    "survey": frozenset({"numpy", "scipy", "torch"}),
+    "survey": frozenset({"numba", "numpy", "scipy", "torch"}),
     "catalog": frozenset(
         {
             "PIL",
