@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -30,6 +30,105 @@ class InputTransform:
     std: tuple[float, float, float] = IMAGENET_STD
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """An accuracy that somebody published for a set of weights."""
+
+    #: Fraction recognised first, in [0, 1].
+    top1: float
+    #: Fraction recognised within five guesses, in [0, 1]; None where it was not published.
+    top5: float | None = None
+    #: The dataset it was reported for, by our name, such as ``imagenet`` (its validation images).
+    dataset: str
+    #: What classified: ``supervised`` (the network itself), ``linear``, ``knn``, ...; only the
+    #: first is what a run measures.
+    protocol: str = "supervised"
+    #: Side of the images it was measured at, in pixels.
+    image_size: int | None = None
+    #: Who says so.
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteFile:
+    """A file somewhere else, and what is known of its content."""
+
+    #: Where it is: ``https://...``, or ``hf://OWNER/REPOSITORY/FILE`` on the model hub.
+    url: str
+    #: What it is called there. Never a key: different files share names.
+    name: str
+    #: Its size, where it is known.
+    bytes: int | None = None
+    #: Its whole sha256 (hex), where it is known.
+    sha256: str | None = None
+    #: The first digits of its sha256, which some publishers put into its name.
+    sha256_prefix: str | None = None
+    #: Its md5 (hex), or the first digits, where its publisher gives that alone.
+    md5: str | None = None
+    #: Terms it is offered under, as its publisher words them; None where it does not say.
+    licence: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRules:
+    """How a file's keys become a network's keys."""
+
+    #: Keys that lead from the top of the file to the weights, such as ``("state_dict",)``; empty
+    #: where they are at the top or under one of the usual wrappers.
+    container: tuple[str, ...] = ()
+    #: What every wanted key begins with, such as ``module.encoder_q.``; keys that do not are left
+    #: out. Empty where all keys are the network's, or share one of the usual prefixes.
+    prefix: str = ""
+    #: Globs over keys, the prefix taken off, that are left out: heads, queues, prototypes.
+    drop: tuple[str, ...] = ()
+    #: Whether the file has the network's classifier. Without it the classifier is replaced by an
+    #: identity: what the network then returns are features, and accuracy means nothing.
+    classifier: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One set of weights that somebody published: what it is, where it is, what is known of it."""
+
+    #: The source that knows it: ``torchvision``, ``timm`` or ``ssl``.
+    source: str
+    #: Its name within the source: ``resnet50/IMAGENET1K_V2``, ``resnet50.a1_in1k``, ``swav_800``.
+    name: str
+    #: Full name of the architecture, such as ``torchvision:resnet50``.
+    architecture: str
+    #: Its name among the architecture's weights: ``IMAGENET1K_V2``, ``a1_in1k``, ``swav_800``.
+    tag: str
+    #: How images are prepared for it.
+    transform: InputTransform
+    #: The file; None where no address is known.
+    file: RemoteFile | None = None
+    #: How the file's keys become the network's.
+    rules: KeyRules = KeyRules()
+    #: Number of outputs, where it differs from the architecture's.
+    classes: int | None = None
+    #: Published accuracies, the best known first.
+    reported: tuple[Reported, ...] = ()
+    #: Whether it is what the architecture's name alone stands for.
+    default: bool = False
+    #: How it was trained, in a few words.
+    recipe: str | None = None
+    #: Address of the training recipe or the paper.
+    recipe_url: str | None = None
+    #: Other names it goes by, in full, such as ``ssl:tv_resnet50_v1``.
+    aliases: tuple[str, ...] = ()
+    #: Why it cannot be loaded; None where it can.
+    refusal: str | None = None
+    #: How sure these facts are, and where they come from.
+    evidence: str = ""
+    #: What else a reader should know.
+    notes: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Source and name, such as ``torchvision:resnet50/IMAGENET1K_V2``."""
+        return f"{self.source}:{self.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """One network structure by name."""
@@ -48,6 +147,11 @@ class Architecture:
     bundled: bool = False
     #: Transform that the bundled weights expect, where it differs.
     bundled_transform: InputTransform | None = None
+    #: The module of its source that defines it, such as ``vision_transformer``.
+    module: str | None = None
+    #: Parameters and billions of multiply-adds as published; None where nobody says.
+    published_parameters: int | None = None
+    published_gflops: float | None = None
     #: Builds the network with its ordinary random initialisation.
     build: Callable[[], nn.Module] = field(repr=False, compare=False, kw_only=True)
 
@@ -68,3 +172,6 @@ class ModelSource(Protocol):
 
     def get(self, name: str) -> Architecture:
         """Return one architecture; raise UnknownName for a name not in the source."""
+
+    def published(self) -> Sequence[Published]:
+        """Return all published weights it knows of, sorted by name; empty where there are none."""

