@@ -46,7 +46,7 @@ class PooledPair:
     #: Values of the unpooled input and output, and how many of them are nearly zero.
     before: NearZero
     after: NearZero
-    #: Machine epsilon of the type the network computed in.
+    #: Machine epsilon of the type that the network's sums were computed in.
     resolution: float
     #: Why there is no pair.
     reason: str | None
@@ -249,9 +249,10 @@ class _Pass:
         if axes == CONSTANT:
             return None
         self._calls[place] += 1
-        # Where nothing at all is known, a matrix is taken as images x channels; what was known
-        # and got lost on the way is not guessed.
-        axes = axes or (Layout(0, (1,)) if tensor.ndim == 2 else Layout(None, ()))
+        # Where nothing at all is known, a matrix of one row an image is taken as images x channels;
+        # what was known and got lost on the way is not guessed.
+        plain = tensor.ndim == 2 and len(tensor) == self.images
+        axes = axes or (Layout(0, (1,)) if plain else Layout(None, ()))
         number, lineage = self._descent.open_site(tensor, activation)
         half = None
         if activation == "glu":
@@ -284,7 +285,7 @@ class _Pass:
             shape=tuple(tensor.shape),
             x=x,
             before=before,
-            resolution=torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0,
+            resolution=_resolution(tensor.dtype),
             reason=reason,
         )
 
@@ -348,6 +349,14 @@ class _Pass:
                 return *pool_and_count(tensor, axes, self.images, self._pooling), None
             except CaptureError as error:
                 return None, NearZero(0, 0), error.message
+
+
+def _resolution(dtype: torch.dtype) -> float:
+    """Return by what share of itself a constant may seem to vary with the order of a sum."""
+    if not dtype.is_floating_point:
+        return 0.0
+    # Half precision is summed in float32: what differs there by a rounding does differ.
+    return min(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
 
 
 def _second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:

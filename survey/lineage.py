@@ -10,8 +10,8 @@ output only scales another value. The rules are those of the calls themselves:
   is itself spread over positions or channels: then it is no value, but scales. Of two factors
   that would both do, the one with the more gate-like activation is the gate (sigmoid, then its
   piecewise linear form, then tanh); of two alike neither is, but their product may gate a third.
-- A factor that is an activation of the other factor itself, such as a swish written by hand,
-  gates nothing: both are one value.
+- A factor that is an activation of the other factor itself, scaled, shifted or reshaped, such as a
+  swish written by hand, gates nothing: both are one value.
 - What reaches the network's output through gates alone belongs to the gate: squeeze-excite's
   inner activation, for one.
 """
@@ -19,7 +19,6 @@ output only scales another value. The rules are those of the calls themselves:
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +29,9 @@ from survey.axes import named
 from survey.layout import CONSTANT, layout_of, tensors_in
 
 _ATTRIBUTE = "_survey_lineage"
+
+#: Whose pointwise function a tensor is: one object for a value and all that is made of it alone.
+_VALUE = "_survey_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Descent:
     def __init__(self) -> None:
         #: How gate-like each site's activation is; the lower, the more.
         self._ranks: list[int] = []
-        #: Each site's input, to know a swish written by hand: it scales what it is made of.
-        self._inputs: list[weakref.ref[torch.Tensor]] = []
+        #: The values each site is made of, to know a swish written by hand: it scales one of them.
+        self._made_of: list[frozenset[object]] = []
         self._deepest = 0
         self._direct_gates = 0
         #: What was written through views, by the storage that holds it. Storages are kept, so that
@@ -87,7 +89,7 @@ class Descent:
         before = self._of(tensor) or ORIGIN
         number = len(self._ranks)
         self._ranks.append(_rank(activation))
-        self._inputs.append(weakref.ref(tensor))
+        self._made_of.append(self._values(tensor, before))
         self._deepest = max(self._deepest, before.depth + 1)
         bit = 1 << number
         if activation == "glu":
@@ -117,13 +119,17 @@ class Descent:
         if not results:
             return
         arguments = args[:1] if function in _TAKES_SHAPE else args
-        inputs = [*tensors_in(arguments), *tensors_in(kwargs)]
+        # What is overwritten is no argument, though it is handed over as one.
+        arguments = args[1:] if function in _OVERWRITES else arguments
+        read = {name: value for name, value in kwargs.items() if name != "out"}
+        inputs = [*tensors_in(arguments), *tensors_in(read)]
         if function in _PRODUCTS and len(inputs) == 2:
             lineage = self._product(inputs[0], inputs[1], results[0].numel())
         else:
             lineage = self._joined(inputs, keep=function in _KEEPS)
+        value = self._value_kept(inputs) if function in _POINTWISE | _POWERS else None
         for result in results:
-            self.mark(result, lineage, inputs)
+            self.mark(result, lineage, [*tensors_in(args), *tensors_in(kwargs)], value)
 
     def join(self, values: Any, out: Any) -> None:
         """Mark tensors as descending from others, whatever was called in between."""
@@ -132,11 +138,18 @@ class Descent:
         for result in tensors_in(out):
             self.mark(result, lineage, inputs)
 
-    def mark(self, tensor: torch.Tensor, lineage: Lineage, inputs: Sequence[Any] = ()) -> None:
+    def mark(
+        self,
+        tensor: torch.Tensor,
+        lineage: Lineage,
+        inputs: Sequence[Any] = (),
+        value: object | None = None,
+    ) -> None:
         """Give a tensor its lineage, and what it is a view of where it was changed in place."""
         if layout_of(tensor) == CONSTANT:
             return
         setattr(tensor, _ATTRIBUTE, lineage)
+        setattr(tensor, _VALUE, value or object())
         if any(tensor is value for value in inputs):
             self._write(tensor, lineage)
 
@@ -195,9 +208,20 @@ class Descent:
         for value, factor in ((left, right), (right, left)):
             made = self._of(factor)
             sites = 0 if made is None else made.direct
-            if sites > 0 and self._inputs[sites.bit_length() - 1]() is value:
+            if sites > 0 and _value(value) in self._made_of[sites.bit_length() - 1]:
                 return sites
         return None
+
+    def _values(self, tensor: torch.Tensor, lineage: Lineage) -> frozenset[object]:
+        """Return the values that a tensor is a pointwise function of, through activations too."""
+        sites = max(0, lineage.direct)
+        through = self._made_of[sites.bit_length() - 1] if sites else frozenset()
+        return frozenset({_value(tensor)}) | through
+
+    def _value_kept(self, inputs: Sequence[torch.Tensor]) -> object | None:
+        """Return the one value that all inputs are made of, if there is but one."""
+        values = {_value(tensor) for tensor in inputs if self._of(tensor) is not None}
+        return values.pop() if len(values) == 1 else None
 
     def _rank_of(self, sites: int) -> int:
         return min(rank for site, rank in enumerate(self._ranks) if sites >> site & 1)
@@ -219,8 +243,16 @@ def begin(tensor: torch.Tensor) -> None:
 
 def forget(tensor: torch.Tensor) -> None:
     """Take a lineage off again."""
-    if hasattr(tensor, _ATTRIBUTE):
-        delattr(tensor, _ATTRIBUTE)
+    for attribute in (_ATTRIBUTE, _VALUE):
+        if hasattr(tensor, attribute):
+            delattr(tensor, attribute)
+
+
+def _value(tensor: torch.Tensor) -> object:
+    """Return the value that a tensor is made of; its own where nothing else is known."""
+    if not hasattr(tensor, _VALUE):
+        setattr(tensor, _VALUE, object())
+    return getattr(tensor, _VALUE)
 
 
 def _union(lineages: Sequence[Lineage]) -> Lineage:
@@ -253,14 +285,21 @@ _RANKS = {"sigmoid": 0, "hardsigmoid": 1, "tanh": 2}
 _PRODUCTS = named("mul", "mul_", "multiply", "multiply_", "__mul__", "__rmul__", "__imul__")
 #: Calls that take only the shape or type of their second argument.
 _TAKES_SHAPE = named("expand_as", "view_as", "reshape_as", "type_as", "to")
+#: Calls that overwrite their first argument without reading it.
+_OVERWRITES = named("copy_")
+#: Calls whose result is a pointwise function of their arguments, laid out anew at most.
+_POINTWISE = _PRODUCTS | _TAKES_SHAPE | named(
+    "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
+    "swapaxes", "movedim", "moveaxis", "float", "half", "bfloat16", "double", "type", "contiguous",
+    "clone", "detach", "dropout", "neg", "__neg__", "add", "add_", "__add__", "__radd__",
+    "__iadd__", "sub", "sub_", "rsub", "__sub__", "__rsub__", "__isub__", "div", "div_",
+    "__truediv__", "__itruediv__", "true_divide",
+)  # fmt: skip
+#: Those whose result is made of one value still, without being that activation's own output.
+_POWERS = named("pow", "pow_", "__pow__", "__ipow__", "square", "square_")
 #: Calls after which a tensor still is an activation's own output, where all other arguments are
 #: numbers or do not depend on the images.
-_KEEPS = _PRODUCTS | _TAKES_SHAPE | named(
-    "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
-    "swapaxes", "movedim", "moveaxis", "expand", "broadcast_to", "repeat", "repeat_interleave",
-    "tile", "interpolate", "upsample", "chunk", "split", "tensor_split", "__getitem__", "select",
-    "narrow", "unbind", "float", "half", "bfloat16", "double", "type", "contiguous", "clone",
-    "detach", "dropout", "neg", "__neg__", "add", "add_", "__add__", "__radd__", "__iadd__", "sub",
-    "sub_", "rsub", "__sub__", "__rsub__", "__isub__", "div", "div_", "__truediv__",
-    "__itruediv__", "true_divide",
+_KEEPS = _POINTWISE | named(
+    "expand", "broadcast_to", "repeat", "repeat_interleave", "tile", "interpolate", "upsample",
+    "chunk", "split", "tensor_split", "__getitem__", "select", "narrow", "unbind",
 )  # fmt: skip

@@ -49,8 +49,8 @@ def pool(
     Returns
     -------
     torch.Tensor
-        B x c, float64; B x (c positions) for ``flatten``, and for ``public_code`` whatever axis
-        the published script keeps.
+        B x c, float64, in memory of its own; B x (c positions) for ``flatten``, and for
+        ``public_code`` whatever axis the published script keeps.
 
     Raises
     ------
@@ -60,6 +60,14 @@ def pool(
     SettingsError
         If ``flatten`` would give more than ``FLATTEN_CAP`` columns.
     """
+    matrix = _pooled(tensor, layout, images, pooling)
+    # Where nothing is averaged, float64 values would be the network's own memory, which an
+    # activation or what follows it may change in place.
+    shared = matrix.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    return matrix.clone() if shared else matrix
+
+
+def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling) -> torch.Tensor:
     if tensor.is_complex():
         raise CaptureError("the activation is complex, and the score is defined for real values")
     if pooling == "public_code":

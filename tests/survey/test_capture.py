@@ -12,6 +12,9 @@ from torch.nn import functional
 
 from survey import CaptureError
 from survey.capture import Capture
+from survey.layout import Layout
+from survey.pooling import pool
+from survey.signature import Pooling
 from tests.survey.nets import NETS, build
 
 
@@ -51,7 +54,9 @@ def test_other_precisions_are_watched_too(dtype: torch.dtype) -> None:
         unwatched = net(images)
         watched, pairs = Capture(net).forward(images)
     assert torch.equal(watched, unwatched)
-    assert {pair.resolution for pair in pairs} == {torch.finfo(dtype).eps}
+    # Half precision is summed in float32.
+    eps = min(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+    assert {pair.resolution for pair in pairs} == {eps}
     assert all(pair.x is not None and pair.x.dtype == torch.float64 for pair in pairs)
 
 
@@ -79,6 +84,31 @@ def test_an_input_is_pooled_before_an_in_place_activation_overwrites_it() -> Non
     assert torch.equal(pair.x, before.double())
     assert torch.equal(pair.y, functional.silu(before).double())
     assert torch.equal(images, functional.silu(before))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sum", "flatten", "public_code"])
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5, 5)])
+def test_what_is_pooled_outlives_changes_in_place(shape: tuple[int, ...], pooling: Pooling) -> None:
+    """Float64 values that are only laid out anew would be the network's own memory."""
+    images = torch.randn(shape, dtype=torch.float64)
+    before, after = images.clone(), functional.silu(images)
+    net = Calls(lambda net, x: net.act(x).add_(1.0)).eval()
+    with torch.inference_mode():
+        _, (pair,) = Capture(net, pooling).forward(images)
+    layout = Layout(0, (1,))
+    assert pair.x is not None
+    assert pair.y is not None
+    assert torch.equal(pair.x, pool(before, layout, 3, pooling))
+    assert torch.equal(pair.y, pool(after, layout, 3, pooling))
+
+
+def test_a_table_that_nothing_is_known_of_is_not_taken_for_images() -> None:
+    table = [torch.randn(8, 6)]
+    net = Calls(lambda net, x: x + torch.tanh(table[0]).mean()).eval()
+    with torch.inference_mode():
+        _, (pair,) = Capture(net).forward(torch.randn(4, 6))
+    assert pair.x is None
+    assert "cannot be told" in (pair.reason or "")
 
 
 GATED_LINEAR_UNITS: dict[str, Callable[[Calls, torch.Tensor], object]] = {

@@ -94,6 +94,22 @@ ROLES: dict[str, tuple[Function, str]] = {
     "torch's gated linear unit": (lambda x: relu(functional.glu(tanh(x), 1)), "m1 g2 m3"),
     "swish by hand": (lambda x: x * sigmoid(x), "m1"),
     "swish by hand, in place": (lambda x: (y := x + 1).mul_(sigmoid(y)), "m1"),
+    "QuickGELU by hand": (lambda x: x * sigmoid(1.702 * x), "m1"),
+    "Mish by hand": (lambda x: x * tanh(functional.softplus(x)), "m1 m2"),
+    "hard swish by hand": (lambda x: x * functional.relu6(x + 3) / 6, "m1"),
+    "tanh GELU by hand": (
+        lambda x: 0.5 * x * (1 + tanh(0.8 * (x + 0.0447 * torch.pow(x, 3)))),
+        "m1",
+    ),
+    "a pointwise function of its own": (lambda x: x * sigmoid(gelu(x)), "m1 m2"),
+    "written over": (lambda x: tanh(relu(relu(x)).copy_(x)), "m1 m2 m1"),
+    "written over by a sum": (lambda x: tanh(torch.add(x, 1, out=relu(relu(x)))), "m1 m2 m1"),
+    "swish by hand, reshaped": (lambda x: x.flatten(2) * sigmoid(x).flatten(2), "m1"),
+    "half by half is no swish": (lambda x: x.chunk(2, 1)[0] * sigmoid(x.chunk(2, 1)[1]), "g1"),
+    "gate by a product into memory": (
+        lambda x: torch.mul(x, sigmoid(_mean(x)), out=torch.empty_like(x)),
+        "g1",
+    ),
     "swish by hand as a gate": (
         lambda x: (a := _split(x)[0] + 1) * sigmoid(a) * _split(x)[1],
         "g1",
@@ -114,7 +130,10 @@ ROLES: dict[str, tuple[Function, str]] = {
     "scaled by a constant": (lambda x: relu(x) * torch.ones(4, 1, 1), "m1"),
     "scaled by the input": (lambda x: x * sigmoid(x.mean((2, 3), keepdim=True)) * 2, "g1"),
     "reaches no output": (lambda x: (relu(x), tanh(x))[1], "m1 m1"),
-    "several outputs": (lambda x: {"a": [relu(x)], "b": (x * sigmoid(gelu(x)),)}, "m1 g1 g2"),
+    "several outputs": (
+        lambda x: {"a": [relu(x)], "b": (x * sigmoid(_mean(gelu(x))),)},
+        "m1 g1 g2",
+    ),
     "sum of branches": (lambda x: tanh(relu(gelu(x)) + relu(x)), "m1 m2 m1 m3"),
     "joined branches": (lambda x: tanh(torch.cat([relu(x), x], 1)), "m1 m2"),
     "written into a blank": (
