@@ -6,6 +6,7 @@ plainly, ``(x.abs() <= t).sum()`` costs more than everything else that is measur
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -100,12 +101,13 @@ class Counter:
         self._below = 0
         self._high = comparable(torch.tensor(_limit(dtype), dtype=dtype))[()]
         self._low = -self._high
+        self._count = _compiled(self._high.dtype)
 
     def add(self, piece: NDArray[Any]) -> None:
         """Count the values of a piece with a single axis, as ``comparable`` returns it."""
-        at_most, below = _count(piece, self._low, self._high)
-        self._near += at_most - below
-        self._below += below
+        at_most, below = self._count(piece, self._low, self._high)
+        self._near += int(at_most) - int(below)
+        self._below += int(below)
 
     def counted(self, values: int) -> NearZero:
         """Return the count so far, of so many values."""
@@ -122,15 +124,16 @@ def _count_plainly(values: NDArray[Any], low: Any, high: Any) -> tuple[Any, Any]
     return at_most, below
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile at the first call, and keep the machine code for other processes if there is room."""
+@functools.cache
+def _compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
+    """Return the count as machine code, kept for other processes where that is possible."""
+    probe = np.zeros(1, dtype)
     try:
-        return cast("Callable[..., Any]", numba.njit(function, nogil=True, cache=True))
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        return cast("Callable[..., Any]", numba.njit(function, nogil=True))
-
-
-_count = _compiled(_count_plainly)
+        kept = numba.njit(_count_plainly, nogil=True, cache=True)
+        kept(probe, probe[0], probe[0])
+    except Exception:  # noqa: BLE001 - no folder to keep it in, a full disk, a damaged file, ...
+        return cast("Callable[..., Any]", numba.njit(_count_plainly, nogil=True))
+    return cast("Callable[..., Any]", kept)
 
 
 def _limit(dtype: torch.dtype) -> float:

@@ -10,7 +10,8 @@
     ├── CatalogError            a model, checkpoint or dataset that is unknown or unusable
     │   ├── UnknownName         a name nobody knows (with "did you mean")
     │   ├── CheckpointError     a file of weights that is refused
-    │   └── DatasetError        a folder of images that is refused
+    │   ├── DatasetError        a folder of images that is refused
+    │   └── DownloadError       a file that cannot be fetched, or is not what was published
     ├── StoreError              a store that cannot be opened, read or written; exit code 3
     └── ClusterError            a cluster or worker that cannot be reached; exit code 3
 
@@ -123,6 +124,10 @@ class CheckpointError(CatalogError):
 
 class DatasetError(CatalogError):
     """A dataset is refused."""
+
+
+class DownloadError(CatalogError):
+    """A file cannot be fetched, or is not what was published."""
 
 
 class StoreError(SurveyError):

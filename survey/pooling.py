@@ -55,11 +55,12 @@ def pool(
     Raises
     ------
     CaptureError
-        If the images or the channels cannot be told apart any more, or the published script has
-        no meaning for such a tensor.
+        If the images or the channels cannot be told apart any more, the tensor is not dense, or
+        the published script has no meaning for it.
     SettingsError
         If ``flatten`` would give more than ``FLATTEN_CAP`` columns.
     """
+    tensor = tensor.detach()
     matrix = _pooled(tensor, layout, images, pooling)
     # Where nothing is averaged, float64 values would be the network's own memory, which an
     # activation or what follows it may change in place.
@@ -68,6 +69,8 @@ def pool(
 
 
 def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling) -> torch.Tensor:
+    if tensor.layout is not torch.strided:
+        raise CaptureError(f"the activation is kept as {tensor.layout}, and only dense ones pooled")
     if tensor.is_complex():
         raise CaptureError("the activation is complex, and the score is defined for real values")
     if pooling == "public_code":

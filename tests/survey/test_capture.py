@@ -111,6 +111,55 @@ def test_a_table_that_nothing_is_known_of_is_not_taken_for_images() -> None:
     assert "cannot be told" in (pair.reason or "")
 
 
+def _with_hook(module: nn.Module) -> nn.Module:
+    module.register_forward_hook(lambda _module, _args, output: output - 0.5)
+    return module
+
+
+def _with_forward(module: nn.Module) -> nn.Module:
+    module.forward = functional.leaky_relu  # type: ignore[method-assign]
+    return module
+
+
+def _with_bound(module: nn.ReLU6) -> nn.Module:
+    module.min_val = -1.0
+    return module
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.ReLU(),
+        _with_hook(nn.ReLU()),
+        _with_forward(nn.ReLU()),
+        _with_bound(nn.ReLU6()),
+    ],
+)
+def test_zeros_behind_a_rectifier_that_was_changed_are_counted(module: nn.Module) -> None:
+    net = nn.Sequential(module).eval()
+    images = torch.randn(3, 4, 5, 5)
+    with torch.inference_mode():
+        output, (pair,) = Capture(net).forward(images)
+    assert int(pair.after.near) == int((output.abs() <= 1e-3).sum())
+
+
+def test_an_activation_that_is_not_dense_fails_with_a_reason() -> None:
+    net = Calls(lambda _, x: functional.relu(x.to_sparse()).to_dense()).eval()
+    with torch.inference_mode():
+        _, (pair,) = Capture(net).forward(torch.randn(3, 4))
+    assert "dense" in (pair.reason or "")
+
+
+def test_a_network_may_track_gradients_inside() -> None:
+    def tracked(net: Calls, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            return net.act(x.clone().requires_grad_() * 2).detach()
+
+    _, (pair,) = Capture(Calls(tracked).eval()).forward(torch.randn(3, 4))
+    assert pair.y is not None
+    assert not pair.y.requires_grad
+
+
 GATED_LINEAR_UNITS: dict[str, Callable[[Calls, torch.Tensor], object]] = {
     "function": lambda net, x: functional.glu(x, dim=1),
     "function by position": lambda net, x: functional.glu(x, 1),

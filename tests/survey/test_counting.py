@@ -73,13 +73,13 @@ def test_every_memory_layout_is_counted() -> None:
 
 def test_dense_memory_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    count = counting._count
+    add = counting.Counter.add
 
-    def watched(piece: np.ndarray, low: object, high: object) -> object:
+    def watched(counter: counting.Counter, piece: np.ndarray) -> None:
         seen.append(piece.__array_interface__["data"][0])
-        return count(piece, low, high)
+        add(counter, piece)
 
-    monkeypatch.setattr(counting, "_count", watched)
+    monkeypatch.setattr(counting.Counter, "add", watched)
     tensor = values(2, 64, 64, 64).contiguous(memory_format=torch.channels_last)
     count_near_zero(tensor)
     start = tensor.data_ptr()
@@ -108,3 +108,17 @@ def test_counts_add_up_and_divide() -> None:
     assert whole == NearZero(3, 6, 3)
     assert whole.fraction == 0.5
     assert (NearZero(torch.tensor(1), 4) + NearZero(torch.tensor(2), 2)).fraction == 0.5
+
+
+def test_it_works_where_compiled_code_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_one = counting.numba.njit
+
+    def unkept(*args: object, **options: object) -> object:
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return compile_one(*args, **options)
+
+    counting._compiled.cache_clear()
+    monkeypatch.setattr(counting.numba, "njit", unkept)
+    assert count_near_zero(values(10)) == counted(values(10))
+    counting._compiled.cache_clear()
