@@ -15,12 +15,14 @@ from survey.errors import (
     CheckpointError,
     ClusterError,
     DatasetError,
+    DownloadError,
     InputError,
     SettingsError,
     StoreError,
     SurveyError,
     UndefinedScore,
     UnknownName,
+    UnreachableError,
 )
 from survey.signature import MEASURING_VERSION, BatchScores, MeasureSettings, SiteScore
 
@@ -38,6 +40,7 @@ __all__ = [
     "CheckpointError",
     "ClusterError",
     "DatasetError",
+    "DownloadError",
     "InputError",
     "MeasureSettings",
     "SettingsError",
@@ -46,6 +49,7 @@ __all__ = [
     "SurveyError",
     "UndefinedScore",
     "UnknownName",
+    "UnreachableError",
     "affinity_score",
     "measure",
     "measure_batches",

@@ -12,6 +12,7 @@
     │   ├── CheckpointError     a file of weights that is refused
     │   ├── DatasetError        a folder of images that is refused
     │   └── DownloadError       a file that cannot be fetched, or is not what was published
+    │       └── UnreachableError    a server that does not answer
     ├── StoreError              a store that cannot be opened, read or written; exit code 3
     └── ClusterError            a cluster or worker that cannot be reached; exit code 3
 
@@ -128,6 +129,10 @@ class DatasetError(CatalogError):
 
 class DownloadError(CatalogError):
     """A file cannot be fetched, or is not what was published."""
+
+
+class UnreachableError(DownloadError):
+    """A server does not answer, however often it is asked."""
 
 
 class StoreError(SurveyError):

@@ -1,0 +1,192 @@
+"""What a web server's answer means: content, a page instead of it, or a refusal."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from urllib.parse import urljoin, urlsplit
+
+from requests import Response
+
+from catalog.downloads.partial import Version
+from survey.errors import DownloadError
+
+#: Answers that may be different a little later.
+_PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+
+#: What the answers that stay the same mean, and what to do then.
+_REFUSALS: dict[int, tuple[str, str]] = {
+    HTTPStatus.UNAUTHORIZED: (
+        "it asks for a login, or nothing is there",
+        "log in there; for the model hub run `hf auth login` or set HF_TOKEN",
+    ),
+    HTTPStatus.FORBIDDEN: (
+        "access is not allowed",
+        "its publisher may ask for a login or for consent to a licence",
+    ),
+    HTTPStatus.NOT_FOUND: ("nothing is there", "the file may have moved"),
+    HTTPStatus.GONE: ("the file was removed", "look for a copy elsewhere"),
+}
+
+#: What pages of large-file services say, and what that means.
+_PAGES = (
+    (re.compile(rb"quota|too many users", re.I), "the host's download quota for it is used up"),
+    (re.compile(rb"virus|download anyway", re.I), "the host asks a person to confirm"),
+    (re.compile(rb"sign in|log in|password", re.I), "the host asks for a login"),
+)
+
+_PAGE_START = re.compile(rb"\s*<[a-zA-Z!?]")
+_TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.I | re.S)
+_PAGE_BYTES = 2**16
+
+
+class Passing(Exception):
+    """A failure that may pass by itself, so that trying again makes sense.
+
+    Parameters
+    ----------
+    reason : str
+        What happened, for a message.
+    wait_seconds : float, optional
+        How long to wait, where that is known.
+    """
+
+    def __init__(self, reason: str, wait_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.wait_seconds = wait_seconds
+
+
+def check_redirect(response: Response, *_: object, **__: object) -> None:
+    """Refuse an answer that leads away from the web, or from https to http.
+
+    Raises
+    ------
+    DownloadError
+        If the answer leads there. Nothing has been asked of the new address then.
+    """
+    if not response.is_redirect:
+        return
+    try:
+        target = urlsplit(urljoin(response.url, response.headers["Location"])).scheme
+    except ValueError:
+        target = "an address that cannot be read"
+    allowed = {"https"} if urlsplit(response.url).scheme == "https" else {"https", "http"}
+    if target not in allowed:
+        # Nobody else gets this answer, so nobody else would close its connection.
+        response.close()
+        raise DownloadError(
+            f"the server leads on to {target}:, allowed is {' or '.join(sorted(allowed))}"
+        )
+
+
+def check_status(response: Response) -> None:
+    """Go on only if an answer holds content.
+
+    Raises
+    ------
+    Passing
+        If another try may get it.
+    DownloadError
+        If no other try will.
+    """
+    status = response.status_code
+    if status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
+        return
+    words = f"the server answers {status} {response.reason or ''}".rstrip()
+    if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise Passing(words, _retry_after(response))
+    meaning, hint = _REFUSALS.get(status, ("the file is not offered", ""))
+    raise DownloadError(f"{words}: {meaning}", hint=hint or None)
+
+
+def check_content(response: Response, head: bytes) -> None:
+    """Refuse a web page in the place of a file.
+
+    Parameters
+    ----------
+    response : Response
+        The answer.
+    head : bytes
+        How its body begins.
+
+    Raises
+    ------
+    DownloadError
+        If it is a page, with what it says.
+    """
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind in {"text/html", "application/xhtml+xml"} or is_page(head):
+        raise DownloadError(f"the server answers with a web page: {_page_words(head)}")
+
+
+def is_page(head: bytes) -> bool:
+    """Return whether a file that begins like this is a web page (or another kind of XML)."""
+    # No NUL: safetensors begins with its header's length, which may look like any letters.
+    return bool(_PAGE_START.match(head)) and b"\0" not in head[:64]
+
+
+def version_of(response: Response) -> Version:
+    """Return which version of the content an answer is of."""
+    etag = response.headers.get("ETag", "")
+    # A weak tag does not promise the same bytes.
+    strong = etag if etag and not etag.startswith("W/") else None
+    return Version(
+        strong or response.headers.get("Last-Modified"),
+        _whole_length(response),
+        _hub_sha256(response),
+    )
+
+
+def first_byte(response: Response) -> int | None:
+    """Return where in the whole content an answer begins; None where it does not say."""
+    if response.status_code != HTTPStatus.PARTIAL_CONTENT:
+        return 0
+    said = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return int(said[1]) if said else None
+
+
+def _whole_length(response: Response) -> int | None:
+    if response.status_code == HTTPStatus.PARTIAL_CONTENT:
+        said = re.match(r"bytes \d+-\d+/(\d+)$", response.headers.get("Content-Range", ""))
+        return int(said[1]) if said else None
+    length = response.headers.get("Content-Length", "")
+    # With a transfer encoding the length means something else, or nothing.
+    plain = "Transfer-Encoding" not in response.headers
+    return int(length) if plain and length.isascii() and length.isdigit() else None
+
+
+def _hub_sha256(response: Response) -> str | None:
+    """Return the sha256 that the model hub states before it leads on to its storage."""
+    for answer in (*response.history, response):
+        stated = answer.headers.get("X-Linked-Etag", "").strip('"')
+        if re.fullmatch(r"[0-9a-f]{64}", stated):
+            return stated
+    return None
+
+
+def _retry_after(response: Response) -> float | None:
+    """Return how many seconds a server asks to wait: a number, or until a date."""
+    said = response.headers.get("Retry-After", "").strip()
+    if said.isascii() and said.isdigit():
+        return float(said)
+    try:
+        until = parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _page_words(body: bytes) -> str:
+    body = body[:_PAGE_BYTES]
+    meaning = next((words for pattern, words in _PAGES if pattern.search(body)), None)
+    title = _TITLE.search(body)
+    # A page is a stranger's text: what could steer a terminal is left out.
+    text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:80]
+    return "; ".join(filter(None, [meaning, f"its title is {text!r}" if text else None])) or (
+        "a notice or a login instead of the file"
+    )

@@ -1,0 +1,153 @@
+"""What was received: the digests of a file's content, and the note that is kept of them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from catalog.models.base import RemoteFile
+
+_PIECE_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What identifies the bytes of a file."""
+
+    #: Their sha256 (hex).
+    sha256: str
+    #: Their md5 (hex), which some publishers give alone.
+    md5: str
+    #: How many there are.
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A note about one address: which content it gave, and where that lies."""
+
+    #: The address without passwords and query.
+    url: str
+    #: Where the content lies, from the store's root on; absolute where it is not in the store.
+    path: str
+    #: sha256 (hex), md5 (hex) and number of its bytes.
+    sha256: str
+    md5: str
+    bytes: int
+    #: When the file was last modified, in nanoseconds: it is read again when that has changed.
+    modified_ns: int
+    #: When it was received, in UTC.
+    received: str
+
+    @property
+    def content(self) -> Content:
+        """The content it speaks of."""
+        return Content(self.sha256, self.md5, self.bytes)
+
+    def matches(self, path: Path, root: Path) -> bool:
+        """Return whether a file is untouched since the note was written.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        root : Path
+            What relative paths start from.
+        """
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        unchanged = (found.st_size, found.st_mtime_ns) == (self.bytes, self.modified_ns)
+        return unchanged and root / self.path == path
+
+
+def content_of(path: Path) -> Content:
+    """Return what identifies a file's bytes, read in pieces.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    count = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            sha256.update(piece)
+            md5.update(piece)
+            count += len(piece)
+    return Content(sha256.hexdigest(), md5.hexdigest(), count)
+
+
+def difference(file: RemoteFile, content: Content) -> str | None:
+    """Return in words how content differs from what is known of a file; None where it does not.
+
+    Parameters
+    ----------
+    file : RemoteFile
+        What is known: any of its size, sha256, md5 and their first digits.
+    content : Content
+        What was found.
+    """
+    if file.bytes is not None and file.bytes != content.bytes:
+        return f"expected {file.bytes} bytes, found {content.bytes}"
+    known = (
+        ("sha256", file.sha256, content.sha256),
+        ("sha256", file.sha256_prefix, content.sha256),
+        ("md5", file.md5, content.md5),
+    )
+    for kind, expected, found in known:
+        if expected and not found.startswith(expected.lower()):
+            whole = "" if len(expected) == len(found) else " beginning with"
+            return f"expected {kind}{whole} {expected.lower()}, found {found}"
+    return None
+
+
+def read_receipt(path: Path) -> Receipt | None:
+    """Return a note; None where there is none or it cannot be understood."""
+    values = read_note(path)
+    names = {field.name: str(field.type) for field in fields(Receipt)}
+    kinds = {"str": str, "int": int}
+    if set(values) != set(names):
+        return None
+    if not all(type(values[name]) is kinds[kind] for name, kind in names.items()):
+        return None
+    return Receipt(**values)
+
+
+def write_receipt(path: Path, receipt: Receipt) -> None:
+    """Write a note, whole or not at all."""
+    write_note(path, asdict(receipt))
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a small file; empty where there is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def write_note(path: Path, values: dict[str, Any]) -> None:
+    """Write a small JSON file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own: two processes may write the same note.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(values, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

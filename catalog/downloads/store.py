@@ -1,0 +1,303 @@
+"""The store of files from elsewhere: found where they lie already, else fetched, always checked.
+
+Below its root::
+
+    sha256/ab/abcd...           contents, each under its own sha256: never under a name
+    receipts/KEY.json           what an address gave: its content's digests and where that lies
+    partial/KEY, KEY.json       a download that is not complete, and which version it is of
+    incoming/KEY12/NAME         where a person puts a file by hand; it is checked and taken in
+    locks/KEY.lock              held by the one process that fetches or takes in a file
+
+KEY is the sha256 of the address, KEY12 its first digits. A content is complete and checked before
+it gets its name, so a reader never sees half of one, and a killed process leaves a part that the
+next one goes on from. Files that torch and huggingface_hub keep in their own caches are used where
+they lie. Nothing is ever read as anything but bytes here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from filelock import FileLock
+
+from catalog.downloads.addresses import address_key, public_address
+from catalog.downloads.answers import is_page
+from catalog.downloads.caches import Caches
+from catalog.downloads.directions import known_facts, missing_files
+from catalog.downloads.partial import Partial
+from catalog.downloads.receipts import (
+    Content,
+    Receipt,
+    content_of,
+    difference,
+    read_receipt,
+    write_receipt,
+)
+from catalog.downloads.transfer import Patience, Progress, Transfer
+from catalog.models.base import RemoteFile
+from survey.errors import DownloadError
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class FileStore:
+    """Files from elsewhere, each fetched once. Any number of processes may use one store.
+
+    Parameters
+    ----------
+    root : Path
+        Its directory; made when the first file is fetched.
+    offline : bool
+        Whether to use what is here alone, and explain what is missing.
+    patience : Patience, optional
+        How long a download waits and how often it tries.
+    torch_cache : Path, optional
+        Where torch keeps the checkpoints it fetched; as torch is set up, unless given.
+    hub_cache : Path, optional
+        Where huggingface_hub keeps files; as that is set up, unless given.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        offline: bool = False,
+        patience: Patience | None = None,
+        torch_cache: Path | None = None,
+        hub_cache: Path | None = None,
+    ) -> None:
+        self.root = root
+        self.offline = offline
+        self._patience = patience or Patience()
+        self._caches = Caches(torch_cache, hub_cache)
+
+    def find(self, file: RemoteFile) -> Path | None:
+        """Return where a file lies already, checked; None where it is not here.
+
+        Looks into the store, at the place for files put there by hand, and into the caches of
+        torch and huggingface_hub; asks no network.
+
+        Raises
+        ------
+        DownloadError
+            If a file was put there by hand that is not the one published.
+        """
+        kept = self._kept(file)
+        if kept is None and self.place(file).is_file():
+            with self._locked(file):
+                kept = self._kept(file) or self._taken_in(file)
+        return kept or self._elsewhere(file)
+
+    def get(self, file: RemoteFile, progress: Progress | None = None) -> Path:
+        """Return where a file lies, fetched first where it is not here.
+
+        Parameters
+        ----------
+        file : RemoteFile
+            What is wanted.
+        progress : callable, optional
+            Told the bytes so far, and of how many where that is known, while they arrive.
+
+        Raises
+        ------
+        DownloadError
+            If it cannot be fetched, is not the file published, or is missing while offline.
+        """
+        found = self.find(file)
+        if found is not None:
+            return found
+        if self.offline:
+            raise self._lacking([file])
+        with self._locked(file):
+            # Another process may have fetched it while this one waited for the lock.
+            return self._kept(file) or self._taken_in(file) or self._fetched(file, progress)
+
+    def missing(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
+        """Return the files that are not here, or not as published; each address once."""
+        return [file for file in _distinct(files) if not self._is_here(file)]
+
+    def place(self, file: RemoteFile) -> Path:
+        """Return where a person may put a file by hand. Nothing is made there."""
+        name = PurePosixPath(file.name).name
+        key = address_key(file.url)[:12]
+        return self.root / "incoming" / key / (name if name not in {"", ".."} else "file")
+
+    def require(self, files: Iterable[RemoteFile]) -> None:
+        """Go on only if all files are here.
+
+        Raises
+        ------
+        DownloadError
+            If any is missing. Lists all of them: size, hash, address, and where to put each.
+        """
+        lacking = self.missing(files)
+        if lacking:
+            raise self._lacking(lacking)
+
+    def _kept(self, file: RemoteFile) -> Path | None:
+        """Return the file where the store knows it to be, by its address or by its sha256."""
+        receipt = read_receipt(self._receipt_path(file))
+        if receipt is not None:
+            path = self.root / receipt.path
+            if self._is(file, path, receipt.sha256, receipt):
+                return path
+        sha256 = (file.sha256 or "").lower()
+        if _SHA256.fullmatch(sha256):
+            path = self._content_path(sha256)
+            if self._is(file, path, sha256, receipt):
+                return path
+        return None
+
+    def _is(self, file: RemoteFile, path: Path, sha256: str, receipt: Receipt | None) -> bool:
+        """Return whether a path still holds the content it should, which is a file's."""
+        content = self._content(path, receipt)
+        if content is None or content.sha256 != sha256 or difference(file, content) is not None:
+            return False
+        if receipt is None or not receipt.matches(path, self.root):
+            self._note(file, path, content)
+        return True
+
+    def _taken_in(self, file: RemoteFile) -> Path | None:
+        """Move a file put there by hand into the store; the caller holds the lock."""
+        place = self.place(file)
+        if not place.is_file():
+            return None
+        content = content_of(place)
+        wrong = _difference(file, place, content)
+        if wrong is not None:
+            raise DownloadError(
+                f"{place} is not the {file.name} published: {wrong}",
+                hint="remove it, or put the right file in its place (whole: copying takes a while)",
+            )
+        if place.is_symlink():
+            # Whoever put it there meant not to copy it. It is checked again when it changes.
+            self._note(file, place, content)
+            return place
+        return self._stored(file, place, content)
+
+    def _elsewhere(self, file: RemoteFile) -> Path | None:
+        """Return the file where torch or huggingface_hub keeps it, if it is the one published."""
+        for path, sha256 in self._caches.candidates(file):
+            known = dataclasses.replace(file, sha256=sha256)
+            content = self._content(path, None)
+            if content is not None and difference(known, content) is None:
+                self._note(file, path, content)
+                return path
+        return None
+
+    def _fetched(self, file: RemoteFile, progress: Progress | None) -> Path:
+        """Fetch, check and keep a file; the caller holds the lock."""
+        partial = self._partial(file)
+        by_hand = f"or fetch it by hand ({known_facts(file)}) and put it at {self.place(file)}"
+        try:
+            Transfer(file, partial, self._patience, progress).run()
+        except DownloadError as problem:
+            hint = f"{problem.hint}; {by_hand}" if problem.hint else by_hand.removeprefix("or ")
+            raise type(problem)(problem.message, hint=hint) from None
+        version = partial.version
+        stated = version.sha256 if version else None
+        content = content_of(partial.path)
+        known = file if file.sha256 or not stated else dataclasses.replace(file, sha256=stated)
+        wrong = _difference(known, partial.path, content)
+        if wrong is not None:
+            partial.discard()
+            raise DownloadError(
+                f"{public_address(file.url)} is not the {file.name} published: {wrong}; what came"
+                " was removed",
+                hint=f"it may have been replaced there: try again later, {by_hand}",
+            )
+        path = self._stored(file, partial.path, content)
+        partial.discard()
+        return path
+
+    def _stored(self, file: RemoteFile, source: Path, content: Content) -> Path:
+        """Move checked bytes to where their sha256 says, durably."""
+        # Brings pyarrow, which finding a file does not need.
+        from catalog.segments import sync_folder
+
+        target = self._content_path(content.sha256)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            # A file put there by hand may belong to somebody else; it is used all the same.
+            source.chmod(0o444)
+        with source.open("rb") as opened:
+            os.fsync(opened.fileno())
+        source.replace(target)
+        sync_folder(target.parent)
+        self._note(file, target, content)
+        return target
+
+    def _content(self, path: Path, receipt: Receipt | None) -> Content | None:
+        """Return what a file holds, read anew unless its note still fits; None if unreadable."""
+        try:
+            if receipt is not None and receipt.matches(path, self.root):
+                return receipt.content
+            return content_of(path)
+        except OSError:
+            return None
+
+    def _note(self, file: RemoteFile, path: Path, content: Content) -> None:
+        inside = path.is_relative_to(self.root)
+        # Without the note the file is read again next time, so a store that is only readable
+        # still serves what it has.
+        with contextlib.suppress(OSError):
+            receipt = Receipt(
+                url=public_address(file.url),
+                path=str(path.relative_to(self.root) if inside else path.absolute()),
+                modified_ns=path.stat().st_mtime_ns,
+                received=datetime.now(UTC).isoformat(timespec="seconds"),
+                **dataclasses.asdict(content),
+            )
+            write_receipt(self._receipt_path(file), receipt)
+
+    def _is_here(self, file: RemoteFile) -> bool:
+        try:
+            return self.find(file) is not None
+        except DownloadError:
+            # The wrong file was put there by hand: the right one is missing.
+            return False
+
+    def _lacking(self, files: list[RemoteFile]) -> DownloadError:
+        return missing_files({file: self.place(file) for file in files})
+
+    def _partial(self, file: RemoteFile) -> Partial:
+        return Partial(self.root / "partial", address_key(file.url))
+
+    def _receipt_path(self, file: RemoteFile) -> Path:
+        return self.root / "receipts" / f"{address_key(file.url)}.json"
+
+    def _content_path(self, sha256: str) -> Path:
+        return self.root / "sha256" / sha256[:2] / sha256
+
+    @contextmanager
+    def _locked(self, file: RemoteFile) -> Iterator[None]:
+        """Be the one process that fetches or takes in a file."""
+        folder = self.root / "locks"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / f"{address_key(file.url)}.lock"):
+                yield
+        except OSError as problem:
+            raise DownloadError(
+                f"the file store {self.root} cannot be used: {problem.strerror or problem}",
+                hint="free some disk space, or check the directory's permissions",
+            ) from problem
+
+
+def _difference(file: RemoteFile, path: Path, content: Content) -> str | None:
+    """Return how a new file differs from the one published, a page in its place included."""
+    with path.open("rb") as opened:
+        if is_page(opened.read(512)):
+            return "it is a web page"
+    return difference(file, content) or (None if content.bytes else "it is empty")
+
+
+def _distinct(files: Iterable[RemoteFile]) -> list[RemoteFile]:
+    return list({file.url: file for file in files}.values())

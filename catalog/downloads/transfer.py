@@ -1,0 +1,282 @@
+"""One file over http: asked for, asked for again where that helps, and resumed after a break.
+
+Owns the talk with the server. What the bytes must be, and where they end up, is the business of
+``catalog.downloads.store``.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import requests
+
+from catalog.downloads.addresses import direct_address, hub_file, public_address
+from catalog.downloads.answers import (
+    Passing,
+    check_content,
+    check_redirect,
+    check_status,
+    first_byte,
+    version_of,
+)
+from catalog.downloads.partial import Partial
+from catalog.models.base import RemoteFile
+from survey.errors import DownloadError, UnreachableError
+
+#: What is told while bytes arrive: how many are there, and of how many, where that is known.
+Progress = Callable[[int, int | None], None]
+
+#: What a download leaves free on its disk, in bytes.
+SPARE_BYTES = 2**30
+
+#: Small, because what came of a chunk is lost when the connection breaks within it.
+_CHUNK_BYTES = 2**14
+_REDIRECTS = 10
+_HEADERS = {
+    "User-Agent": "model-zoo-survey",
+    # Compressed on the way, neither lengths nor ranges would be the file's.
+    "Accept-Encoding": "identity",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a download waits, and how often it tries."""
+
+    #: Failures in a row after which it gives up.
+    attempts: int = 5
+    #: New bytes after which failures are counted from the start again.
+    progress_bytes: int = 2**20
+    #: Seconds before the second try; they double from try to try.
+    first_wait_seconds: float = 1.0
+    #: The most seconds between two tries; a server that asks for more is given up.
+    longest_wait_seconds: float = 120.0
+    #: Seconds within which a server must be reached.
+    connect_seconds: float = 20.0
+    #: Seconds without any bytes after which a connection counts as dead.
+    stall_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The fetching of one file into a partial one."""
+
+    #: What is fetched.
+    file: RemoteFile
+    #: Where its bytes go.
+    partial: Partial
+    #: How long to wait and how often to try.
+    patience: Patience
+    #: What is told while bytes arrive.
+    progress: Progress | None = None
+
+    def run(self) -> None:
+        """Fetch until the partial file is complete, starting from what it has.
+
+        Raises
+        ------
+        DownloadError
+            If the server refuses, sends something else or cannot be reached, or the disk has no
+            room. What was fetched so far stays, except where it is of no use.
+        """
+        failures, furthest = 0, self.partial.bytes
+        while True:
+            try:
+                return self._attempt()
+            except Passing as problem:
+                reached = self.partial.bytes
+                # Never the bytes of one try: a server that always breaks at one place is given up.
+                moved = reached >= furthest + self.patience.progress_bytes
+                failures, furthest = (1 if moved else failures + 1), max(furthest, reached)
+                self._wait(problem, failures)
+
+    def _attempt(self) -> None:
+        if self.partial.complete:
+            # Its last byte came just before the process ended.
+            return
+        try:
+            with requests.Session() as session:
+                session.max_redirects = _REDIRECTS
+                session.headers.update(_HEADERS)
+                with self._asked(session) as response:
+                    self._receive(response)
+        except requests.RequestException as problem:
+            raise self._judged(problem) from None
+        except DownloadError as problem:
+            raise self._refusal(problem.message, problem.hint) from None
+        except OSError as problem:
+            raise self._refusal(
+                f"{self.partial.path} cannot be written ({problem.strerror or problem})",
+                "free some disk space, or check the directory's permissions",
+            ) from problem
+
+    def _asked(self, session: requests.Session) -> requests.Response:
+        return session.get(
+            direct_address(self.file.url),
+            headers=self.partial.range_headers(),
+            auth=_hub_login(self.file.url),
+            hooks={"response": check_redirect},
+            timeout=(self.patience.connect_seconds, self.patience.stall_seconds),
+            stream=True,
+        )
+
+    def _receive(self, response: requests.Response) -> None:
+        self._check_range(response)
+        check_status(response)
+        start = first_byte(response)
+        version = version_of(response)
+        chunks = _chunks(response)
+        if not start:
+            head = next(chunks, b"")
+            check_content(response, head)
+            chunks = chain([head], chunks)
+        self._check_length(version.bytes)
+        length = self.file.bytes if version.bytes is None else version.bytes
+        if length is not None:
+            self._check_space(length - (start or 0))
+        if not start:
+            self.partial.begin(version)
+        self._write(chunks, start or 0, length)
+        self._check_end(length)
+
+    def _check_range(self, response: requests.Response) -> None:
+        """Start anew where the server cannot go on from the bytes that are here."""
+        status = response.status_code
+        if status == requests.codes.partial_content:
+            version = self.partial.version
+            same = version is not None and version.agrees_with(version_of(response))
+            same = same and first_byte(response) == self.partial.bytes
+        else:
+            same = status != requests.codes.requested_range_not_satisfiable
+        if not same:
+            self.partial.discard()
+            raise Passing("the server's content changed in between", wait_seconds=0.0)
+
+    def _check_length(self, length: int | None) -> None:
+        known = self.file.bytes
+        if length is not None and known is not None and length != known:
+            raise DownloadError(
+                f"the server offers {length} bytes, the file published has {known}",
+                hint="it may have been replaced, or the address leads to something else now",
+            )
+
+    def _check_space(self, count: int) -> None:
+        free = shutil.disk_usage(_existing(self.partial.path)).free
+        needed = count + SPARE_BYTES
+        if needed > free:
+            raise DownloadError(
+                f"the disk has {free / 1e9:.2f} GB free, needed are {needed / 1e9:.2f} GB"
+                f" ({count / 1e9:.2f} GB to fetch and {SPARE_BYTES / 1e9:.2f} GB to spare)",
+                hint="free some disk space, or choose a home on another disk",
+            )
+
+    def _write(self, chunks: Iterator[bytes], start: int, length: int | None) -> None:
+        done = start
+        with self.partial.path.open("ab") as file:
+            for chunk in chunks:
+                file.write(chunk)
+                done += len(chunk)
+                if length is not None and done > length:
+                    # Only where the server states no length, and so might never end.
+                    break
+                if self.progress is not None:
+                    self.progress(done, length)
+
+    def _check_end(self, length: int | None) -> None:
+        found = self.partial.bytes
+        if length is not None and found > length:
+            self.partial.discard()
+            raise DownloadError(f"the server sends more than the {length} bytes of the file")
+        if length is not None and found < length:
+            raise Passing(f"the connection ended after {found} of {length} bytes")
+        if not found:
+            raise DownloadError("the server answers with an empty file")
+
+    def _wait(self, problem: Passing, failures: int) -> None:
+        if failures >= self.patience.attempts:
+            raise self._refusal(
+                f"{problem.reason}, the last of {failures} failures in a row",
+                "check the network and run the same command again: it goes on where this one ended",
+                UnreachableError,
+            )
+        longest = self.patience.longest_wait_seconds
+        seconds = problem.wait_seconds
+        if seconds is None:
+            # Not all at the same moment, where many wait for one server.
+            doubled = self.patience.first_wait_seconds * 2.0 ** (failures - 1)
+            seconds = min(longest, doubled * random.uniform(0.75, 1.25))
+        elif seconds > longest:
+            raise self._refusal(
+                f"{problem.reason} and asks to wait {seconds:.0f} seconds",
+                "run the same command again after that time",
+            )
+        time.sleep(seconds)
+
+    def _judged(self, problem: requests.RequestException) -> Exception:
+        """Return what a failed request means; never its own words, which hold the address."""
+        causes = list(_causes(problem))
+        if isinstance(problem, requests.TooManyRedirects):
+            return self._refusal(f"the server leads on more than {_REDIRECTS} times", None)
+        if isinstance(problem, requests.exceptions.SSLError) and any(
+            "CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes
+        ):
+            return self._refusal(
+                "the server's certificate is not trusted",
+                "check the machine's clock and certificates",
+            )
+        if isinstance(problem, requests.Timeout) or any(
+            isinstance(cause, TimeoutError) for cause in causes
+        ):
+            return Passing("no answer in time")
+        if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            words = [cause.strerror for cause in causes if isinstance(cause, OSError)]
+            return Passing(next(filter(None, words), "the connection broke").lower())
+        return self._refusal(f"it cannot be asked for ({type(problem).__name__})", None)
+
+    def _refusal(
+        self, what: str, hint: str | None, kind: type[DownloadError] = DownloadError
+    ) -> DownloadError:
+        name, address = self.file.name, public_address(self.file.url)
+        return kind(f"{name} cannot be fetched from {address}: {what}", hint=hint)
+
+
+def _hub_login(url: str) -> Callable[[requests.PreparedRequest], requests.PreparedRequest] | None:
+    """Return what adds the user's login to a request to the hub; requests keeps it to that host."""
+    if hub_file(url) is None:
+        return None
+    from huggingface_hub import get_token
+
+    token = get_token()
+    if token is None:
+        return None
+
+    def signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return signed
+
+
+def _chunks(response: requests.Response) -> Iterator[bytes]:
+    # Some servers call an archive's own compression an encoding of the way: published lengths and
+    # hashes are of the bytes as they are sent.
+    response.raw.headers.pop("Content-Encoding", None)
+    return response.iter_content(_CHUNK_BYTES)
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in path.parents if place.exists())
+
+
+def _causes(problem: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what led to it: what requests wraps has what the system said."""
+    inner: object = problem
+    while isinstance(inner, BaseException):
+        yield inner
+        inner = inner.__cause__ or inner.__context__
