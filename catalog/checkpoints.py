@@ -1,50 +1,76 @@
-"""Checkpoints: what a reference such as ``init:0`` or ``file:PATH`` means, and the model it gives.
+"""Checkpoints: what a reference such as ``init:0`` or ``ssl:swav_800`` means, and its model.
 
 Owns references and the loading of a network. What a file of weights may hold is the business of
-``catalog.weights``.
+``catalog.weights.reading``.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from catalog.files import at_home, file_sha256
-from catalog.models.base import Architecture, InputTransform
-from survey.errors import CatalogError, CheckpointError
+from catalog.models.base import Architecture, InputTransform, Published
+from survey.errors import CatalogError, CheckpointError, UnknownName
 
 if TYPE_CHECKING:
     from torch import nn
 
-CheckpointKind = Literal["init", "file", "bundled"]
+    from catalog.weights.fitting import Adapt
+
+CheckpointKind = Literal["init", "file", "bundled", "built", "published"]
 
 #: The largest seed a run can record.
 LARGEST_SEED = 2**63 - 1
 
-_CHOICES = "init:SEED (random weights) or file:PATH (weights of your own)"
+_CHOICES = "init:SEED (random weights), file:PATH (weights of your own) or published weights"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """One set of weights for one architecture, not yet loaded."""
 
-    #: How it is named, such as ``init:0``, ``file:resnet20.th`` or ``bundled``.
+    #: How it is named, such as ``init:0``, ``file:resnet20.th``, ``bundled`` or ``ssl:swav_800``.
     reference: str
     #: Where the weights come from.
     kind: CheckpointKind
-    #: The file of weights; None for ``init``.
+    #: The file of weights; None for ``init``, and for published ones that are not here yet.
     path: Path | None = None
     #: The seed of a random initialisation; None for files.
     seed: int | None = None
+    #: Full name of the architecture that brings its weights (``built``); None for others.
+    architecture: str | None = None
+    #: What is known of published weights; None for others.
+    published: Published | None = None
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the network's outputs are classes; False where its classifier is missing."""
+        return self.published is None or self.published.rules.classifier
+
+    def located(self, path: Path) -> Checkpoint:
+        """Return it with its file, once it is here."""
+        return dataclasses.replace(self, path=path)
 
     def sha256(self) -> str:
-        """Return the sha256 (hex) of the file's bytes, or of the text ``init:SEED``."""
+        """Return the sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
+
+        Of weights that a network brings, it is over their names, shapes and values.
+        """
         if self.path is not None:
             return file_sha256(self.path)
+        if self.architecture is not None:
+            from catalog.models import find
+
+            return state_sha256(_built(find(self.architecture)[0].build, seed=0))
+        if self.kind != "init":
+            raise CheckpointError(f"{self.reference} is not here", hint="fetch it: survey fetch")
         return hashlib.sha256(self.reference.encode()).hexdigest()
 
 
@@ -68,8 +94,8 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     Parameters
     ----------
     reference : str or None
-        ``init:SEED``, ``file:PATH`` or ``bundled``; None for the bundled weights, where there
-        are some.
+        ``init:SEED``, ``file:PATH``, ``bundled``, ``default``, or published weights by their full
+        name or their tag among the architecture's; None for the bundled weights, else the default.
     architecture : Architecture
         What the weights are for.
     base_dir : Path
@@ -78,33 +104,49 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     Raises
     ------
     CatalogError
-        If there is no reference and nothing bundled.
+        If there is no reference, nothing bundled and nothing published.
     CheckpointError
-        If the reference is not understood or its file does not exist.
+        If the reference is not understood, its file does not exist, or it cannot be loaded.
     """
-    if reference is None and not architecture.bundled:
-        raise CatalogError(
-            f"{architecture.full_name} has no bundled weights, so a checkpoint must be named",
-            hint=f"choose {_CHOICES}",
-        )
-    kind, separator, detail = (reference or "bundled").partition(":")
+    if reference is None and architecture.brings_weights:
+        reference = "built"
+    if reference is None:
+        reference = "bundled" if architecture.bundled else "default"
+    kind, separator, detail = reference.partition(":")
     if kind == "bundled" and not separator:
         return _bundled(architecture)
+    if kind == "built" and not separator and architecture.brings_weights:
+        return Checkpoint("built", "built", architecture=architecture.full_name)
+    if kind == "default" and not separator:
+        return _default(architecture)
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
         return _file(f"file:{detail}", base_dir / at_home(detail))
-    raise CheckpointError(
-        f"checkpoint {reference!r} is not understood, must be init:SEED, file:PATH or bundled",
-        hint=f"write file:{reference}" if (base_dir / str(reference)).is_file() else None,
-    )
+    return _published(reference, architecture, base_dir)
 
 
 def input_transform(architecture: Architecture, checkpoint: Checkpoint) -> InputTransform:
     """Return how images are prepared for an architecture under a checkpoint."""
+    if checkpoint.published is not None:
+        return checkpoint.published.transform
     if checkpoint.kind == "bundled" and architecture.bundled_transform is not None:
         return architecture.bundled_transform
     return architecture.transform
+
+
+def classes_of(architecture: Architecture, checkpoint: Checkpoint) -> int:
+    """Return how many classes a network tells apart with these weights; 0 without a classifier."""
+    if not checkpoint.classifies:
+        return 0
+    known = checkpoint.published.classes if checkpoint.published else None
+    return architecture.classes if known is None else known
+
+
+def builder(architecture: Architecture, checkpoint: Checkpoint) -> Callable[[], nn.Module]:
+    """Return what builds the network that a checkpoint's weights are for, with random weights."""
+    published = checkpoint.published
+    return (published.build if published else None) or architecture.build
 
 
 def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedModel:
@@ -113,19 +155,22 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     Raises
     ------
     CheckpointError
-        If the file cannot be read safely or does not fit the architecture exactly.
+        If the file is not here, cannot be read safely or does not fit the architecture exactly.
     """
-    sha256 = checkpoint.sha256()
+    model = _built(builder(architecture, checkpoint), checkpoint.seed or 0)
+    built = checkpoint.kind == "built"
+    sha256 = state_sha256(model) if built else checkpoint.sha256()
     if checkpoint.path is None:
-        model = _built(architecture, checkpoint.seed or 0)
         return LoadedModel(model.eval(), dropped_keys=(), absent_keys=(), sha256=sha256)
-    from catalog.fitting import fit
-    from catalog.weights import read_weights
+    from catalog.weights.fitting import load_weights, without_classifier
 
-    weights = read_weights(checkpoint.path)
-    model = _built(architecture, seed=0)
-    absent = fit(model, weights, checkpoint.path, architecture.full_name)
-    return LoadedModel(model.eval(), weights.dropped_keys, absent, sha256)
+    published = checkpoint.published
+    rules = published.rules if published else None
+    if not checkpoint.classifies:
+        model = without_classifier(model)
+    adapt = _adapting(published) if published else None
+    fitted = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+    return LoadedModel(model.eval(), fitted.dropped_keys, fitted.absent_keys, sha256)
 
 
 def _bundled(architecture: Architecture) -> Checkpoint:
@@ -136,6 +181,76 @@ def _bundled(architecture: Architecture) -> Checkpoint:
     from catalog.zoo import bundled_checkpoint
 
     return Checkpoint("bundled", "bundled", path=bundled_checkpoint(architecture.name))
+
+
+def _adapting(published: Published) -> Adapt | None:
+    """Return what timm does to a file's weights; other libraries' files hold them as they are."""
+    if published.source != "timm":
+        return None
+    from catalog.models.timm import adapt
+
+    return functools.partial(adapt, published)
+
+
+def state_sha256(model: nn.Module) -> str:
+    """Return a sha256 (hex) over a network's structure as it describes itself, and its weights."""
+    import torch
+
+    digest = hashlib.sha256(repr(model).encode())
+    for name, tensor in model.state_dict().items():
+        values = tensor.detach().cpu().contiguous()
+        digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())
+        # As bytes: numpy has no half precision of some kinds.
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _default(architecture: Architecture) -> Checkpoint:
+    from catalog.models.published import default_for
+
+    weights = default_for(architecture)
+    if weights is None:
+        raise CatalogError(
+            f"{architecture.full_name} has no bundled or published weights, so a checkpoint must"
+            " be named",
+            hint="choose init:SEED (random weights) or file:PATH (weights of your own)",
+        )
+    return _usable(weights)
+
+
+def _published(reference: str, architecture: Architecture, base_dir: Path) -> Checkpoint:
+    from catalog.models.published import look_up, published_for
+
+    weights = look_up(reference)
+    if weights is not None and weights.architecture == architecture.full_name:
+        return _usable(weights)
+    if weights is not None:
+        raise CheckpointError(
+            f"{reference} is for {weights.architecture}, not for {architecture.full_name}",
+            hint=f"measure it with --model {reference}",
+        )
+    known = published_for(architecture)
+    tagged = [each for each in known if each.tag == reference]
+    if tagged:
+        return _usable(tagged[0])
+    choices = "init:SEED, file:PATH, bundled, default or the name of published weights"
+    raise CheckpointError(
+        f"checkpoint {reference!r} is not understood for {architecture.full_name}, must be"
+        f" {choices}",
+        hint=f"write file:{reference}"
+        if (base_dir / reference).is_file()
+        else _suggestion(reference, [each.tag for each in known]),
+    )
+
+
+def _suggestion(reference: str, tags: list[str]) -> str | None:
+    return UnknownName("checkpoint", reference, tags).hint if tags else None
+
+
+def _usable(weights: Published) -> Checkpoint:
+    if weights.refusal:
+        raise CheckpointError(f"{weights.full_name} cannot be loaded: {weights.refusal}")
+    return Checkpoint(weights.full_name, "published", published=weights)
 
 
 def _init(seed: str) -> Checkpoint:
@@ -157,9 +272,9 @@ def _file(reference: str, path: Path) -> Checkpoint:
     return Checkpoint(reference, "file", path=path)
 
 
-def _built(architecture: Architecture, seed: int) -> nn.Module:
+def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     with _seeded(seed):
-        return architecture.build()
+        return build()
 
 
 @contextmanager

@@ -60,6 +60,21 @@ class Home:
         return self.path / "cache"
 
     @property
+    def files(self) -> Path:
+        """The folder of files fetched from elsewhere, by their content."""
+        return self.path / "files"
+
+    @property
+    def pixels(self) -> Path:
+        """The folder of decoded images."""
+        return self.cache / "pixels"
+
+    @property
+    def datasets(self) -> Path:
+        """The folder where datasets lie that users must obtain themselves."""
+        return self.path / "datasets"
+
+    @property
     def writer_lock(self) -> Path:
         """The file whose lock the one writer holds."""
         return self.path / "writer.lock"

@@ -16,13 +16,14 @@ def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[i
     """Return the output index of each of a dataset's classes.
 
     Classes that are all ImageNet wnids (``n01440764``) map onto the 1,000 indices of ImageNet-1k,
-    however few of them there are. Other classes fit in their sorted order when their number
-    equals the model's outputs.
+    however few of them there are. Other classes fit in the dataset's own order when their number
+    equals the model's outputs: that order is the publisher's for published datasets, and sorted
+    for folders, as networks are trained on them.
 
     Parameters
     ----------
     dataset_class_names : sequence of str
-        The dataset's classes in sorted order; empty without labels.
+        The dataset's classes by label; empty without labels.
     model_classes : int
         Number of outputs of the model.
 
@@ -38,6 +39,11 @@ def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[i
     if len(dataset_class_names) == model_classes:
         return tuple(range(model_classes))
     return None
+
+
+def imagenet_wnids() -> tuple[str, ...]:
+    """Return the wnids of ImageNet-1k by output index, which is their sorted order."""
+    return tuple(_imagenet_indices())
 
 
 def _imagenet_map(wnids: Sequence[str], model_classes: int) -> tuple[int, ...] | None:

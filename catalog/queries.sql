@@ -12,7 +12,8 @@ WITH per_site AS (
 ), measured AS (
   SELECT run_id, count(*) AS batches FROM batches GROUP BY run_id
 )
-SELECT runs.run_id, architecture, checkpoint, dataset, status, measured_top1 AS top1,
+SELECT runs.run_id, architecture, checkpoint, dataset,
+  if(suspicion IS NULL, status, 'suspect') AS status, measured_top1 AS top1,
   coalesce(per_run.sites, runs.sites) AS sites, coalesce(measured.batches, 0) AS batches,
   lowest, median, mean, highest
 FROM runs LEFT JOIN per_run USING (run_id) LEFT JOIN measured USING (run_id)

@@ -22,6 +22,8 @@ class RunRecord:
     status: str
     job_key: str | None = None
     family: str | None = None
+    family_group: str | None = None
+    year: int | None = None
     checkpoint_sha256: str | None = None
     dataset_fingerprint: str | None = None
     stage: str | None = None
@@ -29,11 +31,18 @@ class RunRecord:
     traceback: str | None = None
     measured_top1: float | None = None
     measured_top5: float | None = None
+    reported_top1: float | None = None
+    reported_protocol: str | None = None
+    reported_dataset: str | None = None
+    expected_top1: float | None = None
+    expected_source: str | None = None
+    suspicion: str | None = None
     images: int | None = None
     skipped_images: int | None = None
     skipped_names: tuple[str, ...] = ()
     batches: int | None = None
     sites: int | None = None
+    depth: int | None = None
     parameters: int | None = None
     gflops: float | None = None
     settings: str | None = None
@@ -109,3 +118,7 @@ class RunState:
     skipped_names: tuple[str, ...]
     #: Seconds measuring those batches took.
     seconds: float
+    #: What a finished run measured, what it was held against, and why it is suspect.
+    measured_top1: float | None = None
+    expected_top1: float | None = None
+    suspicion: str | None = None

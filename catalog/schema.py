@@ -165,6 +165,8 @@ RUNS = Table(
         ARCHITECTURE,
         SOURCE,
         FAMILY,
+        Column("family_group", "VARCHAR", "The paper's group of families, such as residual."),
+        Column("year", "INTEGER", "Year in which the architecture was published."),
         CHECKPOINT,
         Column(
             "checkpoint_sha256", "VARCHAR", "The sha256 of the file of weights, if there is one."
@@ -181,11 +183,18 @@ RUNS = Table(
         Column(
             "measured_top5", "DOUBLE", "Fraction right within five guesses; NULL without labels."
         ),
+        Column("reported_top1", "DOUBLE", "Fraction right that the weights were published with."),
+        Column("reported_protocol", "VARCHAR", "What classified then: supervised, linear, ..."),
+        Column("reported_dataset", "VARCHAR", "The dataset it was reported for."),
+        Column("expected_top1", "DOUBLE", "What measured_top1 is held against; NULL if nothing."),
+        Column("expected_source", "VARCHAR", "Who says so: declared, or who reported it."),
+        Column("suspicion", "VARCHAR", "Why the run's accuracy is suspect; NULL where it is not."),
         Column("images", "BIGINT", "Images measured, those of a last partial batch included."),
         Column("skipped_images", "BIGINT", "Images of the dataset that could not be decoded."),
         Column("skipped_names", "VARCHAR[]", "The names of the images that could not be decoded."),
         Column("batches", "INTEGER", "Batches measured, a last partial one included."),
         Column("sites", "INTEGER", "Activation sites of the network."),
+        Column("depth", "INTEGER", "Layers with weights on the longest path through the network."),
         Column("parameters", "BIGINT", "Parameters of the network."),
         Column("gflops", "DOUBLE", "Billions of multiply-adds of one image's forward pass."),
         Column("settings", "VARCHAR", "The measuring settings, as JSON."),

@@ -56,7 +56,8 @@ SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
   coalesce(top5_hits, 0)::BIGINT AS top5_hits,
   coalesce(reached.skipped_images, 0)::BIGINT AS skipped_images,
   coalesce(reached.skipped_names, []) AS skipped_names,
-  coalesce(reached.seconds, 0)::DOUBLE AS seconds
+  coalesce(reached.seconds, 0)::DOUBLE AS seconds,
+  measured_top1, expected_top1, suspicion
 FROM runs FULL JOIN reached USING (run_id)
 """
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, overload
 
-from catalog.models.base import InputTransform
+from catalog.models.base import InputTransform, RemoteFile
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ class Sample:
     #: uint8 tensor of shape (3, size, size); float32 for datasets that are not pictures
     #: (``random``), which are not normalised; None for an image that cannot be decoded.
     pixels: torch.Tensor | None
-    #: Index among the dataset's own sorted classes; None where there are no labels.
+    #: Index among the dataset's own classes; None where there are no labels.
     label: int | None
     #: Why ``pixels`` is None.
     error: str | None = None
@@ -37,11 +38,15 @@ class ImageDataset(Protocol):
 
     #: The full name, such as ``folder:cifar10-sample`` or ``digits``.
     name: str
-    #: Class names in sorted order; empty where there are no labels.
+    #: Class names by label: sorted for folders, in the publisher's order for published datasets;
+    #: empty where there are no labels.
     class_names: tuple[str, ...]
 
     def __len__(self) -> int:
         """Return the number of images, broken ones included."""
+
+    def labels(self) -> Sequence[int | None]:
+        """Return every image's label in the fixed order, without decoding any image."""
 
     def stat_signature(self) -> str:
         """Return a hash that is quick to get and changes when the content may have changed."""
@@ -51,3 +56,41 @@ class ImageDataset(Protocol):
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
         """Yield the images from position ``start`` on, in the fixed order."""
+
+    def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
+        """Yield the images at these positions alone, in the order given."""
+
+
+class Files(Protocol):
+    """Where files from elsewhere come from, verified; ``catalog.downloads`` keeps them."""
+
+    def get(self, file: RemoteFile) -> Path:
+        """Return the file's place here, fetching it where it is not here yet."""
+
+
+class Unlabelled(Sequence[None]):
+    """The labels of images that have none, however many there are.
+
+    Parameters
+    ----------
+    images : int
+        Number of images.
+    """
+
+    def __init__(self, images: int) -> None:
+        self._images = range(images)
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self._images)
+
+    @overload
+    def __getitem__(self, index: int) -> None: ...
+    @overload
+    def __getitem__(self, index: slice) -> Unlabelled: ...
+    def __getitem__(self, index: int | slice) -> Unlabelled | None:
+        """Return the label of one image, or those of a run of images."""
+        if isinstance(index, slice):
+            return Unlabelled(len(self._images[index]))
+        self._images[index]
+        return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,10 @@ class DigitsDataset:
         """Return the number of images."""
         return len(_order(self.subset))
 
+    def labels(self) -> Sequence[int | None]:
+        """Return the digit that every image shows, in the fixed order."""
+        return tuple(int(label) for label in _digits().labels[list(_order(self.subset))])
+
     def stat_signature(self) -> str:
         """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
         return self.fingerprint()
@@ -90,8 +94,13 @@ class DigitsDataset:
         Sample
             uint8 pixels of shape (3, size, size), with three equal channels.
         """
-        digits = _digits()
-        for position, index in enumerate(_order(self.subset)[start:], start):
+        return self.pick(transform, range(start, len(self)))
+
+    def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
+        """Yield the digits at these positions alone, in the order given; as ``samples``."""
+        digits, order = _digits(), _order(self.subset)
+        for position in positions:
+            index = order[position]
             yield Sample(
                 position=position,
                 name=_image_name(index),

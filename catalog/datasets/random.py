@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from catalog.datasets.base import ORDER_SEED, Sample
+from catalog.datasets.base import ORDER_SEED, Sample, Unlabelled
 from catalog.models.base import InputTransform
 
 #: Images in ``random``, where no number is given.
@@ -34,6 +34,10 @@ class RandomDataset:
         """Return the number of images."""
         return self.images
 
+    def labels(self) -> Sequence[int | None]:
+        """Return no label for every image."""
+        return Unlabelled(self.images)
+
     def stat_signature(self) -> str:
         """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
         return self.fingerprint()
@@ -45,8 +49,12 @@ class RandomDataset:
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
         """Yield float32 images of shape (3, size, size) that are not to be normalised."""
+        return self.pick(transform, range(start, self.images))
+
+    def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
+        """Yield the images at these positions alone, in the order given; as ``samples``."""
         shape = (3, transform.size, transform.size)
-        for position in range(start, self.images):
+        for position in positions:
             generator = torch.Generator().manual_seed((ORDER_SEED << 32) + position)
             pixels = torch.randn(shape, generator=generator, dtype=torch.float32)
             yield Sample(position=position, name=str(position), pixels=pixels, label=None)

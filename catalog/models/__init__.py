@@ -6,17 +6,83 @@ neither torch nor torchvision; a source does, once it is asked.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
+from typing import cast
 
 from catalog.models.base import Architecture, InputTransform, ModelSource
+from catalog.models.python import PythonSource
 from catalog.models.small import SmallSource
+from catalog.models.ssl import SslSource
+from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey.errors import CatalogError, UnknownName
 
-__all__ = ["SOURCES", "Architecture", "InputTransform", "ModelSource", "find"]
+__all__ = [
+    "ENTRY_POINTS",
+    "SOURCES",
+    "Architecture",
+    "InputTransform",
+    "ModelSource",
+    "find",
+    "sources",
+]
 
-#: Every source, in the order in which their models are listed. The lightest to ask comes first.
-SOURCES: tuple[ModelSource, ...] = (SmallSource(), TorchvisionSource())
+#: Every source, in the order in which their models are listed. The lightest to ask comes first, and
+#: a name alone means the first source's that has it: ``resnet50`` is torchvision's.
+SOURCES: tuple[ModelSource, ...] = (
+    SmallSource(),
+    TorchvisionSource(),
+    SslSource(),
+    TimmSource(),
+    PythonSource(),
+)
+
+#: Where packages announce sources of their own: classes or objects like those above.
+ENTRY_POINTS = "model_zoo_survey.sources"
+
+
+@functools.cache
+def sources() -> tuple[ModelSource, ...]:
+    """Return every source: ours, then those that installed packages bring.
+
+    Raises
+    ------
+    CatalogError
+        If a package's source cannot be loaded, is none, or has the name of another.
+    """
+    found = list(SOURCES)
+    for entry in entry_points(group=ENTRY_POINTS):
+        source = _brought(entry)
+        if any(source.name == other.name for other in found):
+            raise CatalogError(
+                f"the model source {source.name!r} of {entry.value} has the name of another",
+                hint="rename one of them, or uninstall its package",
+            )
+        found.append(source)
+    return tuple(found)
+
+
+def _brought(entry: EntryPoint) -> ModelSource:
+    try:
+        loaded = entry.load()
+        source = loaded() if isinstance(loaded, type) else loaded
+    except Exception as problem:
+        raise CatalogError(
+            f"the model source {entry.value} cannot be loaded: {type(problem).__name__}: {problem}",
+            hint="mend its package, or uninstall it",
+        ) from problem
+    lacking = [name for name in ("name", "names", "get", "published") if not hasattr(source, name)]
+    if lacking:
+        raise CatalogError(
+            f"the model source {entry.value} lacks {', '.join(lacking)}",
+            hint="see catalog.models.base.ModelSource for what a source offers",
+        )
+    return cast("ModelSource", source)
+
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
@@ -27,8 +93,8 @@ def find(pattern: str) -> list[Architecture]:
     Parameters
     ----------
     pattern : str
-        ``source:name``, exact or a glob such as ``torchvision:resnet*``; or a name alone, where
-        one source only has it.
+        ``source:name``, exact or a glob such as ``torchvision:resnet*``; or a name alone, which
+        means the first source's that has it.
 
     Returns
     -------
@@ -39,14 +105,16 @@ def find(pattern: str) -> list[Architecture]:
     ------
     UnknownName
         If nothing has that name or fits that glob.
-    CatalogError
-        If several sources have the name.
     """
     source, separator, name = pattern.partition(":")
     if not separator:
         source, name = "*", pattern
-    look_up = _matching if _GLOB_CHARACTERS & set(name) else _named
-    found = look_up(source, name)
+    if _GLOB_CHARACTERS & set(name):
+        found = _matching(source, name)
+    else:
+        # Sources are asked one after another: the first that has a name alone spares the others.
+        named = _named(source, name)
+        found = list(named if separator else islice(named, 1))
     if not found:
         raise UnknownName("architecture", pattern, _known(bare=not separator))
     return found
@@ -61,27 +129,19 @@ def _matching(source_glob: str, name_glob: str) -> list[Architecture]:
     ]
 
 
-def _named(source_glob: str, name: str) -> list[Architecture]:
-    found = []
+def _named(source_glob: str, name: str) -> Iterator[Architecture]:
     for source in _sources(source_glob):
         try:
-            found.append(source.get(name))
+            yield source.get(name)
         except UnknownName:
             continue
-    if len(found) > 1:
-        full_names = [architecture.full_name for architecture in found]
-        raise CatalogError(
-            f"architecture {name!r} is known to {len(found)} sources, must be known to one",
-            hint=f"name one of {', '.join(full_names)}",
-        )
-    return found
 
 
 def _sources(source_glob: str) -> list[ModelSource]:
-    return [source for source in SOURCES if fnmatchcase(source.name, source_glob)]
+    return [source for source in sources() if fnmatchcase(source.name, source_glob)]
 
 
 def _known(*, bare: bool) -> list[str]:
     return [
-        name if bare else f"{source.name}:{name}" for source in SOURCES for name in source.names()
+        name if bare else f"{source.name}:{name}" for source in sources() for name in source.names()
     ]

@@ -28,6 +28,9 @@ class InputTransform:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     #: Per-channel deviation divided by.
     std: tuple[float, float, float] = IMAGENET_STD
+    #: How a picture becomes a square: ``center`` keeps its proportions, and the crop cuts off what
+    #: is left over; ``squash`` resizes both sides to ``resize``, whatever the proportions.
+    crop: Literal["center", "squash"] = "center"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,8 @@ class RemoteFile:
     name: str
     #: Its size, where it is known.
     bytes: int | None = None
+    #: Its size to within a kilobyte, where its publisher rounds it.
+    about_bytes: int | None = None
     #: Its whole sha256 (hex), where it is known.
     sha256: str | None = None
     #: The first digits of its sha256, which some publishers put into its name.
@@ -84,6 +89,8 @@ class KeyRules:
     #: Whether the file has the network's classifier. Without it the classifier is replaced by an
     #: identity: what the network then returns are features, and accuracy means nothing.
     classifier: bool = True
+    #: Other forms the file may have, tried in this order; each says its container, prefix and drop.
+    alternatives: tuple[KeyRules, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +129,9 @@ class Published:
     evidence: str = ""
     #: What else a reader should know.
     notes: str = ""
+    #: Builds the network these weights are for, where the architecture's own ``build`` may give
+    #: another input size or number of outputs; None where it is the same.
+    build: Callable[[], nn.Module] | None = field(default=None, repr=False, compare=False)
 
     @property
     def full_name(self) -> str:
@@ -145,6 +155,8 @@ class Architecture:
     transform: InputTransform
     #: Whether weights come with this package (checkpoint ``bundled``).
     bundled: bool = False
+    #: Whether building it gives its weights too (checkpoint ``built``).
+    brings_weights: bool = False
     #: Transform that the bundled weights expect, where it differs.
     bundled_transform: InputTransform | None = None
     #: The module of its source that defines it, such as ``vision_transformer``.

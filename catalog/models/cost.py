@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -36,7 +38,35 @@ def model_cost(model: nn.Module, size: int) -> Cost:
     """
     parameters = list(model.parameters())
     device = parameters[0].device if parameters else torch.device("cpu")
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+    counter = FlopCounterMode(display=False)
+    with plain_attention(), _frozen(parameters), torch.inference_mode(), counter:
         model(torch.zeros(1, 3, size, size, device=device))
     # torch counts a multiplication and an addition apart; the field's tables count them as one.
     return Cost(sum(p.numel() for p in parameters), counter.get_total_flops() / 2e9)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Have torch's attention and transformer layers run as the operations they consist of."""
+    # Their fused kernel is one operation that the counter does not know, so it would count nothing.
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Have no parameter ask for a gradient for a while."""
+    # The counter looks for the gradients of what is passed to a module, which fails in inference
+    # mode where a network passes a parameter itself, such as a class token.
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)

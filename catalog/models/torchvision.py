@@ -1,43 +1,44 @@
-"""The classification networks of torchvision, by their names there.
+"""The classification networks of torchvision and their weights, by their names there.
 
-Owns the families, the input transform of each name and how each is built. Weights are files of
-the user's own; nothing is downloaded.
+Owns what the installed package says of each: how it is built, the transform of its images, the
+address, accuracy and recipe of its weights. Nothing is downloaded here.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from catalog.models.base import Architecture, InputTransform, Published
+from catalog.models.base import Architecture, InputTransform, Published, RemoteFile, Reported
+from catalog.models.families import family_of
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Mapping
 
-#: Module of ``torchvision.models`` to the family's name.
-FAMILIES = {
-    "alexnet": "AlexNet",
-    "convnext": "ConvNeXt",
-    "densenet": "DenseNet",
-    "efficientnet": "EfficientNet",
-    "googlenet": "Inception",
-    "inception": "Inception",
-    "maxvit": "MaxViT",
-    "mnasnet": "MNASNet",
-    "mobilenetv2": "MobileNet",
-    "mobilenetv3": "MobileNet",
-    "regnet": "RegNet",
-    "resnet": "ResNet",
-    "shufflenetv2": "ShuffleNet",
-    "squeezenet": "SqueezeNet",
-    "swin_transformer": "Swin",
-    "vgg": "VGG",
-    "vision_transformer": "ViT",
-}
+    from torch import nn
 
 #: Every architecture is built for ImageNet-1k.
 CLASSES = 1000
+
+#: What the package calls ImageNet's validation images, and what we do.
+_DATASETS = {"ImageNet-1K": "imagenet"}
+
+#: Published names to what a reader should know before using them.
+_NOTES = {
+    "vgg16/IMAGENET1K_FEATURES": (
+        "Only the convolutions have weights: those of the classifier are NaN, so its activations"
+        " have no score and accuracy means nothing."
+    ),
+}
+
+#: The first digits of a file's sha256, which torchvision puts into its name.
+_HASHED_NAME = re.compile(r"-([0-9a-f]{8,})\.pth$")
+
+_LINK = re.compile(r"`+([^`<]*?)\s*(?:<[^>]*>)?`+_*")
 
 
 class TorchvisionSource:
@@ -50,7 +51,7 @@ class TorchvisionSource:
         return sorted(_names())
 
     def get(self, name: str) -> Architecture:
-        """Return one architecture.
+        """Return one architecture, as its first published weights want it.
 
         Raises
         ------
@@ -59,19 +60,24 @@ class TorchvisionSource:
         """
         if name not in _names():
             raise UnknownName("torchvision architecture", name, _names())
-        family, transform = _facts(name)
+        first = _weights(name)[0]
+        module = _module(name)
+        transform = _transform(first)
         return Architecture(
             source=self.name,
             name=name,
-            family=family,
+            family=family_of(self.name, module, name).family,
             classes=CLASSES,
             transform=transform,
-            build=functools.partial(_build, name),
+            module=module,
+            published_parameters=first.meta["num_params"],
+            published_gflops=first.meta["_ops"],
+            build=functools.partial(_build, name, transform.size),
         )
 
     def published(self) -> tuple[Published, ...]:
         """Return every set of float weights that torchvision publishes; imports torchvision."""
-        return ()
+        return _published()
 
 
 @functools.cache
@@ -82,34 +88,115 @@ def _names() -> frozenset[str]:
 
 
 @functools.cache
-def _facts(name: str) -> tuple[str, InputTransform]:
-    """Return the family and the transform of the first weights published for a name."""
+def _weights(name: str) -> tuple[Any, ...]:
+    """Return all members of an architecture's enumeration of weights, in its order."""
     from torchvision import models
 
-    module = models.get_model_builder(name).__module__.rpartition(".")[2]
-    preset = next(iter(models.get_model_weights(name))).transforms()
-    transform = InputTransform(
+    return tuple(models.get_model_weights(name))
+
+
+@functools.cache
+def _published() -> tuple[Published, ...]:
+    found = [_one(name, weights) for name in _names() for weights in _weights(name)]
+    return tuple(sorted(found, key=lambda weights: weights.name))
+
+
+def _one(name: str, weights: Any) -> Published:
+    transform = _transform(weights)
+    return Published(
+        source=TorchvisionSource.name,
+        name=f"{name}/{weights.name}",
+        architecture=f"{TorchvisionSource.name}:{name}",
+        tag=weights.name,
+        transform=transform,
+        file=_file(weights),
+        reported=tuple(_reported(weights.meta["_metrics"], transform.size)),
+        default=weights is type(weights).DEFAULT,
+        recipe=_plain(weights.meta["_docs"]),
+        recipe_url=weights.meta.get("recipe"),
+        evidence=f"metadata of the installed package, {_version()}",
+        notes=_NOTES.get(f"{name}/{weights.name}", ""),
+        build=_build_at(name, transform.size),
+    )
+
+
+def _transform(weights: Any) -> InputTransform:
+    preset = weights.transforms()
+    return InputTransform(
         size=preset.crop_size[0],
         resize=preset.resize_size[0],
         interpolation=cast(Literal["bilinear", "bicubic"], preset.interpolation.value),
         mean=tuple(preset.mean),
         std=tuple(preset.std),
     )
-    return FAMILIES.get(module, module), transform
 
 
-def _build(name: str) -> nn.Module:
+def _file(weights: Any) -> RemoteFile:
+    hashed = _HASHED_NAME.search(weights.url)
+    return RemoteFile(
+        url=weights.url,
+        name=weights.url.rpartition("/")[2],
+        # Given in mebibytes, to three decimals.
+        about_bytes=round(weights.meta["_file_size"] * 2**20),
+        sha256_prefix=hashed[1] if hashed else None,
+        licence=weights.meta.get("license"),
+    )
+
+
+def _reported(metrics: Mapping[str, Mapping[str, float]], size: int) -> Iterator[Reported]:
+    for dataset, values in metrics.items():
+        # Weights without a usable classifier have NaN here.
+        if dataset in _DATASETS and math.isfinite(values["acc@1"]):
+            yield Reported(
+                top1=round(values["acc@1"] / 100, 6),
+                top5=round(values["acc@5"] / 100, 6),
+                dataset=_DATASETS[dataset],
+                image_size=size,
+                source=_version(),
+            )
+
+
+def _plain(text: str) -> str:
+    """Return reStructuredText on one line, without its links and quotes."""
+    return _LINK.sub(r"\1", " ".join(text.split()))
+
+
+@functools.cache
+def _version() -> str:
+    import torchvision
+
+    return f"torchvision {torchvision.__version__.partition('+')[0]}"
+
+
+def _module(name: str) -> str:
     from torchvision import models
 
-    return cast("nn.Module", models.get_model(name, weights=None, **_options(name)))
+    return cast("str", models.get_model_builder(name).__module__).rpartition(".")[2]
+
+
+def _build_at(name: str, size: int) -> functools.partial[nn.Module] | None:
+    """Return what builds a network for images of a size, where the architecture's own does not."""
+    same = size == _transform(_weights(name)[0]).size or not _has_size(name)
+    return None if same else functools.partial(_build, name, size)
+
+
+def _build(name: str, size: int) -> nn.Module:
+    from torchvision import models
+
+    options = _options(name)
+    if _has_size(name):
+        options["image_size"] = size
+    return cast("nn.Module", models.get_model(name, weights=None, **options))
+
+
+def _has_size(name: str) -> bool:
+    """Tell whether a network is built for images of one size: its positions are weights."""
+    return _module(name) == "vision_transformer"
 
 
 def _options(name: str) -> dict[str, Any]:
     """Return the arguments that torchvision itself would add along with its weights."""
-    family, transform = _facts(name)
-    if family == "ViT":
-        return {"image_size": transform.size}
-    if family == "Inception":
+    if _module(name) in {"googlenet", "inception"}:
         # transform_input undoes ImageNet's normalisation: the published weights need it, and no
         # key of a state dict would tell. Auxiliary heads are idle in eval mode, but in the files.
         return {"aux_logits": True, "transform_input": True, "init_weights": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
 
-from catalog.datasets import DATASET_NAMES, ImageDataset, open_dataset
+from catalog.datasets import DATASET_NAMES, DATASETS, ImageDataset, needed_files, open_dataset
 from catalog.datasets.folder import FolderDataset
 from catalog.datasets.random import RandomDataset
 from catalog.models.base import InputTransform
@@ -67,6 +68,20 @@ def test_pixels_are_torchvisions(
         assert torch.equal(sample.pixels, expected)
 
 
+@pytest.mark.parametrize("shape", [(24, 30), (31, 17), (20, 20)])
+@pytest.mark.parametrize("size", [16, 20])
+def test_squashed_pixels_are_torchvisions(
+    tmp_path: Path, shape: tuple[int, int], size: int
+) -> None:
+    path = _picture(tmp_path / "root" / "x.png", *shape)
+    (sample,) = FolderDataset("x", path.parent).samples(InputTransform(size, 20, crop="squash"))
+    expected = v2.Compose(
+        [v2.Resize((20, 20), antialias=True), v2.CenterCrop(size), v2.PILToTensor()]
+    )(Image.open(path))
+    assert sample.pixels is not None
+    assert torch.equal(sample.pixels, expected)
+
+
 def test_names_and_labels_are_imagefolders(folder: Path) -> None:
     reference = ImageFolder(folder)
     expected = {
@@ -76,6 +91,7 @@ def test_names_and_labels_are_imagefolders(folder: Path) -> None:
     assert dataset.name == "folder:pictures"
     assert dataset.class_names == tuple(reference.classes)
     assert len(dataset) == len(expected)
+    assert list(dataset.labels()) == [sample.label for sample in dataset.samples(SMALL)]
     assert {sample.name: sample.label for sample in dataset.samples(SMALL)} == expected
 
 
@@ -245,11 +261,18 @@ def test_random_wants_a_number_of_images(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "digit", "digits:", "digits:tests", "folder:", "folder", "random:"]
+    "name",
+    [
+        *("", "digit", "digits:", "digits:tests", "folder:", "folder", "random:"),
+        *("cifar", "cifar10:", "cifar10:test", "cifar100:valid", "fashion-mnist:", "imagenet:"),
+        *("parquet", "parquet:", "imagenet1k"),
+    ],
 )
 def test_unknown_names_are_refused_with_the_names_there_are(name: str) -> None:
     with pytest.raises(UnknownName, match="unknown dataset") as caught:
         open_dataset(name, Path())
+    with pytest.raises(UnknownName, match="unknown dataset"):
+        needed_files(name)
     assert any(known in str(caught.value.hint) for known in DATASET_NAMES)
 
 
@@ -295,3 +318,41 @@ def test_names_that_are_no_text_can_be_stored(folder: Path) -> None:
     names = [s.name for s in FolderDataset("x", folder).samples(SMALL)]
     assert any("\\udce9" in name for name in names)
     assert all(name.encode() for name in names)
+
+
+def test_the_listing_is_what_can_be_opened() -> None:
+    assert sorted(DATASET_NAMES, key=lambda name: name.split(":")) == list(DATASET_NAMES)
+    for info in DATASETS:
+        name = info.syntax.replace("PATH", "x").replace("IMAGES", "5")
+        files = needed_files(name)
+        assert sum(file.bytes or 0 for file in files) == info.download_bytes
+        assert all(file.sha256 and file.md5 for file in files)
+        assert {file.licence for file in files} <= {info.licence}
+        assert info.sentence.endswith(".")
+        if name.startswith(("digits", "random")):
+            dataset = open_dataset(name, Path())
+            assert info.images in {len(dataset), None}
+            assert info.classes == len(dataset.class_names)
+
+
+def test_the_order_is_the_hash_of_the_names_for_ever(tmp_path: Path) -> None:
+    # Written down: any other order would make stored batches incomparable with new ones.
+    for name in "abcdefgh":
+        _picture(tmp_path / "root" / f"{name}.png", 8, 8)
+    names = _names(FolderDataset("x", tmp_path / "root"))
+    assert names == [f"{letter}.png" for letter in "cghfbead"]
+
+
+def test_the_fingerprints_of_digits_are_what_they_were() -> None:
+    # Written down: a run's key is made from it, and another one would be measured anew.
+    starts = ["digits", "digits:heldout", "digits:train"]
+    prints = [open_dataset(name, Path()).fingerprint()[:12] for name in starts]
+    assert prints == ["8a09a228c786", "3200d0611984", "e293a21a517c"]
+
+
+def test_the_fingerprint_of_a_folder_is_its_recipe(folder: Path) -> None:
+    digest = hashlib.sha256(repr(("a", "b", "c")).encode())
+    for sample in FolderDataset("x", folder).samples(SMALL):
+        content = hashlib.sha256((folder / sample.name).read_bytes()).hexdigest()
+        digest.update(repr((sample.name, sample.label, content)).encode())
+    assert FolderDataset("x", folder).fingerprint() == digest.hexdigest()

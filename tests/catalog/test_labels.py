@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from catalog.labels import label_map
+from catalog.labels import imagenet_wnids, label_map
 from tests.shared_data import shared
 
 
@@ -27,6 +27,8 @@ def test_wnids_map_as_published() -> None:
     ("classes", "outputs", "expected"),
     [
         (("cat", "dog"), 2, (0, 1)),
+        # A published dataset's own order is the order its networks were trained in.
+        (("T-shirt/top", "Trouser", "Pullover"), 3, (0, 1, 2)),
         (("n01440764", "n01443537"), 2, (0, 1)),
         (("cat", "dog"), 10, None),
         (("n01440764", "n99999999"), 1000, None),
@@ -40,3 +42,10 @@ def test_classes_fit_or_they_do_not(
     classes: tuple[str, ...], outputs: int, expected: tuple[int, ...] | None
 ) -> None:
     assert label_map(classes, outputs) == expected
+
+
+def test_wnids_are_in_the_order_of_the_outputs() -> None:
+    wnids = imagenet_wnids()
+    assert len(wnids) == 1000
+    assert label_map(wnids, 1000) == tuple(range(1000))
+    assert list(wnids) == sorted(wnids)

@@ -1,5 +1,4 @@
 -- The first schema of the signature store.
-
 CREATE TABLE runs (
   run_id VARCHAR,
   job_key VARCHAR,
@@ -7,6 +6,8 @@ CREATE TABLE runs (
   architecture VARCHAR,
   source VARCHAR,
   family VARCHAR,
+  family_group VARCHAR,
+  year INTEGER,
   checkpoint VARCHAR,
   checkpoint_sha256 VARCHAR,
   dataset VARCHAR,
@@ -17,11 +18,18 @@ CREATE TABLE runs (
   traceback VARCHAR,
   measured_top1 DOUBLE,
   measured_top5 DOUBLE,
+  reported_top1 DOUBLE,
+  reported_protocol VARCHAR,
+  reported_dataset VARCHAR,
+  expected_top1 DOUBLE,
+  expected_source VARCHAR,
+  suspicion VARCHAR,
   images BIGINT,
   skipped_images BIGINT,
   skipped_names VARCHAR[],
   batches INTEGER,
   sites INTEGER,
+  depth INTEGER,
   parameters BIGINT,
   gflops DOUBLE,
   settings VARCHAR,
@@ -58,6 +66,8 @@ COMMENT ON COLUMN runs.attempt IS 'Which attempt at the run wrote this row, coun
 COMMENT ON COLUMN runs.architecture IS 'The network''s name within its source.';
 COMMENT ON COLUMN runs.source IS 'Where the architecture comes from, such as torchvision.';
 COMMENT ON COLUMN runs.family IS 'The architecture''s family, such as ResNet.';
+COMMENT ON COLUMN runs.family_group IS 'The paper''s group of families, such as residual.';
+COMMENT ON COLUMN runs.year IS 'Year in which the architecture was published.';
 COMMENT ON COLUMN runs.checkpoint IS 'The weights as named: init:0, bundled, file:NAME.';
 COMMENT ON COLUMN runs.checkpoint_sha256 IS 'The sha256 of the file of weights, if there is one.';
 COMMENT ON COLUMN runs.dataset IS 'The images'' name, such as digits or folder:NAME.';
@@ -68,11 +78,18 @@ COMMENT ON COLUMN runs.error IS 'What went wrong, in a sentence.';
 COMMENT ON COLUMN runs.traceback IS 'Where in the program a failed run failed.';
 COMMENT ON COLUMN runs.measured_top1 IS 'Fraction right over every image; NULL without labels.';
 COMMENT ON COLUMN runs.measured_top5 IS 'Fraction right within five guesses; NULL without labels.';
+COMMENT ON COLUMN runs.reported_top1 IS 'Fraction right that the weights were published with.';
+COMMENT ON COLUMN runs.reported_protocol IS 'What classified then: supervised, linear, ...';
+COMMENT ON COLUMN runs.reported_dataset IS 'The dataset it was reported for.';
+COMMENT ON COLUMN runs.expected_top1 IS 'What measured_top1 is held against; NULL if nothing.';
+COMMENT ON COLUMN runs.expected_source IS 'Who says so: declared, or who reported it.';
+COMMENT ON COLUMN runs.suspicion IS 'Why the run''s accuracy is suspect; NULL where it is not.';
 COMMENT ON COLUMN runs.images IS 'Images measured, those of a last partial batch included.';
 COMMENT ON COLUMN runs.skipped_images IS 'Images of the dataset that could not be decoded.';
 COMMENT ON COLUMN runs.skipped_names IS 'The names of the images that could not be decoded.';
 COMMENT ON COLUMN runs.batches IS 'Batches measured, a last partial one included.';
 COMMENT ON COLUMN runs.sites IS 'Activation sites of the network.';
+COMMENT ON COLUMN runs.depth IS 'Layers with weights on the longest path through the network.';
 COMMENT ON COLUMN runs.parameters IS 'Parameters of the network.';
 COMMENT ON COLUMN runs.gflops IS 'Billions of multiply-adds of one image''s forward pass.';
 COMMENT ON COLUMN runs.settings IS 'The measuring settings, as JSON.';

@@ -1,0 +1,57 @@
+"""What networks cost at their own input size, as counted beforehand on the real networks.
+
+Owns the table ``costs.csv``, which ``bench/costs.py`` writes. Reading it imports neither torch
+nor the library that a network comes from. What a run records is counted again on the network
+that was measured (``catalog.models.cost``).
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+
+#: The table beside this module.
+TABLE = files("catalog.models") / "costs.csv"
+
+#: Its columns: library is the package and the version that the network was built with.
+COLUMNS = ("source", "name", "size", "parameters", "gflops", "depth", "library")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCost:
+    """A network's size and work, counted on the network as this product builds it."""
+
+    #: Side of the image that the work was counted on, in pixels.
+    size: int
+    #: Number of parameters, shared ones once, those of idle auxiliary heads included.
+    parameters: int
+    #: Billions of multiply-adds of convolutions and matrix products for one image.
+    gflops: float
+    #: Convolutions and matrix products with weights on the longest path through the network.
+    depth: int
+    #: What it was built with, such as ``timm 1.0.31``.
+    library: str
+
+
+def counted(source: str, name: str) -> CountedCost | None:
+    """Return what an architecture costs, such as torchvision's resnet50; None if not counted."""
+    return _table().get((source, name))
+
+
+@functools.cache
+def _table() -> MappingProxyType[tuple[str, str], CountedCost]:
+    rows = csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())
+    return MappingProxyType({(row["source"], row["name"]): _cost(row) for row in rows})
+
+
+def _cost(row: dict[str, str]) -> CountedCost:
+    return CountedCost(
+        size=int(row["size"]),
+        parameters=int(row["parameters"]),
+        gflops=float(row["gflops"]),
+        depth=int(row["depth"]),
+        library=row["library"],
+    )

@@ -1,0 +1,85 @@
+"""Published weights by name, and which of them an architecture has."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Mapping
+
+from catalog.models import sources
+from catalog.models.base import Architecture, ModelSource, Published
+from survey.errors import UnknownName
+
+
+def published(full_name: str) -> Published:
+    """Return published weights by their full name or another name they go by.
+
+    Parameters
+    ----------
+    full_name : str
+        Such as ``torchvision:resnet50/IMAGENET1K_V2``, ``timm:resnet50.a1_in1k`` or
+        ``ssl:swav_800``.
+
+    Raises
+    ------
+    UnknownName
+        If nobody publishes weights of that name.
+    """
+    found = look_up(full_name)
+    if found is None:
+        source = full_name.partition(":")[0]
+        known = [f"{source}:{name}" for each in _named(source) for name in _by_name(each)]
+        raise UnknownName("published checkpoint", full_name, known)
+    return found
+
+
+def look_up(full_name: str) -> Published | None:
+    """Return published weights by their full name or another name; None if there are none."""
+    full_name = _aliases().get(full_name, full_name)
+    source, _, name = full_name.partition(":")
+    for each in _named(source):
+        if name in _by_name(each):
+            return _by_name(each)[name]
+    return None
+
+
+def published_for(architecture: Architecture) -> list[Published]:
+    """Return all weights published for an architecture: its own source's, then others'."""
+    own = _named(architecture.source)
+    # A source without architectures of its own publishes weights for those of others.
+    others = [s for s in sources() if s not in own and not s.names()] if own else []
+    return [
+        weights
+        for source in (*own, *others)
+        for weights in _by_name(source).values()
+        if weights.architecture == architecture.full_name
+    ]
+
+
+def default_for(architecture: Architecture) -> Published | None:
+    """Return the weights that an architecture's name alone stands for; None without any."""
+    return next((weights for weights in published_for(architecture) if weights.default), None)
+
+
+def _named(source: str) -> list[ModelSource]:
+    return [each for each in sources() if each.name == source]
+
+
+def _by_name(source: ModelSource) -> Mapping[str, Published]:
+    known = _KNOWN.get(source)
+    if known is None:
+        known = _KNOWN[source] = {weights.name: weights for weights in source.published()}
+    return known
+
+
+#: What each source publishes, asked for once.
+_KNOWN: weakref.WeakKeyDictionary[ModelSource, Mapping[str, Published]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@functools.cache
+def _aliases() -> Mapping[str, str]:
+    from catalog.models.ssl import ALIASES
+
+    return dict(ALIASES)

@@ -1,0 +1,147 @@
+"""Networks of the user's own: ``python:MODULE:FUNCTION`` names a function that returns one.
+
+Naming such a model runs the user's code, as importing their module would; nothing else here does.
+The function may say how its network is to be used in an attribute ``survey``::
+
+    def make_net() -> nn.Module: ...
+
+    make_net.survey = {"size": 32, "resize": 32, "classes": 10, "family": "Mine"}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from catalog.models.base import Architecture, InputTransform, Published
+from survey.errors import CatalogError, UnknownName
+
+if TYPE_CHECKING:
+    from torch import nn
+
+#: How images are prepared where the function does not say.
+TRANSFORM = InputTransform(size=224, resize=256)
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_OWN = ("classes", "family")
+
+_WORDS = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
+_FORMS = {
+    **dict.fromkeys(("size", "resize"), "a whole number of pixels"),
+    **dict.fromkeys(("mean", "std"), "three numbers"),
+    **{key: " or ".join(words) for key, words in _WORDS.items()},
+}
+
+
+class PythonSource:
+    """Functions that return a network, by module and name."""
+
+    name = "python"
+
+    def names(self) -> list[str]:
+        """Return nothing: any importable function may be named."""
+        return []
+
+    def get(self, name: str) -> Architecture:
+        """Return the network that a function returns; imports its module.
+
+        Parameters
+        ----------
+        name : str
+            ``module:function``. The current directory counts as importable.
+
+        Raises
+        ------
+        UnknownName
+            If the name is not of that form.
+        CatalogError
+            If the module cannot be imported, has no such function, or its ``survey`` attribute
+            holds something else than what may be said.
+        """
+        if not _NAME.fullmatch(name):
+            raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
+        said = dict(getattr(_function(name), "survey", {}))
+        own = {key: said.pop(key) for key in _OWN if key in said}
+        return Architecture(
+            source=self.name,
+            name=name,
+            family=str(own.get("family", "own")),
+            classes=int(own.get("classes", 0)),
+            transform=_transform(name, said),
+            brings_weights=True,
+            module=name.partition(":")[0],
+            build=functools.partial(_build, name),
+        )
+
+    def published(self) -> tuple[Published, ...]:
+        """Return nothing: the function brings the weights."""
+        return ()
+
+
+def _function(name: str) -> Callable[[], Any]:
+    module_name, _, function_name = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # A console script does not look there by itself, and users name what lies before them.
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as problem:
+        raise CatalogError(
+            f"python:{name}: importing {module_name} fails: {type(problem).__name__}: {problem}",
+            hint="run the command where the module lies, or install its package",
+        ) from problem
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        kind = "has no" if function is None else "has something else than a function called"
+        raise CatalogError(
+            f"python:{name}: {module_name} {kind} {function_name}",
+            hint="name a function without required arguments that returns a torch.nn.Module",
+        )
+    return cast("Callable[[], Any]", function)
+
+
+def _transform(name: str, said: dict[str, Any]) -> InputTransform:
+    known = [field.name for field in dataclasses.fields(InputTransform)]
+    for key in said:
+        if key not in known:
+            # Not as an unknown name: that would be taken for no such model.
+            wrong = UnknownName(f"key of {name}'s survey attribute:", key, (*known, *_OWN))
+            raise CatalogError(wrong.message, hint=wrong.hint)
+    if "size" in said and "resize" not in said:
+        said["resize"] = said["size"]
+    for key, value in said.items():
+        if not _fits(key, value):
+            raise CatalogError(
+                f"{name}'s survey attribute has {key} = {value!r}, must be {_FORMS[key]}"
+            )
+    pairs: dict[str, Any] = {
+        key: tuple(value) if key in ("mean", "std") else value for key, value in said.items()
+    }
+    return dataclasses.replace(TRANSFORM, **pairs)
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key in ("size", "resize"):
+        return isinstance(value, int) and value > 0
+    if key in ("mean", "std"):
+        numbers = isinstance(value, list | tuple) and len(value) == 3
+        return numbers and all(isinstance(part, int | float) for part in value)
+    return value in _WORDS[key]
+
+
+def _build(name: str) -> nn.Module:
+    from torch import nn
+
+    model = _function(name)()
+    if not isinstance(model, nn.Module):
+        raise CatalogError(
+            f"python:{name} returned a {type(model).__name__}, must return a torch.nn.Module"
+        )
+    return model.eval()

@@ -1,0 +1,81 @@
+"""What the name of a model stands for: architectures, with or without a choice of weights.
+
+A name is that of an architecture (``torchvision:resnet50``), of published weights
+(``ssl:swav_800``), a glob over either, or a set (``paper``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from catalog.models import find, sources
+from catalog.models.base import Architecture
+from catalog.models.published import look_up, published
+from catalog.models.sets import SETS
+from survey.errors import UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """One architecture that a name stands for."""
+
+    architecture: Architecture
+    #: The published weights that the name itself states; None where it leaves them open.
+    weights: str | None = None
+
+
+def select(pattern: str) -> list[Selected]:
+    """Return what a name, a glob or a set stands for.
+
+    Parameters
+    ----------
+    pattern : str
+        ``torchvision:resnet50``, ``torchvision:resnet50/IMAGENET1K_V2``, ``ssl:swav_*``,
+        ``timm:convnext*``, ``paper``, ...
+
+    Returns
+    -------
+    list of Selected
+        At least one.
+
+    Raises
+    ------
+    UnknownName
+        If nothing has that name or fits that glob.
+    """
+    if pattern in SETS:
+        return [_with_weights(name) for name in SETS[pattern].members]
+    if look_up(pattern) is not None:
+        return [_with_weights(pattern)]
+    try:
+        return [Selected(architecture) for architecture in find(pattern)]
+    except UnknownName as unknown:
+        matching = [_with_weights(name) for name in _published_matching(pattern)]
+        if not matching:
+            raise unknown
+        return matching
+
+
+def is_glob(pattern: str) -> bool:
+    """Tell whether a name may stand for several models, so that unusable ones are passed over."""
+    return pattern in SETS or any(mark in pattern for mark in "*?[")
+
+
+def _with_weights(name: str) -> Selected:
+    weights = published(name)
+    (architecture,) = find(weights.architecture)
+    return Selected(architecture, weights.full_name)
+
+
+def _published_matching(pattern: str) -> list[str]:
+    source_glob, separator, name_glob = pattern.partition(":")
+    if not separator or not any(mark in pattern for mark in "*?["):
+        return []
+    return [
+        weights.full_name
+        for source in sources()
+        if fnmatchcase(source.name, source_glob)
+        for weights in source.published()
+        if fnmatchcase(weights.name, name_glob)
+    ]

@@ -1,0 +1,169 @@
+"""ResNet-50s trained without labels, and their like: other weights for torchvision's network.
+
+Owns the facts of ``ssl.csv``: where each published file is, how its keys become the network's,
+how images are prepared, what was reported, and how sure all of that is. There is no network here:
+one implementation makes signatures of all of them comparable call by call.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from pathlib import Path
+from typing import Literal, NoReturn, cast
+
+from catalog.models.base import InputTransform, KeyRules, Published, RemoteFile, Reported
+from survey.errors import UnknownName
+
+#: The architecture that all of these weights are for.
+ARCHITECTURE = "torchvision:resnet50"
+
+#: Names of this family under which other sources' weights are known, by those sources' names.
+ALIASES = {
+    "ssl:tv_resnet50_v1": "torchvision:resnet50/IMAGENET1K_V1",
+    "ssl:tv_resnet50_v2": "torchvision:resnet50/IMAGENET1K_V2",
+    "ssl:tv_wide_resnet50_2_v1": "torchvision:wide_resnet50_2/IMAGENET1K_V1",
+    "ssl:tv_wide_resnet50_2_v2": "torchvision:wide_resnet50_2/IMAGENET1K_V2",
+    "ssl:timm_resnet50.a1_in1k": "timm:resnet50.a1_in1k",
+    "ssl:timm_resnet50.a2_in1k": "timm:resnet50.a2_in1k",
+    "ssl:timm_resnet50.a3_in1k": "timm:resnet50.a3_in1k",
+    "ssl:timm_resnet50.fb_swsl_ig1b_ft_in1k": "timm:resnet50.fb_swsl_ig1b_ft_in1k",
+    "ssl:timm_resnet50.fb_ssl_yfcc100m_ft_in1k": "timm:resnet50.fb_ssl_yfcc100m_ft_in1k",
+}
+
+#: The 17 networks of the affinity score's article by its labels, and the weights each label may
+#: mean, the likeliest first. Which of torchvision's two it used is undecided: its published code
+#: takes the second by default.
+PAPER_LABELS = {
+    "resnet50": ("torchvision:resnet50/IMAGENET1K_V2", "torchvision:resnet50/IMAGENET1K_V1"),
+    "wide resnet50 2": (
+        "torchvision:wide_resnet50_2/IMAGENET1K_V2",
+        "torchvision:wide_resnet50_2/IMAGENET1K_V1",
+    ),
+    "resnet50 swav 200": ("ssl:swav_200",),
+    "resnet50 swav 400": ("ssl:swav_400",),
+    "resnet50 swav 800": ("ssl:swav_800",),
+    "resnet50 dino": ("ssl:dino_rn50",),
+    "resnet50 moco 200": ("ssl:moco_v2_200", "ssl:moco_v1_200"),
+    "resnet50 moco 800": ("ssl:moco_v2_800",),
+    "resnet50 trex": ("ssl:trex",),
+    "resnet50 trexstar": ("ssl:trexstar",),
+    "resnet50 sce 100": ("ssl:sce_100",),
+    "resnet50 sce 200": ("ssl:sce_200", "ssl:sce_200_mc"),
+    "resnet50 sce 300": ("ssl:sce_300",),
+    "resnet50 sce 1000": ("ssl:sce_1000",),
+    "resnet50 triplet 200": ("ssl:triplet_200",),
+    "resnet50 triplet 1k": ("ssl:triplet_1k",),
+    "resnet50 ressl 200": ("ssl:ressl_200", "ssl:ressl_200_5crop"),
+}
+
+_IMAGE_SIZE = 224
+_DATASET = "imagenet"
+
+
+class SslSource:
+    """Weights for ResNet-50 of self-supervised training and of kindred methods."""
+
+    name = "ssl"
+
+    def names(self) -> list[str]:
+        """Return no names: the source has weights, for another source's architecture."""
+        return []
+
+    def get(self, name: str) -> NoReturn:
+        """Refuse any name.
+
+        Raises
+        ------
+        UnknownName
+            Always.
+        """
+        raise UnknownName("ssl architecture", name, ())
+
+    def published(self) -> tuple[Published, ...]:
+        """Return all published weights, sorted by name; imports nothing heavy."""
+        return _published()
+
+
+@functools.cache
+def _published() -> tuple[Published, ...]:
+    with Path(__file__).with_name("ssl.csv").open(encoding="utf-8", newline="") as table:
+        return tuple(sorted(map(_entry, csv.DictReader(table)), key=lambda entry: entry.name))
+
+
+def _entry(row: dict[str, str]) -> Published:
+    return Published(
+        source=SslSource.name,
+        name=row["name"],
+        architecture=ARCHITECTURE,
+        tag=row["name"],
+        transform=_transform(row),
+        file=RemoteFile(
+            url=row["url"],
+            name=row["file_name"],
+            sha256_prefix=row["sha256_prefix"] or None,
+            md5=row["md5"] or None,
+            licence=row["licence"] or None,
+        ),
+        rules=_rules(row),
+        reported=_reported(row),
+        recipe=row["recipe"],
+        recipe_url=row["home"],
+        refusal=row["refusal"] or None,
+        evidence=f"{row['evidence']} ({row['sources']})",
+        notes=row["notes"],
+    )
+
+
+def _transform(row: dict[str, str]) -> InputTransform:
+    return InputTransform(
+        size=_IMAGE_SIZE,
+        resize=int(row["resize"]),
+        interpolation=cast(Literal["bilinear", "bicubic"], row["interpolation"]),
+        mean=_channels(row["mean"]),
+        std=_channels(row["std"]),
+    )
+
+
+def _channels(cell: str) -> tuple[float, float, float]:
+    red, green, blue = map(float, cell.split())
+    return red, green, blue
+
+
+def _rules(row: dict[str, str]) -> KeyRules:
+    others = [form.split(";") for form in row["also"].split("|") if form.strip()]
+    return KeyRules(
+        container=tuple(row["container"].split()),
+        prefix=row["prefix"],
+        drop=tuple(row["drop"].split()),
+        classifier=False,
+        alternatives=tuple(_form(*map(str.strip, other)) for other in others),
+    )
+
+
+def _form(container: str, prefix: str, drop: str) -> KeyRules:
+    return KeyRules(
+        container=tuple(container.split()),
+        prefix=prefix,
+        drop=tuple(drop.split()),
+        classifier=False,
+    )
+
+
+def _reported(row: dict[str, str]) -> tuple[Reported, ...]:
+    figures = (
+        (row["top1"], row["top5"], row["protocol"]),
+        (row["knn_top1"], "", "knn"),
+    )
+    return tuple(
+        Reported(
+            top1=float(top1),
+            top5=float(top5) if top5 else None,
+            dataset=_DATASET,
+            protocol=protocol,
+            image_size=_IMAGE_SIZE,
+            source=row["sources"],
+        )
+        for top1, top5, protocol in figures
+        if top1
+    )

@@ -1,0 +1,408 @@
+"""Weights fitted to a network strictly: every key in its place, none missing, none left over.
+
+Owns how a file's keys become a network's keys. What a file may hold is the business of
+``catalog.weights.reading``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from catalog.models.base import KeyRules
+from catalog.weights.lookalikes import lookalike
+from catalog.weights.reading import Content, Weights, first_names, read_content
+from survey.errors import CheckpointError
+
+#: What wrappers of a network put before every key.
+PREFIXES = (
+    "module.",
+    "model.",
+    "_orig_mod.",
+    "_fsdp_wrapped_module.",
+    "backbone.",
+    "encoder.",
+    "net.",
+    "network.",
+)
+
+_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+#: Layers that do nothing in eval mode, or to vectors; some classifiers end in them.
+_IDLE = (nn.Identity, nn.Dropout, nn.Flatten)
+_COUNTER = "num_batches_tracked"
+_OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.(?=[12]\.)")
+
+
+#: Renames weights, or changes their form.
+Adapt = Callable[[Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What of a file and of a network did not meet.
+
+    Attributes
+    ----------
+    absent_keys : tuple of str
+        The network's keys that the file lacks: counters of batches only.
+    dropped_keys : tuple of str
+        The file's entries beside the weights that were left out, by the file's own names.
+    """
+
+    absent_keys: tuple[str, ...]
+    dropped_keys: tuple[str, ...]
+
+
+def load_weights(
+    model: nn.Module,
+    path: Path,
+    architecture: str,
+    rules: KeyRules | None = None,
+    adapt: Adapt | None = None,
+) -> Fitted:
+    """Read a file and copy its weights into a network; see ``read_content`` and ``fit``.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The network, on the CPU; without its classifier where the rules say that the file has none
+        (``without_classifier``). Not to be used if this raises.
+    path : Path
+        The file.
+    architecture : str
+        The network's full name, for messages.
+    rules : KeyRules, optional
+        How the file's keys become the network's. Of several forms the first that fits best counts.
+    adapt : callable, optional
+        What the library of the network does to the weights after that.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be read safely or does not fit the network exactly.
+    """
+    content = read_content(path)
+    forms = (rules, *rules.alternatives) if rules else (KeyRules(),)
+    keyed = _best_form(content, forms, model.state_dict())
+    if adapt is not None:
+        keyed = replace(keyed, tensors=adapt(keyed.tensors))
+    return _fitted(model, keyed, path, architecture)
+
+
+def fit(
+    model: nn.Module,
+    weights: Weights,
+    path: Path,
+    architecture: str,
+    rules: KeyRules | None = None,
+) -> Fitted:
+    """Copy weights into a network; every key must be there, and none may be left over.
+
+    Floating weights become the network's own type. Counters of batches, which old files lack and
+    evaluation does not read, may be absent.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The network, on the CPU. Not to be used if this raises.
+    weights : Weights
+        What the file holds.
+    path : Path
+        The file, for messages.
+    architecture : str
+        The network's full name, for messages.
+    rules : KeyRules, optional
+        How the file's keys become the network's; its container is where ``weights`` are from.
+
+    Raises
+    ------
+    CheckpointError
+        If keys are missing or left over, or a tensor has another shape or an unusable type.
+    """
+    keyed = _keyed(weights, rules or KeyRules(), model.state_dict(), path)
+    return _fitted(model, keyed, path, architecture)
+
+
+def without_classifier(model: nn.Module) -> nn.Module:
+    """Replace a network's classifier, its last layer, by an identity: it then returns features.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The network; changed in place where the classifier is inside it.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Raises
+    ------
+    CheckpointError
+        If the last layer is not linear, or there are two classifiers beside each other.
+    """
+    leaves = [
+        (name, layer)
+        for name, layer in model.named_modules()
+        if next(layer.children(), None) is None and not isinstance(layer, _IDLE)
+    ]
+    if not leaves:
+        leaves = [("", model)]
+    name, last = leaves[-1]
+    parent, _, attribute = name.rpartition(".")
+    twins = [
+        other
+        for other, layer in leaves[:-1]
+        if other.rpartition(".")[0] == parent
+        and isinstance(layer, nn.Linear)
+        and isinstance(last, nn.Linear)
+        and layer.weight.shape == last.weight.shape
+    ]
+    if not isinstance(last, nn.Linear) or twins:
+        met = f"classifiers beside each other: {', '.join([*twins, name])}" if twins else name
+        raise CheckpointError(
+            f"the weights come without a classifier, and {type(model).__name__} ends in"
+            f" {met or 'itself'} ({type(last).__name__}), must end in one linear layer",
+            hint="such weights can be loaded into a network whose last layer is its classifier",
+        )
+    if not name:
+        return nn.Identity()
+    setattr(model.get_submodule(parent), attribute, nn.Identity())
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """A file's weights by the network's keys."""
+
+    #: The weights by the network's keys, as far as they were understood.
+    tensors: dict[str, torch.Tensor]
+    #: Layout versions by the network's module paths.
+    versions: dict[str, dict[str, int]]
+    #: What was left out, by the file's own names.
+    dropped: tuple[str, ...]
+    #: All of the file's keys, for messages.
+    file_keys: tuple[str, ...]
+
+    def misfits(self, reference: Mapping[str, torch.Tensor]) -> int:
+        """Return the number of keys that are missing or left over."""
+        unexpected = sum(key not in reference for key in self.tensors)
+        return len(_missing(reference, self.tensors)) + unexpected
+
+
+def _best_form(
+    content: Content, forms: Iterable[KeyRules], reference: Mapping[str, torch.Tensor]
+) -> _Keyed:
+    """Return the weights in the form that leaves fewest keys over; the first among equals."""
+    found, problems = [], []
+    for form in forms:
+        try:
+            weights = content.weights(form.container)
+            found.append(_keyed(weights, form, reference, content.path))
+        except CheckpointError as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda keyed: keyed.misfits(reference))
+
+
+def _keyed(
+    weights: Weights, rules: KeyRules, reference: Mapping[str, torch.Tensor], path: Path
+) -> _Keyed:
+    prefix = rules.prefix
+    tensors = {
+        key[len(prefix) :]: tensor
+        for key, tensor in weights.tensors.items()
+        if key.startswith(prefix)
+    }
+    if not tensors:
+        raise CheckpointError(
+            f"{path} has no key that begins with {prefix}, where its weights were published:"
+            f" its keys begin with {_beginnings(weights.tensors, reference)}",
+            hint="the file is another one than the published one, or was packed anew",
+        )
+    if not prefix:
+        tensors, prefix = _without_prefixes(tensors, reference)
+    dropped = [key for key in tensors if any(fnmatchcase(key, glob) for glob in rules.drop)]
+    for key in dropped:
+        del tensors[key]
+    if dropped and not rules.prefix:
+        # Heads may have stood beside a wrapper that the other keys share.
+        tensors, inner = _without_prefixes(tensors, reference)
+        dropped, prefix = [prefix + key for key in dropped], prefix + inner
+    else:
+        dropped = [prefix + key for key in dropped]
+    outside = [key for key in weights.tensors if not key.startswith(rules.prefix)]
+    return _Keyed(
+        _renamed(tensors, reference),
+        _versions(weights.versions, prefix),
+        (*weights.dropped_keys, *outside, *dropped),
+        tuple(weights.tensors),
+    )
+
+
+def _fitted(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> Fitted:
+    reference = model.state_dict()
+    tensors = keyed.tensors
+    # Before any is converted: a few bytes may claim to be a tensor of any size.
+    shapes = [
+        f"{key} is {_shape(tensors[key])}, needed {_shape(reference[key])}"
+        for key in reference
+        if key in tensors and tensors[key].shape != reference[key].shape
+    ]
+    if shapes:
+        missing = _missing(reference, tensors)
+        unexpected = [key for key in tensors if key not in reference]
+    else:
+        state = {k: _usable(path, k, tensor, reference.get(k)) for k, tensor in tensors.items()}
+        missing, unexpected = _copy(model, state, keyed.versions, path)
+    if missing or unexpected or shapes:
+        found = {
+            f"of {len(reference)} keys missing": missing,
+            "unexpected": unexpected,
+            "of another shape": shapes,
+        }
+        raise _misfit(path, architecture, keyed, reference, found)
+    absent = tuple(key for key in reference if key not in tensors and key.endswith(_COUNTER))
+    return Fitted(absent, keyed.dropped)
+
+
+def _beginnings(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> str:
+    """Say what stands before the network's own names in a file's keys, the commonest first."""
+    counted = Counter(_beginning(key, reference) for key in keys)
+    return first_names(f"{before or 'nothing'} ({n})" for before, n in counted.most_common())
+
+
+def _beginning(key: str, reference: Mapping[str, torch.Tensor]) -> str:
+    parts = key.split(".")
+    for start in range(len(parts)):
+        if ".".join(parts[start:]) in reference:
+            return "".join(f"{part}." for part in parts[:start])
+    return f"{parts[0]}." if len(parts) > 1 else key
+
+
+def _without_prefixes(
+    tensors: dict[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], str]:
+    """Strip the known prefixes that all of the file's keys share, and the network's do not."""
+    stripped = ""
+    while prefix := _shared_prefix(tensors, reference):
+        tensors = {key[len(prefix) :]: tensor for key, tensor in tensors.items()}
+        stripped += prefix
+    return tensors, stripped
+
+
+def _shared_prefix(
+    tensors: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+) -> str | None:
+    for prefix in PREFIXES:
+        if tensors and all(key.startswith(prefix) for key in tensors):
+            own = all(key.startswith(prefix) for key in reference)
+            return None if own else prefix
+    return None
+
+
+def _versions(saved: Mapping[str, dict[str, int]], prefix: str) -> dict[str, dict[str, int]]:
+    """Return the layout versions by the network's own module paths."""
+    paths = {f"{path}." if path else "": version for path, version in saved.items()}
+    return {
+        path[len(prefix) :].removesuffix("."): version
+        for path, version in paths.items()
+        if path.startswith(prefix)
+    }
+
+
+def _renamed(
+    tensors: dict[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Bring torchvision's DenseNet files, which keep their first release's keys, up to date."""
+    renamed = {}
+    for key, tensor in tensors.items():
+        new = _OLD_DENSENET.sub(r"\1", key)
+        renamed[new if key not in reference and new in reference else key] = tensor
+    return renamed
+
+
+def _usable(
+    path: Path, key: str, tensor: torch.Tensor, wanted: torch.Tensor | None
+) -> torch.Tensor:
+    """Return a tensor as the type its place in the network wants, or refuse it."""
+    plain = not tensor.is_quantized and tensor.layout == torch.strided and not tensor.is_meta
+    number = tensor.dtype in _FLOATS or not (tensor.is_floating_point() or tensor.is_complex())
+    kinds_agree = wanted is None or not wanted.is_floating_point() or tensor.dtype in _FLOATS
+    if not (plain and number and kinds_agree):
+        raise CheckpointError(
+            f"{path} holds {key} as {_type(tensor)}, must be a dense tensor of"
+            " float16, bfloat16, float32 or float64",
+            hint="quantised and sparse weights cannot be surveyed: use the file they came from",
+        )
+    return tensor if wanted is None else tensor.to(wanted.dtype)
+
+
+def _type(tensor: torch.Tensor) -> str:
+    words = [str(tensor.dtype).removeprefix("torch.")]
+    if tensor.layout != torch.strided:
+        words.append(str(tensor.layout).removeprefix("torch."))
+    if tensor.is_meta:
+        words.append("without values")
+    return " ".join(words)
+
+
+def _missing(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:
+    return [key for key in reference if key not in state and not key.endswith(_COUNTER)]
+
+
+def _copy(
+    model: nn.Module,
+    state: Mapping[str, torch.Tensor],
+    versions: Mapping[str, dict[str, int]],
+    path: Path,
+) -> tuple[list[str], list[str]]:
+    """Load, and return the missing and the unexpected keys as the network itself sees them.
+
+    Some networks rename the keys of older files while they load, going by the versions.
+    """
+    keyed = OrderedDict(state)
+    own_versions = getattr(model.state_dict(), "_metadata", {})
+    # Where torch itself looks for them; a plain attribute of its state dicts.
+    keyed._metadata = {**own_versions, **versions}  # type: ignore[attr-defined]
+    try:
+        result = model.load_state_dict(keyed, strict=False)
+    except (RuntimeError, ValueError, TypeError) as problem:
+        raise CheckpointError(
+            f"{path} cannot be loaded: {problem}",
+            hint="the file may come from another release of the network's package",
+        ) from problem
+    missing = [key for key in result.missing_keys if not key.endswith(_COUNTER)]
+    return missing, list(result.unexpected_keys)
+
+
+def _misfit(
+    path: Path,
+    architecture: str,
+    keyed: _Keyed,
+    reference: Mapping[str, torch.Tensor],
+    found: Mapping[str, list[str]],
+) -> CheckpointError:
+    """Say what is missing, left over or of another shape, and what the file would fit."""
+    parts = [f"{len(keys)} {what} ({first_names(keys)})" for what, keys in found.items() if keys]
+    beginnings = _beginnings(keyed.file_keys, reference)
+    if not beginnings.startswith("nothing"):
+        parts.append(f"the file's keys begin with {beginnings}")
+    other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
+    advice = f", {other}: name that one" if other else ": check the name, depth and classes"
+    return CheckpointError(
+        f"{path} does not fit {architecture}: {', '.join(parts)}",
+        hint=f"the file fits a different architecture{advice}",
+    )
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return "x".join(str(size) for size in tensor.shape) or "a single number"

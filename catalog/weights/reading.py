@@ -1,0 +1,343 @@
+"""Files of weights: read without running any code, and unwrapped.
+
+Owns what a file may hold. What a file is at all is the business of ``filetypes`` beside it, what
+its pickle may ask for that of ``pickles``, how its keys become a network's that of ``fitting``,
+and which file is read for which network that of ``catalog.checkpoints``.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from catalog.weights.filetypes import check_kind, is_safetensors, unreadable
+from catalog.weights.pickles import STAND_INS, PickleBombError, names_asked_for, standing_in
+from survey.errors import CheckpointError
+
+#: Keys under which training scripts keep the weights, in the order they are looked for.
+WRAPPERS = (
+    "state_dict",
+    "model_state_dict",
+    "model_state",
+    "model",
+    "weights",
+    "net",
+    "network",
+    "module",
+)
+
+#: How many times its own size the content of an archive may have; weights hardly shrink.
+MOST_EXPANSION = 10
+
+#: Packages that torch.load itself judges by name, class for class, and what else it makes.
+_OWN_PACKAGES = frozenset({"torch", "collections"})
+_OWN_NAMES = frozenset({"_codecs.encode", "builtins.complex", "builtins.set", *STAND_INS})
+_JAX_PACKAGES = frozenset({"dill", "flax", "haiku", "jax", "jaxlib", "jaxline", "optax"})
+_WRAPPED_AT_MOST = 8
+_ARCHIVE = b"PK\x03\x04"
+#: A file from before archives: two numbers, the machine, the object, and the keys of its storages.
+_LEGACY_PICKLES = 5
+_LEGACY_START_BYTES = 64
+
+#: What torch raises on files that are cut short or not its own.
+_READ_ERRORS = (
+    pickle.UnpicklingError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    MemoryError,
+    NotImplementedError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    SafetensorError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a file, or of one of its containers.
+
+    Attributes
+    ----------
+    tensors : dict of str to Tensor
+        The weights on the CPU, by the file's keys.
+    versions : dict of str to dict
+        Module path to the layout version that torch saved with the keys; empty where it saved none.
+    dropped_keys : tuple of str
+        Entries beside the weights that are not tensors.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    versions: dict[str, dict[str, int]]
+    dropped_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file of weights holds, as plain data and tensors.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    payload : object
+        What was saved: dicts, lists, numbers and tensors; objects of other classes are left out.
+    """
+
+    path: Path
+    payload: object = field(repr=False)
+
+    def weights(self, container: tuple[str, ...] = ()) -> Weights:
+        """Return the weights under a path of keys.
+
+        Parameters
+        ----------
+        container : tuple of str
+            Keys that lead from the top of the file to the weights; empty to look for them at the
+            top and under the usual wrappers.
+
+        Raises
+        ------
+        CheckpointError
+            If nothing is there, or no named tensors are.
+        """
+        state = self._under(container) if container else _unwrapped(self.payload)
+        tensors = {
+            key: value
+            for key, value in state.items()
+            if isinstance(key, str) and isinstance(value, torch.Tensor)
+        }
+        if not tensors:
+            where = f"under {' > '.join(container)}" if container else "at the top"
+            wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
+            raise CheckpointError(
+                f"{self.path} holds no named tensors: {_description(state or self.payload)};"
+                f" weights are looked for {where}{wrappers}",
+                hint="save model.state_dict() with torch.save or safetensors",
+            )
+        dropped = tuple(str(key) for key in state if key not in tensors)
+        return Weights(tensors, _saved_versions(state), dropped)
+
+    def _under(self, container: tuple[str, ...]) -> Mapping[object, object]:
+        """Follow keys exactly."""
+        payload = self.payload
+        for depth, key in enumerate(container):
+            inner = payload.get(key) if isinstance(payload, Mapping) else None
+            if not isinstance(inner, Mapping):
+                where = f" under {' > '.join(container[:depth])}" if depth else ""
+                raise CheckpointError(
+                    f"{self.path} has no dict {key!r}{where}, where its weights were published:"
+                    f" it holds {_description(payload)}",
+                    hint="the file is another one than the published one, or was packed anew",
+                )
+            payload = inner
+        return payload if isinstance(payload, Mapping) else {}
+
+
+def read_weights(path: Path, container: tuple[str, ...] = ()) -> Weights:
+    """Read a file of weights and return those under a path of keys; see ``read_content``."""
+    return read_content(path).weights(container)
+
+
+def read_content(path: Path) -> Content:
+    """Read a file of weights, told apart by its content: safetensors, torch's, or one zipped.
+
+    No code of the file runs. Sizes are looked at before anything is unpacked.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged, not a file of weights, would unpack to far more than it
+        is, or holds more than tensors and plain data.
+    """
+    check_kind(path)
+    try:
+        if is_safetensors(path):
+            with safe_open(path, framework="pt", device="cpu") as file:
+                return Content(path, {name: file.get_tensor(name) for name in list(file.keys())})
+        with path.open("rb") as opened:
+            return Content(path, _payload(path, opened))
+    except _READ_ERRORS as problem:
+        raise unreadable(
+            path, "it is cut short, damaged or something else", "fetch it again"
+        ) from problem
+
+
+def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
+    """Return what torch saved; ``unpacked`` is for a file that came out of a zip archive."""
+    if not _starts_with(opened, _ARCHIVE):
+        return _tensors_only(path, opened, _legacy_names(path, opened))
+    with zipfile.ZipFile(opened) as archive:
+        _check_sizes(path, archive, opened)
+        programs = [name for name in archive.namelist() if name.lower().endswith("data.pkl")]
+        if not (programs or unpacked):
+            member = io.BytesIO(archive.read(_only_member(path, archive)))
+            return _payload(path, member, unpacked=True)
+        # All of them: which one torch takes depends on how the archive's folder is called.
+        names = [n for program in programs for n in _names(path, io.BytesIO(archive.read(program)))]
+    return _tensors_only(path, opened, names)
+
+
+def _check_sizes(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
+    unpacked = sum(member.file_size for member in archive.infolist())
+    packed = opened.seek(0, io.SEEK_END)
+    if len(set(archive.namelist())) < len(archive.namelist()):
+        raise unreadable(path, "it is an archive with two files of one name", "fetch it again")
+    if unpacked > MOST_EXPANSION * packed + 2**20:
+        raise unreadable(
+            path,
+            f"it would unpack {packed:,} bytes to {unpacked:,}, more than {MOST_EXPANSION} times"
+            " its size",
+            "no file of weights does: fetch it from where it was published",
+        )
+
+
+def _only_member(path: Path, archive: zipfile.ZipFile) -> str:
+    """Return the only file of a zip archive that is not torch's own."""
+    hidden = ("__MACOSX/", ".")
+    members = [m.filename for m in archive.infolist() if not m.is_dir()]
+    members = [name for name in members if not name.startswith(hidden)]
+    if len(members) != 1:
+        raise unreadable(
+            path,
+            f"it is a zip archive of {len(members)} files ({first_names(members) or 'none'}), must"
+            " hold one file of weights",
+            "unpack it and name the file of weights",
+        )
+    return members[0]
+
+
+def _starts_with(opened: BinaryIO, start: bytes) -> bool:
+    opened.seek(0)
+    found = opened.read(len(start)) == start
+    opened.seek(0)
+    return found
+
+
+def _legacy_names(path: Path, opened: BinaryIO) -> list[str]:
+    """Return what the pickles of a file from before archives ask for."""
+    names = _names(path, opened)
+    _refuse_foreign(path, names)
+    if opened.tell() > _LEGACY_START_BYTES or _at_end(opened):
+        raise unreadable(
+            path,
+            "it is a plain pickle, not one that torch.save wrote",
+            "load it with the program that wrote it, and save model.state_dict() with torch.save",
+        )
+    for _ in range(_LEGACY_PICKLES - 1):
+        names += _names(path, opened)
+    return names
+
+
+def _at_end(opened: BinaryIO) -> bool:
+    following = opened.read(1)
+    opened.seek(-len(following), io.SEEK_CUR)
+    return not following
+
+
+def _names(path: Path, stream: BinaryIO) -> list[str]:
+    try:
+        return names_asked_for(stream)
+    except PickleBombError as problem:
+        raise unreadable(
+            path, str(problem), "no file of weights does that: fetch it from its publisher"
+        ) from problem
+
+
+def _tensors_only(path: Path, opened: BinaryIO, names: list[str]) -> object:
+    if "builtins.bytearray" in names:
+        # torch allows it, and one of any length is made from a number alone.
+        _refuse(path, ["builtins.bytearray"])
+    opened.seek(0)
+    try:
+        with warnings.catch_warnings(), standing_in():
+            # About protocols and archives: what matters of it is an error all the same.
+            warnings.simplefilter("ignore")
+            return torch.load(opened, map_location="cpu", weights_only=True)
+    except _READ_ERRORS as problem:
+        named = re.search(r"GLOBAL (\w[\w.]*\w)", str(problem))
+        if named:
+            _refuse(path, [named[1]])
+        _refuse_foreign(path, names)
+        if "Unsupported operand" in str(problem):
+            raise unreadable(
+                path,
+                "it is pickled in a way that cannot be read safely",
+                "load it yourself, and save model.state_dict() with torch.save's own protocol",
+            ) from problem
+        raise
+
+
+def _refuse_foreign(path: Path, names: list[str]) -> None:
+    """Refuse a pickle that asks for classes or functions which are not tensors' own."""
+    foreign = [n for n in names if n.partition(".")[0] not in _OWN_PACKAGES and n not in _OWN_NAMES]
+    if foreign:
+        _refuse(path, foreign)
+
+
+def _refuse(path: Path, names: list[str]) -> NoReturn:
+    if any(name.partition(".")[0] in _JAX_PACKAGES for name in names):
+        raise CheckpointError(
+            f"{path} is a pickle of JAX: it asks for {names[0]}, which could run code and was"
+            " refused; allowed are safetensors and torch.save files",
+            hint="convert it with JAX, and check that padding and normalisation are torch's",
+        )
+    raise CheckpointError(
+        f"{path} holds more than tensors: it asks for {names[0]}, which could run code and was"
+        " refused; allowed are tensors, numbers, text, lists and dicts",
+        hint="where you trust the file, load it yourself and save model.state_dict() anew",
+    )
+
+
+def _unwrapped(payload: object) -> Mapping[object, object]:
+    """Return the innermost dict that a chain of known wrapper keys leads to."""
+    for _ in range(_WRAPPED_AT_MOST):
+        if not isinstance(payload, Mapping):
+            break
+        inner = [payload.get(key) for key in WRAPPERS]
+        inner = [value for value in inner if isinstance(value, Mapping) and value]
+        if not inner:
+            return payload
+        payload = inner[0]
+    return {}
+
+
+def _description(payload: object) -> str:
+    if isinstance(payload, Mapping):
+        return f"a dict with the keys {first_names([str(key) for key in payload]) or 'none'}"
+    return f"a {type(payload).__name__}"
+
+
+def _saved_versions(state: object) -> dict[str, dict[str, int]]:
+    saved = getattr(state, "_metadata", None)
+    if not isinstance(saved, Mapping):
+        return {}
+    return {
+        key: {"version": value["version"]}
+        for key, value in saved.items()
+        if isinstance(key, str) and isinstance(value, dict) and type(value.get("version")) is int
+    }
+
+
+def first_names(names: Iterable[str], most: int = 4) -> str:
+    """Return the first few of many names, for a message."""
+    names = list(names)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
