@@ -1,0 +1,125 @@
+"""Tar archives read in place, by the names of their members: nothing is ever unpacked to disk."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from survey.errors import DatasetError
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where one file lies in an uncompressed archive."""
+
+    #: The first byte of its content.
+    offset: int
+    #: Bytes of its content.
+    bytes: int
+
+
+def read_members(archive: Path, most_bytes: dict[str, int]) -> dict[str, bytes]:
+    """Return the content of some files of an archive, compressed or not.
+
+    Parameters
+    ----------
+    archive : Path
+        The archive.
+    most_bytes : dict of str to int
+        The largest content that is read, by the member's path in the archive.
+
+    Raises
+    ------
+    DatasetError
+        If the archive cannot be read to the last of them, lacks one, or one is larger.
+    """
+    found: dict[str, bytes] = {}
+    with _reading(archive), tarfile.open(archive, "r:*") as opened:
+        for member in opened:
+            name = _plain(member.name)
+            if name not in most_bytes or not member.isreg():
+                continue
+            if member.size > most_bytes[name]:
+                raise DatasetError(
+                    f"{name} in {archive.name} has {member.size:,} bytes,"
+                    f" at most {most_bytes[name]:,} are right",
+                    hint=_HINT,
+                )
+            content = opened.extractfile(member)
+            found[name] = content.read() if content else b""
+            if found.keys() == most_bytes.keys():
+                break
+    _require_all(archive, most_bytes, found)
+    return found
+
+
+def index_members(archive: Path, wanted: Collection[str]) -> dict[str, Member]:
+    """Return where files lie in an uncompressed archive, by file name without folders.
+
+    Parameters
+    ----------
+    archive : Path
+        The archive; only its headers are read.
+    wanted : collection of str
+        Names of the files that must be there; others are passed over.
+
+    Raises
+    ------
+    DatasetError
+        If the archive is compressed, cut off or no archive, or lacks a file.
+    """
+    names = frozenset(wanted)
+    found: dict[str, Member] = {}
+    # To its end: a cut within a file's content is met where the next header is looked for.
+    with _reading(archive), tarfile.open(archive, "r:") as opened:
+        for member in opened:
+            name = PurePosixPath(member.name).name
+            if name not in names or not member.isreg():
+                continue
+            found[name] = Member(member.offset_data, member.size)
+    _require_all(archive, names, found)
+    return found
+
+
+def read_at(archive: Path, member: Member) -> bytes:
+    """Return a file's content from its place in an uncompressed archive.
+
+    Raises
+    ------
+    DatasetError
+        If the archive cannot be read any more, or is shorter than when it was indexed.
+    """
+    with _reading(archive), archive.open("rb") as file:
+        file.seek(member.offset)
+        content = file.read(member.bytes)
+    if len(content) != member.bytes:
+        raise DatasetError(f"{archive} is shorter than when it was opened", hint=_HINT)
+    return content
+
+
+_HINT = "the copy is incomplete or another file: get it again"
+
+
+@contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as problem:
+        raise DatasetError(f"{archive} cannot be read: {problem}", hint=_HINT) from problem
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("./")
+
+
+def _require_all(archive: Path, wanted: Collection[str], found: Collection[str]) -> None:
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise DatasetError(
+            f"{archive} lacks {len(missing):,} of {len(wanted):,} files: {shown}", hint=_HINT
+        )

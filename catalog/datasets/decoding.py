@@ -1,0 +1,143 @@
+"""From a picture's bytes to the pixels a network sees, a few pictures ahead of the reader.
+
+The transform is that of torchvision's classification presets. What a broken picture makes Pillow
+raise is listed here, and put into words.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from PIL import Image, UnidentifiedImageError
+
+from catalog.models.base import InputTransform
+
+if TYPE_CHECKING:
+    import torch
+
+#: Formats Pillow may try, whatever a file calls itself: others run programs (EPS: Ghostscript).
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
+
+#: Pixels of the largest picture decoded: Pillow's own line for decompression bombs.
+MOST_PIXELS = 89_478_485
+
+#: What Pillow's and scipy's readers raise on files that are not what they claim to be.
+DECODE_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+    Warning,
+)
+
+_THREADS = 2
+_WINDOW = 32
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+def decoded(file: BinaryIO, transform: InputTransform) -> Image.Image:
+    """Return a picture in RGB.
+
+    Parameters
+    ----------
+    file : binary file
+        The encoded picture, in one of ``FORMATS``.
+    transform : InputTransform
+        How it will be resized: what would then grow beyond ``MOST_PIXELS`` is refused before it
+        is decoded.
+
+    Raises
+    ------
+    Exception
+        One of ``DECODE_ERRORS``, for a picture that cannot be decoded.
+    """
+    opened = Image.open(file, formats=FORMATS)
+    _check_size(*opened.size, transform.resize)
+    return opened.convert("RGB")
+
+
+def fitted(picture: Image.Image, transform: InputTransform) -> torch.Tensor:
+    """Return a picture resized and cropped at its centre, as torchvision does it.
+
+    Parameters
+    ----------
+    picture : Image
+        In RGB.
+    transform : InputTransform
+        Its mean and deviation are not used.
+
+    Returns
+    -------
+    torch.Tensor
+        uint8, of shape (3, size, size).
+    """
+    from torchvision.transforms import InterpolationMode, functional
+
+    mode = InterpolationMode(transform.interpolation)
+    # One side stands for the shorter, and keeps the proportions; two stand for themselves.
+    sides = [transform.resize] * (2 if transform.crop == "squash" else 1)
+    resized = functional.resize(picture, sides, mode, antialias=True)
+    cropped = functional.center_crop(resized, [transform.size, transform.size])
+    pixels: torch.Tensor = functional.pil_to_tensor(cropped)
+    return pixels
+
+
+def ahead(work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
+    """Yield the result of every task in order, worked on by threads a few tasks ahead.
+
+    Parameters
+    ----------
+    work : callable
+        What is done with each task; what it raises is raised here.
+    tasks : iterable
+        Drawn one by one as results are taken.
+    """
+    waiting = iter(tasks)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="decode") as pool:
+        window = deque(pool.submit(work, task) for task in islice(waiting, _WINDOW))
+        try:
+            while window:
+                result = window.popleft().result()
+                window.extend(pool.submit(work, task) for task in islice(waiting, 1))
+                yield result
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def printable(text: str) -> str:
+    """Return a name that can be stored and shown, though it be no text in the file system."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def reason(problem: BaseException) -> str:
+    """Return why a picture cannot be decoded, in words."""
+    if isinstance(problem, UnidentifiedImageError):
+        return "the file is not a picture"
+    return str(problem) or type(problem).__name__
+
+
+def _check_size(width: int, height: int, resize: int) -> None:
+    # A small file of a huge or hair-thin picture fills the memory, once decoded or once enlarged.
+    enlarged = resize * resize * max(width, height) // max(1, min(width, height))
+    if max(width * height, enlarged) > MOST_PIXELS:
+        raise ValueError(
+            f"it has {width} x {height} pixels, at most {MOST_PIXELS:,} are decoded"
+            f" (as it is, and with the shorter side at {resize})"
+        )

@@ -1,0 +1,65 @@
+"""The fixed order of named images, and the fingerprint over their content in that order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from catalog.datasets.base import ORDER_SEED
+
+
+def place(name: str) -> bytes:
+    """Return a key that shuffles images by name, the same way on every platform and for ever.
+
+    Parameters
+    ----------
+    name : str
+        The image's name. Images more or less leave the others in their order.
+    """
+    return hashlib.sha256(f"{ORDER_SEED}/{name}".encode(errors="surrogateescape")).digest()
+
+
+def fingerprint_of(
+    class_names: tuple[str, ...], images: Iterable[tuple[str, int | None, str]]
+) -> str:
+    """Return a sha256 (hex) over class names and images, in the order given.
+
+    Parameters
+    ----------
+    class_names : tuple of str
+        Class names by label.
+    images : iterable of (str, int or None, str)
+        Name, label and the content's sha256 (hex) of every image. The same pictures under the
+        same names give the same fingerprint, be they files, members of an archive or rows.
+    """
+    digest = hashlib.sha256(repr(class_names).encode())
+    for name, label, content in images:
+        digest.update(repr((name, label, content)).encode())
+    return digest.hexdigest()
+
+
+def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
+    """Return a sha256 (hex) over facts, and over files' names, sizes and times.
+
+    Parameters
+    ----------
+    *facts : object
+        What else determines the content; only their ``repr`` counts.
+    files : iterable of Path
+        The files that hold it.
+    """
+    digest = hashlib.sha256(repr(facts).encode())
+    for file in files:
+        digest.update(repr((str(file), *size_and_time(file))).encode())
+    return digest.hexdigest()
+
+
+def size_and_time(path: Path) -> tuple[int, int]:
+    """Return a file's bytes and when it last changed, in nanoseconds; -1 where it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return -1, -1
+    # A copy that keeps its times still changes the time its entry changed.
+    return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns)
