@@ -9,14 +9,25 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+)
 
+from catalog.datasets import selected_name
 from survey import MeasureSettings, SettingsError, UnknownName
 
 #: What is measured when a survey names no dataset.
 DEFAULT_DATASET = "digits"
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class _Strict(BaseModel):
@@ -26,9 +37,10 @@ class _Strict(BaseModel):
 class ModelChoice(_Strict):
     """One ``[[models]]`` entry."""
 
-    #: A name such as ``torchvision:resnet50``, or a glob such as ``small:digits_*``.
+    #: An architecture (``torchvision:resnet50``), published weights (``ssl:swav_800``), a glob
+    #: (``small:digits_*``) or a set (``paper``).
     name: str
-    #: Checkpoints to measure it with; empty means ``bundled``.
+    #: Checkpoints to measure it with; empty means the bundled ones, else the published default.
     checkpoints: tuple[str, ...] = ()
 
     @field_validator("checkpoints", mode="before")
@@ -40,12 +52,31 @@ class ModelChoice(_Strict):
     mean: tuple[float, float, float] | None = None
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
 
+    #: Fraction its checkpoints should recognise first, for all datasets or by dataset name. A run
+    #: that differs by more than chance is marked suspect.
+    expect_top1: Fraction | dict[str, Fraction] | None = None
+
+    def expected(self, dataset: str) -> float | None:
+        """Return the accuracy expected on a dataset, where one was declared."""
+        if isinstance(self.expect_top1, dict):
+            return self.expect_top1.get(dataset)
+        return self.expect_top1
+
 
 class DatasetChoice(_Strict):
     """One ``[[datasets]]`` entry."""
 
-    #: A name such as ``digits``, ``folder:PATH`` or ``random``.
+    #: A name such as ``digits``, ``folder:PATH`` or ``imagenet``.
     name: str
+    #: How many of its images to measure; all where none is given.
+    limit: PositiveInt | None = None
+    #: Whether the limit takes equally many of every class, not the first of the fixed order.
+    stratified: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """The name with its limit, such as ``cifar10[:1000 stratified]``."""
+        return selected_name(self.name, self.limit, stratified=self.stratified)
 
 
 _Choice = TypeVar("_Choice", bound=_Strict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import torch
 
+from catalog.checkpoints import builder
+from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.models import find
 from catalog.models.cost import model_cost
@@ -19,9 +22,23 @@ from catalog.store import run_states
 from jobs.definition import Definition
 from jobs.estimate import Estimate, Measured, estimate
 from jobs.job import Job
-from jobs.plan import Plan, make_plan, plain_hashes
+from jobs.plan import Plan, make_plan, plain_holdings
 from jobs.progress import batches_of, duration
-from jobs.run import remembering_hashes
+from jobs.run import holdings_of
+
+#: Columns of the table.
+COLUMNS = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("architecture", pa.string()),
+        ("checkpoint", pa.string()),
+        ("dataset", pa.string()),
+        ("images", pa.int64()),
+        ("batches", pa.int64()),
+        ("state", pa.string()),
+        ("seconds", pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +65,9 @@ class Forecast:
             }
             for job, state, guess in zip(self.plan.jobs, self.states, self.estimates, strict=True)
         ]
-        return pa.Table.from_pylist(rows)
+        # Their run ids depend on what is in files that are not here.
+        rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
+        return pa.Table.from_pylist(rows, COLUMNS)
 
     def summary(self) -> str:
         """Return one line: how many jobs, how many are done, and how long the rest may take."""
@@ -56,8 +75,9 @@ class Forecast:
         low = sum(guess.seconds / guess.factor for guess in todo)
         high = sum(guess.seconds * guess.factor for guess in todo)
         done = len(self.plan.jobs) - len(todo)
+        lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
         return (
-            f"{len(todo)} to measure, {done} done; one worker needs "
+            f"{len(todo)} to measure, {done} done{lacking}; one worker needs "
             f"{duration(low)} to {duration(high)}"
         )
 
@@ -74,17 +94,25 @@ def forecast(home: Path, definition: Definition) -> Forecast:
     """
     states: dict[str, RunState] = {}
     history: list[Measured] = []
-    hashes = plain_hashes()
+    holdings = plain_holdings()
     if Home(home.absolute()).signatures.is_file():
         opened = Home.open(home, create=False)
         states = run_states(opened)
         if os.access(opened.path, os.W_OK):
-            hashes = remembering_hashes(Registry(opened))
+            holdings = holdings_of(opened, Registry(opened), FileStore(opened.files, offline=True))
         history = [Measured(**row) for row in run_costs(opened).to_pylist()]
-    plan = make_plan(definition, states, hashes)
-    gflops = {name: _gflops(name) for name in {job.full_name for job in plan.jobs}}
+    plan = make_plan(definition, states, holdings)
+    gflops: dict[tuple[str, int], float] = {}
+    for job in plan.jobs:
+        if (job.full_name, job.transform.size) not in gflops:
+            gflops[job.full_name, job.transform.size] = _gflops(job)
     estimates = tuple(
-        estimate(job.full_name, gflops[job.full_name], _remaining(job, states), history)
+        estimate(
+            job.full_name,
+            gflops[job.full_name, job.transform.size],
+            _remaining(job, states),
+            history,
+        )
         for job in plan.jobs
     )
     return Forecast(plan, tuple(_state(job, states) for job in plan.jobs), estimates)
@@ -104,12 +132,13 @@ def _state(job: Job, states: dict[str, RunState]) -> str:
     return f"{state.batches_done} batches done"
 
 
-def _gflops(full_name: str) -> float:
-    (architecture,) = find(full_name)
+def _gflops(job: Job) -> float:
+    (architecture,) = find(job.full_name)
+    build = builder(architecture, job.checkpoint)
     try:
         with torch.device("meta"):
-            model = architecture.build()
+            model = build()
     except NotImplementedError:
         # Some constructors compute with tensors, which needs real ones.
-        model = architecture.build()
-    return model_cost(model.eval(), architecture.transform.size).gflops
+        model = build()
+    return model_cost(model.eval(), job.transform.size).gflops

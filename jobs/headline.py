@@ -22,6 +22,11 @@ def headline(run: RunRecord) -> str:
         f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}",
         f"{weights} on {run.device_name}, {run.seconds or 0:.1f} s",
     ]
+    if run.reported_top1 is not None:
+        reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
+        lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
+    if run.suspicion:
+        lines.append(f"suspect: {run.suspicion}")
     if run.skipped_images:
         lines.append(f"{run.skipped_images} images skipped: {'; '.join(run.skipped_names)}")
     if run.status == "failed":

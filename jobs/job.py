@@ -10,12 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from catalog.checkpoints import Checkpoint
-from catalog.models.base import InputTransform
+from catalog.models.base import InputTransform, Reported
 from catalog.registry import JobEntry
+from jobs.verdict import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
 
 #: Hexadecimal digits of a job's key that make a run's id.
 RUN_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is known of a network and its weights; it determines no number."""
+
+    #: The paper's group of families, such as ``residual``.
+    family_group: str | None = None
+    #: Year in which the architecture was published.
+    year: int | None = None
+    #: Convolutions and matrix products with weights on the longest path; None if not counted.
+    depth: int | None = None
+    #: Accuracy its weights were published with, on any dataset, and how it was measured.
+    reported: Reported | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,12 @@ class Job:
     transform: InputTransform
     #: How they are measured.
     settings: MeasureSettings
+    #: The home, whose files and caches workers share; None without one.
+    home: Path | None = None
+    #: What is known of the network beside its numbers.
+    facts: ModelFacts = ModelFacts()
+    #: The accuracy its weights should show on this dataset; None where nobody says.
+    expectation: Expectation | None = None
 
     @property
     def full_name(self) -> str:

@@ -19,6 +19,7 @@ from catalog.runs import BatchRecord, RunRecord, RunState
 from catalog.spool import Writer
 from jobs.events import BatchDone, Failed, Finished, Lost, Skipped, Started
 from jobs.job import Job, Progress
+from jobs.verdict import suspicion
 from survey import MEASURING_VERSION, __version__
 
 
@@ -126,6 +127,8 @@ class Ledger:
         # A failed run has not seen every image: its accuracy would be over some of them.
         whole = status == "done" and progress.images > 0
         labelled = whole and progress.labelled == progress.images
+        top1 = progress.top1_hits / progress.images if labelled else None
+        reported, expected = job.facts.reported, job.expectation
         return RunRecord(
             run_id=job.run_id,
             job_key=job.key,
@@ -133,6 +136,8 @@ class Ledger:
             architecture=job.architecture,
             source=job.source,
             family=job.family,
+            family_group=job.facts.family_group,
+            year=job.facts.year,
             checkpoint=job.checkpoint.reference,
             checkpoint_sha256=job.checkpoint_sha256,
             dataset=job.dataset,
@@ -141,13 +146,20 @@ class Ledger:
             stage=failure.stage if failure else None,
             error=failure.message if failure else None,
             traceback=failure.traceback if failure else None,
-            measured_top1=progress.top1_hits / progress.images if labelled else None,
+            measured_top1=top1,
             measured_top5=progress.top5_hits / progress.images if labelled else None,
+            reported_top1=reported.top1 if reported else None,
+            reported_protocol=reported.protocol if reported else None,
+            reported_dataset=reported.dataset if reported else None,
+            expected_top1=expected.top1 if expected else None,
+            expected_source=expected.source if expected else None,
+            suspicion=suspicion(expected, top1, progress.images) if whole else None,
             images=progress.images,
             skipped_images=len(progress.skipped),
             skipped_names=progress.skipped,
             batches=progress.batches,
             sites=account.sites,
+            depth=job.facts.depth,
             parameters=started.parameters if started else None,
             gflops=started.gflops if started else None,
             settings=json.dumps(settings.to_dict()),

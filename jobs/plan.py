@@ -8,19 +8,51 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catalog.checkpoints import Checkpoint, input_transform, resolve
-from catalog.datasets import open_dataset
-from catalog.datasets.base import ImageDataset
-from catalog.models import find
-from catalog.models.base import Architecture, InputTransform
+from catalog.datasets import ImageDataset, needed_files, open_dataset
+from catalog.models.base import Architecture, InputTransform, RemoteFile, Reported
+from catalog.models.costs import counted
+from catalog.models.families import family_of
+from catalog.models.selection import is_glob, select
 from catalog.runs import RunState
-from jobs.definition import Definition, ModelChoice
-from jobs.job import Job
+from jobs.definition import DatasetChoice, Definition, ModelChoice
+from jobs.job import Job, ModelFacts
+from jobs.verdict import expectation
 from survey import CatalogError, SettingsError
 
-#: Checkpoint every architecture may lack, and a glob may leave out.
-BUNDLED = "bundled"
+if TYPE_CHECKING:
+    from catalog.downloads import FileStore
+
+#: References that not every architecture has; a glob passes over those that do not.
+OPTIONAL = (None, "bundled", "default")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One architecture with one set of weights, as a survey declares them."""
+
+    architecture: Architecture
+    checkpoint: Checkpoint
+    transform: InputTransform
+    choice: ModelChoice
+
+    @property
+    def file(self) -> RemoteFile | None:
+        """The file it needs from elsewhere, if any."""
+        return self.checkpoint.published.file if self.checkpoint.published else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A job that cannot be planned yet, because a file it needs is not here."""
+
+    #: The architecture's full name, the checkpoint and the dataset, as named.
+    architecture: str
+    checkpoint: str
+    dataset: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +63,8 @@ class Plan:
     jobs: tuple[Job, ...]
     #: Run ids of those that are already measured.
     done: frozenset[str]
+    #: Those whose files are still to be fetched.
+    lacking: tuple[Lacking, ...] = ()
 
     @property
     def todo(self) -> tuple[Job, ...]:
@@ -39,8 +73,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Hashes:
-    """How content is hashed; a home remembers what it has hashed before.
+class Holdings:
+    """What is here already, and how content is hashed; a home remembers what it has hashed.
 
     Parameters
     ----------
@@ -48,18 +82,45 @@ class Hashes:
         sha256 of a checkpoint's bytes.
     dataset : callable
         sha256 over a dataset's content and order.
+    store : FileStore, optional
+        Files fetched from elsewhere; without one, none are here.
+    home : Path, optional
+        The home that workers share.
     """
 
     checkpoint: Callable[[Checkpoint], str]
     dataset: Callable[[ImageDataset], str]
+    store: FileStore | None = None
+    home: Path | None = None
+
+    def has(self, file: RemoteFile | None) -> bool:
+        """Tell whether a file is here, or none is needed."""
+        return file is None or (self.store is not None and self.store.find(file) is not None)
+
+    def located(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return a checkpoint with its file's place, where that is here."""
+        weights = checkpoint.published
+        if weights is None or weights.file is None or self.store is None:
+            return checkpoint
+        path = self.store.find(weights.file)
+        return checkpoint.located(path) if path else checkpoint
+
+    def opened(self, name: str, base: Path) -> ImageDataset:
+        """Open a dataset whose files are here."""
+        return open_dataset(name, base, self.store, datasets_folder(self.home))
 
 
-def plain_hashes() -> Hashes:
-    """Return hashing that remembers nothing."""
-    return Hashes(lambda checkpoint: checkpoint.sha256(), lambda dataset: dataset.fingerprint())
+def datasets_folder(home: Path | None) -> Path | None:
+    """Return where in a home datasets lie that users must obtain themselves."""
+    return home / "datasets" if home else None
 
 
-def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Hashes) -> Plan:
+def plain_holdings() -> Holdings:
+    """Return holdings without a home: nothing fetched, nothing remembered."""
+    return Holdings(lambda checkpoint: checkpoint.sha256(), lambda dataset: dataset.fingerprint())
+
+
+def make_plan(definition: Definition, states: Mapping[str, RunState], holdings: Holdings) -> Plan:
     """Resolve a survey's names into jobs.
 
     Parameters
@@ -68,8 +129,8 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Ha
         The survey.
     states : mapping of str to RunState
         What is measured already, by run id.
-    hashes : Hashes
-        How checkpoints and datasets are hashed.
+    holdings : Holdings
+        Which files are here, and how they are hashed.
 
     Returns
     -------
@@ -83,38 +144,37 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], hashes: Ha
     SettingsError
         If a dataset holds fewer images than one score needs.
     """
-    models = [pair for choice in definition.models for pair in _checkpoints(choice, definition)]
+    here, absent = _sorted_out(targets(definition), holdings)
+    hashed = {target.checkpoint: holdings.checkpoint(target.checkpoint) for target in here}
     jobs: dict[str, Job] = {}
-    hashed = {checkpoint: hashes.checkpoint(checkpoint) for _, checkpoint, _ in models}
+    lacking: list[Lacking] = []
     for choice in definition.datasets:
-        dataset = open_dataset(choice.name, definition.base)
-        _require_enough(dataset, definition)
-        stat, fingerprint = dataset.stat_signature(), hashes.dataset(dataset)
-        for architecture, checkpoint, transform in models:
-            job = Job(
-                source=architecture.source,
-                architecture=architecture.name,
-                family=architecture.family,
-                checkpoint=checkpoint,
-                checkpoint_sha256=hashed[checkpoint],
-                dataset=choice.name,
-                base=definition.base.absolute(),
-                dataset_fingerprint=fingerprint,
-                dataset_stat=stat,
-                images=len(dataset),
-                transform=transform,
-                settings=definition.settings,
-            )
+        if not all(holdings.has(file) for file in needed_files(choice.full_name)):
+            lacking += [_lacking(target, choice) for target in (*here, *absent)]
+            continue
+        lacking += [_lacking(target, choice) for target in absent]
+        for job in _jobs(definition, choice, here, hashed, holdings):
             jobs.setdefault(job.key, job)
     done = frozenset(
         job.run_id
         for job in jobs.values()
         if (state := states.get(job.run_id)) is not None and state.status == "done"
     )
-    return Plan(tuple(jobs.values()), done)
+    return Plan(tuple(jobs.values()), done, tuple(lacking))
 
 
-def check(definition: Definition) -> None:
+def targets(definition: Definition) -> list[Target]:
+    """Return every architecture of a survey with each of its checkpoints; touches no network.
+
+    Raises
+    ------
+    UnknownName, CatalogError
+        If a model or checkpoint is unknown or unusable.
+    """
+    return [target for choice in definition.models for target in _targets(choice, definition)]
+
+
+def check(definition: Definition, holdings: Holdings) -> None:
     """Resolve a survey's names without hashing anything, so that a typo is met at once.
 
     Raises
@@ -122,30 +182,96 @@ def check(definition: Definition) -> None:
     UnknownName, CatalogError, SettingsError
         As ``make_plan``.
     """
-    for choice in definition.models:
-        list(_checkpoints(choice, definition))
-    for dataset in definition.datasets:
-        _require_enough(open_dataset(dataset.name, definition.base), definition)
+    targets(definition)
+    for choice in definition.datasets:
+        if all(holdings.has(file) for file in needed_files(choice.full_name)):
+            _require_enough(holdings.opened(choice.full_name, definition.base), definition)
 
 
-def _checkpoints(
-    choice: ModelChoice, definition: Definition
-) -> Iterator[tuple[Architecture, Checkpoint, InputTransform]]:
+def _jobs(
+    definition: Definition,
+    choice: DatasetChoice,
+    here: list[Target],
+    hashed: Mapping[Checkpoint, str],
+    holdings: Holdings,
+) -> Iterator[Job]:
+    """Yield the jobs of all models on one dataset."""
+    dataset = holdings.opened(choice.full_name, definition.base)
+    _require_enough(dataset, definition)
+    stat, fingerprint = dataset.stat_signature(), holdings.dataset(dataset)
+    for target in here:
+        weights = target.checkpoint.published
+        reported = weights.reported if weights else ()
+        architecture = target.architecture
+        yield Job(
+            source=architecture.source,
+            architecture=architecture.name,
+            family=architecture.family,
+            checkpoint=target.checkpoint,
+            checkpoint_sha256=hashed[target.checkpoint],
+            dataset=choice.full_name,
+            base=definition.base.absolute(),
+            dataset_fingerprint=fingerprint,
+            dataset_stat=stat,
+            images=len(dataset),
+            transform=target.transform,
+            settings=definition.settings,
+            home=holdings.home,
+            facts=_facts(architecture, reported),
+            expectation=expectation(
+                choice.full_name, target.choice.expected(choice.name), reported
+            ),
+        )
+
+
+def _facts(architecture: Architecture, reported: tuple[Reported, ...]) -> ModelFacts:
+    source, name = architecture.source, architecture.name
+    family = family_of(source, architecture.module or name, name)
+    cost = counted(source, name)
+    return ModelFacts(
+        family_group=family.group,
+        year=family.year,
+        depth=cost.depth if cost else None,
+        reported=reported[0] if reported else None,
+    )
+
+
+def _sorted_out(wanted: list[Target], holdings: Holdings) -> tuple[list[Target], list[Target]]:
+    """Return the targets whose files are here, with their places, and the others."""
+    here, absent = [], []
+    for target in wanted:
+        if holdings.has(target.file):
+            checkpoint = holdings.located(target.checkpoint)
+            here.append(dataclasses.replace(target, checkpoint=checkpoint))
+        else:
+            absent.append(target)
+    return here, absent
+
+
+def _lacking(target: Target, choice: DatasetChoice) -> Lacking:
+    return Lacking(target.architecture.full_name, target.checkpoint.reference, choice.full_name)
+
+
+def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
     """Yield each architecture of a choice with each of its checkpoints."""
-    architectures = find(choice.name)
-    globbed = any(mark in choice.name for mark in "*?[")
+    selected = select(choice.name)
     found = False
-    for architecture in architectures:
-        for reference in choice.checkpoints or (None,):
-            if globbed and not architecture.bundled and reference in (None, BUNDLED):
-                continue
+    for each in selected:
+        for reference in choice.checkpoints or (each.weights,):
+            try:
+                checkpoint = resolve(reference, each.architecture, definition.base)
+            except CatalogError:
+                if is_glob(choice.name) and reference in OPTIONAL:
+                    continue
+                raise
             found = True
-            checkpoint = resolve(reference, architecture, definition.base)
-            yield architecture, checkpoint, _transform(architecture, checkpoint, choice)
+            transform = _transform(each.architecture, checkpoint, choice)
+            yield Target(each.architecture, checkpoint, transform, choice)
     if not found:
         raise CatalogError(
-            f"none of the {len(architectures)} models of {choice.name!r} has a bundled checkpoint",
-            hint="name one: init:SEED or file:PATH",
+            f"none of the {len(selected)} models of {choice.name!r} has bundled or published"
+            " weights",
+            hint="name a checkpoint: init:SEED or file:PATH",
         )
 
 

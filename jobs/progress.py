@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from catalog.models.base import RemoteFile
 from jobs.devices import Devices
 from jobs.events import BatchDone, Event, Failed, Finished, Lost, Started
 from jobs.job import Job
@@ -50,7 +51,8 @@ def opening(plan: Plan) -> str:
     """Return one line that says what is to be done and what is skipped."""
     todo, done = len(plan.todo), len(plan.jobs) - len(plan.todo)
     skipped = f", {done} already measured and skipped" if done else ""
-    return f"{todo} of {len(plan.jobs)} jobs to measure{skipped}"
+    lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
+    return f"{todo} of {len(plan.jobs) + len(plan.lacking)} jobs to measure{skipped}{lacking}"
 
 
 def closing(job: Job, event: Finished | Failed | Lost) -> str:
@@ -74,6 +76,16 @@ class BarReporter:
         self._bars = bars
         self._overall: TaskID | None = None
         self._lines: dict[int, TaskID] = {}
+        self._files: dict[str, TaskID] = {}
+
+    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
+        """Move the file's line, in MiB."""
+        if file.url not in self._files:
+            self._files[file.url] = self._bars.add_task(f"fetch {file.name} (MiB)", total=None)
+        line = self._files[file.url]
+        whole = None if total is None else max(1, total >> 20)
+        self._bars.update(line, completed=here >> 20 if whole is None else min(here >> 20, whole))
+        self._bars.update(line, total=whole, visible=here != total)
 
     def planned(self, plan: Plan) -> None:
         """Open the overall bar."""
@@ -109,7 +121,16 @@ class PlainReporter:
         self._console = console
         self._began = time.monotonic()
         self._spoke: dict[int, float] = {}
+        self._fetched: dict[str, float] = {}
         self._done = self._total = 0
+
+    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
+        """Say what is fetched, no more than one line every few seconds."""
+        spoke = self._fetched.get(file.url)
+        whole = here == total
+        if spoke is None or whole or time.monotonic() - spoke >= PLAIN_INTERVAL_SECONDS:
+            self._fetched[file.url] = time.monotonic()
+            self._say(f"fetch   {file.name}: {mebibytes(here)} of {mebibytes(total)}")
 
     def planned(self, plan: Plan) -> None:
         """Say what is to be done."""
@@ -151,6 +172,11 @@ class PlainReporter:
 def workers_line(devices: Devices) -> str:
     """Return one line that says what computes."""
     return f"{devices.workers} worker(s) on {devices.kind}, {devices.threads} thread(s) each"
+
+
+def mebibytes(size: int | None) -> str:
+    """Return a size as a person says it."""
+    return "unknown size" if size is None else f"{size / 1024**2:.1f} MiB"
 
 
 def duration(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from catalog.models.base import RemoteFile
 from jobs.devices import Devices
 from jobs.events import Event
 from jobs.job import Job
@@ -12,6 +13,9 @@ from jobs.plan import Plan
 
 class Reporter(Protocol):
     """Listens to a scan."""
+
+    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
+        """So many bytes of a file are here, of so many where that is known."""
 
     def planned(self, plan: Plan) -> None:
         """The jobs are known; nothing has been started."""
@@ -25,6 +29,9 @@ class Reporter(Protocol):
 
 class SilentReporter:
     """Listens and says nothing."""
+
+    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
+        """Ignore the file."""
 
     def planned(self, plan: Plan) -> None:
         """Ignore the plan."""

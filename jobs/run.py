@@ -7,24 +7,29 @@ the home's stores: whatever is killed, running the same command again does what 
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from catalog.checkpoints import Checkpoint
 from catalog.datasets.base import ImageDataset
+from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.registry import Registry
 from catalog.runs import RunState
 from catalog.spool import Writer
-from catalog.store import run_states
+from catalog.store import run_row, run_states
 from jobs.definition import Definition
 from jobs.events import BatchDone, Event, Failed, Finished, Lost, Started
 from jobs.job import Job, Progress
 from jobs.ledger import Ledger
-from jobs.plan import Hashes, Plan, make_plan
+from jobs.plan import Holdings, Plan, make_plan
 from jobs.reporter import Reporter
 from jobs.runner import Runner
+from jobs.supplies import needed, supply
+from jobs.verdict import suspicion
+from survey import CatalogError
 
 #: Attempts a job gets when its workers die.
 MOST_ATTEMPTS = 3
@@ -40,9 +45,18 @@ class Outcome:
     done: tuple[Job, ...]
     #: Jobs that failed now, with the last word on each.
     failed: tuple[tuple[Job, Failed], ...]
+    #: Why files that some jobs need could not be fetched.
+    unfetched: tuple[CatalogError, ...] = ()
 
 
-def run_survey(home: Home, definition: Definition, runner: Runner, reporter: Reporter) -> Outcome:
+def run_survey(
+    home: Home,
+    definition: Definition,
+    runner: Runner,
+    reporter: Reporter,
+    *,
+    offline: bool = False,
+) -> Outcome:
     """Measure what a survey declares and the home does not hold yet.
 
     Parameters
@@ -55,6 +69,8 @@ def run_survey(home: Home, definition: Definition, runner: Runner, reporter: Rep
         Who carries the jobs out. It is entered only if there is something to do.
     reporter : Reporter
         Who is told of progress.
+    offline : bool
+        Whether to fetch nothing.
 
     Returns
     -------
@@ -66,31 +82,36 @@ def run_survey(home: Home, definition: Definition, runner: Runner, reporter: Rep
     StoreError
         If another scan is writing to the home, or a store cannot be written.
     SettingsError, CatalogError
-        If the survey cannot be planned; nothing is started then.
+        If the survey cannot be planned, or files are lacking offline; nothing is started then.
     ClusterError
         If the runner cannot start.
     """
+    registry = Registry(home)
+    store = FileStore(home.files, offline=offline)
+    holdings = holdings_of(home, registry, store)
+    # Before the lock is taken: fetching takes long, and another scan may write meanwhile.
+    problems = tuple(supply(needed(definition), store, reporter.fetching).values())
     with Writer.open(home) as writer:
         writer.merge()
-        registry = Registry(home)
         registry.mark_interrupted()
         states = run_states(home)
-        plan = make_plan(definition, states, remembering_hashes(registry))
+        plan = make_plan(definition, states, holdings)
         register(registry, definition, plan)
+        judge_again(home, writer, plan, states)
         reporter.planned(plan)
         if not plan.todo:
-            return Outcome(plan, (), ())
+            return Outcome(plan, (), (), problems)
         scan = _Scan(plan.todo, states, Ledger(writer, registry))
         with runner:
             reporter.started(runner.devices)
             for worker, event in runner.run(scan.next_job):
                 settled = scan.handle(event)
                 reporter.event(worker, scan.jobs[event.run_id], settled)
-        return Outcome(plan, tuple(scan.done), tuple(scan.failed))
+        return Outcome(plan, tuple(scan.done), tuple(scan.failed), problems)
 
 
-def remembering_hashes(registry: Registry) -> Hashes:
-    """Return hashing that asks the registry before it reads files again."""
+def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
+    """Return what a home holds, with hashing that asks the registry before it reads files again."""
 
     def checkpoint(checkpoint: Checkpoint) -> str:
         if checkpoint.path is None:
@@ -102,7 +123,7 @@ def remembering_hashes(registry: Registry) -> Hashes:
             dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
         )
 
-    return Hashes(checkpoint, dataset)
+    return Holdings(checkpoint, dataset, store, home.path)
 
 
 def register(registry: Registry, definition: Definition, plan: Plan) -> None:
@@ -111,6 +132,23 @@ def register(registry: Registry, definition: Definition, plan: Plan) -> None:
         definition.name, {**definition.to_dict(), "base": str(definition.base.absolute())}
     )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
+
+
+def judge_again(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
+    """Hold finished runs against accuracies that are expected of them only now."""
+    for job in plan.jobs:
+        expected, state = job.expectation, states.get(job.run_id)
+        if expected is None or state is None or job.run_id not in plan.done:
+            continue
+        if state.expected_top1 != expected.top1:
+            verdict = suspicion(expected, state.measured_top1, state.images)
+            record = dataclasses.replace(
+                run_row(home, job.run_id),
+                expected_top1=expected.top1,
+                expected_source=expected.source,
+                suspicion=verdict,
+            )
+            writer.write_run(record)
 
 
 class _Scan:

@@ -32,6 +32,8 @@ COLUMNS = pa.schema(
         ("batches", pa.int64()),
         ("images", pa.int64()),
         ("attempts", pa.int64()),
+        ("top1", pa.float64()),
+        ("suspicion", pa.string()),
         ("error", pa.string()),
     ]
 )
@@ -48,10 +50,10 @@ def standing(home: Home) -> Standing:
     rows = []
     for job in registry.jobs():
         state, last = states.get(job.run_id), attempts.get(job.key)
-        word = job.state if writer or job.state != "running" else "interrupted"
+        word: str = job.state if writer or job.state != "running" else "interrupted"
         if state is not None and state.status == "done":
             # Rows come before the registry: a scan killed in between has done the job all the same.
-            word = "done"
+            word = "suspect" if state.suspicion else "done"
         rows.append(
             {
                 "run_id": job.run_id,
@@ -62,6 +64,8 @@ def standing(home: Home) -> Standing:
                 "batches": state.batches_done if state else 0,
                 "images": state.images if state else 0,
                 "attempts": last.attempt if last else 0,
+                "top1": state.measured_top1 if state else None,
+                "suspicion": state.suspicion if state else None,
                 "error": last.error if last and word == "failed" else None,
             }
         )

@@ -13,15 +13,18 @@ from pathlib import Path
 
 import torch
 
-from catalog.checkpoints import load_model
+from catalog.checkpoints import Checkpoint, classes_of, load_model
 from catalog.datasets import open_dataset
 from catalog.datasets.base import ImageDataset, Sample
+from catalog.decoded import PixelCache
+from catalog.downloads import FileStore
 from catalog.labels import label_map
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost import model_cost
 from jobs.events import BatchDone, Event, Failed, Finished, Skipped, Started
 from jobs.job import Job, Progress
+from jobs.plan import datasets_folder
 from survey import CatalogError, SurveyError, measure_batches
 
 
@@ -67,24 +70,41 @@ def _run(
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     (architecture,) = find(job.full_name)
     stage.name = "load"
-    loaded = load_model(architecture, job.checkpoint)
+    store = FileStore(job.home / "files") if job.home else None
+    loaded = load_model(architecture, _present(job.checkpoint, store))
     _require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256)
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.size)
     model.to(device)
     stage.name = "data"
-    dataset = open_dataset(job.dataset, job.base)
+    dataset = open_dataset(job.dataset, job.base, store, datasets_folder(job.home))
     _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
-    labels = label_map(dataset.class_names, architecture.classes)
+    labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
     yield _started(job, cost.parameters, cost.gflops, loaded.dropped_keys, device, threads)
     stage.name = "measure"
     feed = _Feed(dataset, job, progress.position, labels, device)
     for batch in measure_batches(model, feed, job.settings, first_batch=progress.batches):
         yield BatchDone(job.run_id, batch, feed.position, feed.take_skipped())
     # A run is done only if what it read is what was planned, to the end.
-    reopened = open_dataset(job.dataset, job.base)
+    reopened = open_dataset(job.dataset, job.base, store, datasets_folder(job.home))
     _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
     yield Finished(job.run_id, feed.take_skipped())
+
+
+def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:
+    """Return a checkpoint whose file is on this machine: homes may not be shared by all."""
+    path, weights = checkpoint.path, checkpoint.published
+    if path is None or path.exists() or weights is None or weights.file is None or store is None:
+        return checkpoint
+    return checkpoint.located(store.get(weights.file))
+
+
+def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]:
+    """Yield images from a position on, out of the home's cache of decoded ones where possible."""
+    if job.home is None:
+        return dataset.samples(job.transform, position)
+    cache = PixelCache(job.home / "cache" / "pixels")
+    return cache.samples(dataset, job.dataset_fingerprint, job.transform, position)
 
 
 def _require_planned(what: str, planned: object, found: object) -> None:
@@ -119,7 +139,7 @@ class _Feed:
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         settings, filled = self._job.settings, 0
         held: list[Sample] = []
-        for sample in self._dataset.samples(self._job.transform, self.position):
+        for sample in _samples(self._dataset, self._job, self.position):
             self.position = sample.position + 1
             if sample.pixels is None:
                 self._skipped.append(Skipped(sample.name, sample.error or "no pixels"))

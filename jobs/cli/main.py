@@ -4,10 +4,38 @@ from __future__ import annotations
 
 import os
 
-from jobs.cli import activations, demo, doctor, plan, run, show, sql, status
+from jobs.cli import (
+    activations,
+    checkpoints,
+    datasets,
+    demo,
+    doctor,
+    fetch,
+    models,
+    plan,
+    run,
+    show,
+    sql,
+    status,
+)
 from jobs.cli.app import app
 
-__all__ = ["activations", "app", "demo", "doctor", "main", "plan", "run", "show", "sql", "status"]
+__all__ = [
+    "activations",
+    "app",
+    "checkpoints",
+    "datasets",
+    "demo",
+    "doctor",
+    "fetch",
+    "main",
+    "models",
+    "plan",
+    "run",
+    "show",
+    "sql",
+    "status",
+]
 
 
 def main() -> None:

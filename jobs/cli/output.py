@@ -24,6 +24,12 @@ from survey import SettingsError
 _RULED = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n")
 
 
+def headed(table: pa.Table, headings: dict[str, str | None]) -> pa.Table:
+    """Return the columns that have a heading, under it; None keeps a column's own name."""
+    kept: pa.Table = table.select(list(headings))
+    return kept.rename_columns([heading or name for name, heading in headings.items()])
+
+
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
     """Write a table.
 

@@ -10,11 +10,13 @@ from jobs.cli.selection import (
     CheckpointOption,
     DatasetOption,
     FileArgument,
+    LimitOption,
     MicroBatchOption,
     ModelOption,
     PoolingOption,
     RidgeOption,
     ShrinkageOption,
+    StratifiedOption,
     definition_of,
 )
 
@@ -32,6 +34,8 @@ def plan(
     shrinkage: ShrinkageOption = None,
     ridge: RidgeOption = None,
     pooling: PoolingOption = None,
+    limit: LimitOption = None,
+    stratified: StratifiedOption = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -46,7 +50,9 @@ def plan(
         "ridge": ridge,
         "pooling": pooling,
     }
-    definition = definition_of(file, model, checkpoint, dataset, settings)
+    definition = definition_of(
+        file, model, checkpoint, dataset, settings, limit=limit, stratified=stratified
+    )
     foreseen = forecast(chosen_home(context, home), definition)
     emit(foreseen.table(), chosen_format(context, format))
     typer.echo(foreseen.summary(), err=True)

@@ -21,12 +21,16 @@ from jobs.cli.selection import (
     BatchSizeOption,
     CheckpointOption,
     DatasetOption,
+    ExpectOption,
     FileArgument,
+    LimitOption,
     MicroBatchOption,
     ModelOption,
+    OfflineOption,
     PoolingOption,
     RidgeOption,
     ShrinkageOption,
+    StratifiedOption,
     definition_of,
 )
 from jobs.words import DeviceChoice, Format, RunnerChoice
@@ -62,6 +66,10 @@ def run(
     shrinkage: ShrinkageOption = None,
     ridge: RidgeOption = None,
     pooling: PoolingOption = None,
+    limit: LimitOption = None,
+    stratified: StratifiedOption = False,
+    expect_top1: ExpectOption = None,
+    offline: OfflineOption = False,
     runner: RunnerOption = "ray",
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
@@ -80,11 +88,20 @@ def run(
         "ridge": ridge,
         "pooling": pooling,
     }
-    definition = definition_of(file, model, checkpoint, dataset, settings)
+    definition = definition_of(
+        file,
+        model,
+        checkpoint,
+        dataset,
+        settings,
+        limit=limit,
+        stratified=stratified,
+        expect_top1=expect_top1,
+    )
     chosen = make_runner(runner, device, workers, address)
-    outcome = carry_out(chosen_home(context, home), definition, chosen)
+    outcome = carry_out(chosen_home(context, home), definition, chosen, offline=offline)
     report(chosen_home(context, home), outcome, chosen_format(context, format))
-    if outcome.failed:
+    if outcome.failed or outcome.unfetched:
         raise typer.Exit(SOME_FAILED)
 
 
@@ -108,17 +125,20 @@ def make_runner(
     return RayRunner(device, workers, address)
 
 
-def carry_out(home: Path, definition: Definition, runner: Runner) -> Outcome:
+def carry_out(
+    home: Path, definition: Definition, runner: Runner, *, offline: bool = False
+) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.home import Home
-    from jobs.plan import check
+    from jobs.plan import check, plain_holdings
     from jobs.progress import progress_reporter
     from jobs.run import run_survey
     from jobs.signals import termination_interrupts
 
-    check(definition)
+    check(definition, plain_holdings())
     with termination_interrupts(), progress_reporter() as reporter:
-        return run_survey(Home.open(home, create=True), definition, runner, reporter)
+        opened = Home.open(home, create=True)
+        return run_survey(opened, definition, runner, reporter, offline=offline)
 
 
 def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
@@ -135,3 +155,5 @@ def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
     emit(overview.filter(pc.is_in(overview["run_id"], runs)), format)
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
+    for problem in outcome.unfetched:
+        complain(problem.message, problem.hint)

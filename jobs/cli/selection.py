@@ -15,15 +15,15 @@ FileArgument = Annotated[
 ]
 ModelOption = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help="Architecture or glob, such as 'small:digits_*'."),
+    typer.Option("--model", "-m", help="Architecture, published weights, a glob or a set."),
 ]
 CheckpointOption = Annotated[
     list[str] | None,
-    typer.Option("--checkpoint", "-c", help="bundled, init:SEED or file:PATH."),
+    typer.Option("--checkpoint", "-c", help="bundled, default, init:SEED, file:PATH or a tag."),
 ]
 DatasetOption = Annotated[
     list[str] | None,
-    typer.Option("--dataset", "-d", help="digits, folder:PATH or random."),
+    typer.Option("--dataset", "-d", help="digits, folder:PATH, imagenet, ...: survey datasets."),
 ]
 BatchSizeOption = Annotated[
     int | None, typer.Option("--batch-size", help="Images in one score.  [default: 512]")
@@ -41,6 +41,19 @@ PoolingOption = Annotated[
     str | None,
     typer.Option("--pooling", help="mean, pre, sum, flatten or public_code.  [default: mean]"),
 ]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", help="Images of each dataset.  [default: all]")
+]
+StratifiedOption = Annotated[
+    bool, typer.Option("--stratified", help="With --limit: equally many of every class.")
+]
+ExpectOption = Annotated[
+    float | None,
+    typer.Option("--expect-top1", help="Mark runs suspect that differ from this accuracy."),
+]
+OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Fetch nothing; say what is lacking and where to put it.")
+]
 
 
 def definition_of(
@@ -49,6 +62,10 @@ def definition_of(
     checkpoints: list[str] | None,
     datasets: list[str] | None,
     settings: dict[str, Any],
+    *,
+    limit: int | None = None,
+    stratified: bool = False,
+    expect_top1: float | None = None,
 ) -> Definition:
     """Build the survey that a file or the options declare.
 
@@ -60,21 +77,28 @@ def definition_of(
         Names; every model is measured with every checkpoint on every dataset.
     settings : dict
         Settings by name; None where not given. They win over the file's.
+    limit : int, optional
+        Images of each dataset named.
+    stratified : bool
+        Whether a limit takes equally many of every class.
+    expect_top1 : float, optional
+        The accuracy every model named should show.
 
     Raises
     ------
     SettingsError
         If neither or both are given, or what they hold is not allowed.
     """
-    from jobs.definition import parse_definition, read_definition
+    from jobs.definition import DEFAULT_DATASET, parse_definition, read_definition
     from survey import SettingsError
 
     given = {name: value for name, value in settings.items() if value is not None}
     if file is not None:
-        if models or checkpoints or datasets:
+        if models or checkpoints or datasets or limit or stratified or expect_top1 is not None:
             raise SettingsError(
-                "a survey file and --model, --checkpoint or --dataset exclude each other",
-                hint="put the models into the file, or leave the file out",
+                "a survey file excludes --model, --checkpoint, --dataset, --limit, --stratified"
+                " and --expect-top1",
+                hint="put them into the file, or leave the file out",
             )
         return read_definition(file, given)
     if not models:
@@ -82,8 +106,10 @@ def definition_of(
             "nothing to measure was named",
             hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
         )
+    expected = {} if expect_top1 is None else {"expect_top1": expect_top1}
+    selection = {"stratified": stratified, **({} if limit is None else {"limit": limit})}
     values = {
-        "models": [{"name": name, "checkpoints": checkpoints or []} for name in models],
-        "datasets": [{"name": name} for name in datasets or []],
+        "models": [{"name": name, "checkpoints": checkpoints or [], **expected} for name in models],
+        "datasets": [{"name": name, **selection} for name in datasets or [DEFAULT_DATASET]],
     }
     return parse_definition(values, "command line", Path(), given)

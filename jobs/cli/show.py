@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: What the table shows of a site, and under which heading where a column's own is too wide.
 _SITES = {
@@ -53,7 +50,7 @@ def show(
     from catalog.home import Home
     from catalog.queries import run_sites
     from catalog.store import run_row
-    from jobs.cli.output import emit
+    from jobs.cli.output import emit, headed
     from jobs.headline import headline
 
     opened = Home.open(chosen_home(context, home), create=False)
@@ -61,11 +58,5 @@ def show(
     typer.echo(headline(found), err=True)
     sites, chosen = run_sites(opened, found.run_id), chosen_format(context, format)
     if chosen == "table":
-        sites = _narrowed(sites, _METRICS if metrics else _SITES)
+        sites = headed(sites, _METRICS if metrics else _SITES)
     emit(sites, chosen)
-
-
-def _narrowed(sites: pa.Table, headings: dict[str, str | None]) -> pa.Table:
-    """Keep the columns that have a heading, under it."""
-    kept: pa.Table = sites.select(list(headings))
-    return kept.rename_columns([heading or name for name, heading in headings.items()])

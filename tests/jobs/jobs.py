@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jobs.definition import Definition, parse_definition
 from jobs.job import Job
-from jobs.plan import make_plan, plain_hashes
+from jobs.plan import make_plan, plain_holdings
 
 
 def declared(
@@ -23,5 +23,5 @@ def declared(
 
 def job(**changes: object) -> Job:
     """Return one job."""
-    (planned,) = make_plan(declared(**changes), {}, plain_hashes()).jobs  # type: ignore[arg-type]
+    (planned,) = make_plan(declared(**changes), {}, plain_holdings()).jobs  # type: ignore[arg-type]
     return planned

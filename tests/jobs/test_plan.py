@@ -8,13 +8,13 @@ import pytest
 from catalog.models.base import InputTransform
 from catalog.runs import RunState
 from jobs.definition import parse_definition
-from jobs.plan import make_plan, plain_hashes
+from jobs.plan import make_plan, plain_holdings
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
 from tests.jobs.jobs import declared, job
 
 
 def planned(values):
-    return make_plan(parse_definition(values, "test", Path()), {}, plain_hashes())
+    return make_plan(parse_definition(values, "test", Path()), {}, plain_holdings())
 
 
 def test_every_model_meets_every_checkpoint_on_every_dataset():
@@ -42,13 +42,13 @@ def test_a_glob_takes_only_models_that_have_a_checkpoint():
 
 def test_a_glob_without_any_checkpoint_names_the_choices():
     with pytest.raises(CatalogError, match="bundled") as caught:
-        planned({"models": [{"name": "torchvision:resnet*"}]})
+        planned({"models": [{"name": "small:cifar_*"}]})
     assert "init:SEED" in (caught.value.hint or "")
 
 
 def test_too_few_images_name_the_setting():
     with pytest.raises(SettingsError, match="images_per_score"):
-        make_plan(declared(size=2000), {}, plain_hashes())
+        make_plan(declared(size=2000), {}, plain_holdings())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_key_does_not_change_with_names_and_places(change):
 @pytest.mark.parametrize(("status", "todo"), [("done", 0), ("running", 1), ("failed", 1)])
 def test_only_what_is_done_is_left_out(status, todo):
     state = RunState(status, 7, 1, 2, 512, 512, 512, 1, 1, 0, (), 1.0)
-    plan = make_plan(declared(), {job().run_id: state}, plain_hashes())
+    plan = make_plan(declared(), {job().run_id: state}, plain_holdings())
     assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
 
 
@@ -86,8 +86,8 @@ def test_what_an_older_version_measured_is_measured_again(monkeypatch):
     with monkeypatch.context() as older:
         older.setattr("jobs.job.MEASURING_VERSION", MEASURING_VERSION - 1)
         states = {job().run_id: state}
-        assert make_plan(declared(), states, plain_hashes()).todo == ()
-    assert len(make_plan(declared(), states, plain_hashes()).todo) == 1
+        assert make_plan(declared(), states, plain_holdings()).todo == ()
+    assert len(make_plan(declared(), states, plain_holdings()).todo) == 1
 
 
 def test_a_golden_key_stays_what_it_is():

@@ -1,0 +1,75 @@
+"""How much faster a second model gets its pixels from the cache than by decoding them.
+
+The photographs of the shared data folder are decoded, and read from their entry, in turn in one
+process, and the ratio of the medians is printed; what comes out is compared bit for bit. Files and
+entry are in the page cache, so that no disk is timed. Processor time, of all threads, tells more
+than the clock where other programs run.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from catalog.datasets import open_dataset
+from catalog.datasets.base import Sample
+from catalog.decoded import PixelCache
+from catalog.models.base import InputTransform
+
+ROUNDS = 9
+PHOTOGRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample"
+
+
+def seconds(samples: Iterator[Sample]) -> tuple[float, float]:
+    """Return how long it takes to get every sample and let go of it, and processor time."""
+    began, busy = time.perf_counter(), time.process_time()
+    for _ in samples:
+        pass
+    return time.perf_counter() - began, time.process_time() - busy
+
+
+def equal(one: Sample, other: Sample) -> bool:
+    """Tell whether two samples are the same, bit for bit."""
+    if one.pixels is None or other.pixels is None:
+        return one == other
+    described = [(s.position, s.name, s.label, s.error) for s in (one, other)]
+    return torch.equal(one.pixels, other.pixels) and described[0] == described[1]
+
+
+def main() -> None:
+    """Time both in turn and print their ratio."""
+    if not PHOTOGRAPHS.is_dir():
+        sys.exit(f"no photographs at {PHOTOGRAPHS}: this benchmark reads the shared data folder")
+    dataset = open_dataset(f"folder:{PHOTOGRAPHS}", Path())
+    transform, fingerprint = InputTransform(size=224, resize=256), dataset.fingerprint()
+    with tempfile.TemporaryDirectory() as folder:
+        cache = PixelCache(Path(folder))
+
+        def cached() -> Iterator[Sample]:
+            return cache.samples(dataset, fingerprint, transform)
+
+        seconds(dataset.samples(transform))
+        building = seconds(cached())
+        pairs = zip(dataset.samples(transform), cached(), strict=True)
+        print(f"{sum(equal(*pair) for pair in pairs)} of {len(dataset)} samples are equal")
+        decoding, reading = [], []
+        for _ in range(ROUNDS):
+            decoding.append(seconds(dataset.samples(transform)))
+            reading.append(seconds(cached()))
+    for index, clock in enumerate(("by the clock", "processor time")):
+        slow, fast = (statistics.median(t[index] for t in times) for times in (decoding, reading))
+        print(
+            f"{clock:14} decoding {slow * 1e3:6.1f} ms, reading {fast * 1e3:5.1f} ms,"
+            f" ratio {slow / fast:.1f}; building {building[index] / slow:.2f} of decoding"
+        )
+    print(f"medians of {ROUNDS}; a ratio of at least 20 by the clock is wanted on a quiet machine")
+
+
+if __name__ == "__main__":
+    main()

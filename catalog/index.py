@@ -1,0 +1,220 @@
+"""Everything that can be surveyed, as two tables: architectures and published weights.
+
+Asking all sources imports torch and timm and takes seconds; the tables are therefore kept in the
+home's cache, under a key of everything they are made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from survey.errors import UnknownName
+
+#: Libraries whose version decides what is listed.
+LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
+
+ARCHITECTURES = pa.schema(
+    [
+        ("architecture", pa.string()),
+        ("family", pa.string()),
+        ("family_group", pa.string()),
+        ("year", pa.int64()),
+        ("parameters", pa.int64()),
+        ("published_parameters", pa.int64()),
+        ("gflops", pa.float64()),
+        ("published_gflops", pa.float64()),
+        ("depth", pa.int64()),
+        ("size", pa.int64()),
+        ("classes", pa.int64()),
+        ("checkpoints", pa.int64()),
+        ("default", pa.string()),
+        ("reported_top1", pa.float64()),
+    ]
+)
+
+CHECKPOINTS = pa.schema(
+    [
+        ("checkpoint", pa.string()),
+        ("architecture", pa.string()),
+        ("family", pa.string()),
+        ("size", pa.int64()),
+        ("reported_top1", pa.float64()),
+        ("protocol", pa.string()),
+        ("recipe", pa.string()),
+        ("bytes", pa.int64()),
+        ("licence", pa.string()),
+        ("url", pa.string()),
+        ("aliases", pa.list_(pa.string())),
+        ("refusal", pa.string()),
+        ("evidence", pa.string()),
+        ("notes", pa.string()),
+    ]
+)
+
+
+def architectures(cache: Path | None = None) -> pa.Table:
+    """Return one row an architecture, in the order of the sources and of their names.
+
+    Parameters
+    ----------
+    cache : Path, optional
+        Folder in which the table is kept; without one all sources are asked.
+
+    Returns
+    -------
+    pyarrow.Table
+        Of schema ``ARCHITECTURES``. Parameters and GFLOPs are counted by us on the real network,
+        the published figures stand beside them.
+    """
+    return _kept("architectures", cache, _architectures)
+
+
+def checkpoints(cache: Path | None = None) -> pa.Table:
+    """Return one row a set of published or bundled weights; see ``architectures``."""
+    return _kept("checkpoints", cache, _checkpoints)
+
+
+def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa.Table:
+    """Return the rows whose name is, or fits, a pattern.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Rows with a name in ``column``: ``source:name``.
+    column : str
+        Where the name is.
+    pattern : str or None
+        A full name, a name without its source, or a glob over either; None for all rows.
+    kind : str
+        What is looked up, for the error.
+
+    Raises
+    ------
+    UnknownName
+        If no row fits.
+    """
+    if pattern is None:
+        return table
+    names: list[str] = table[column].to_pylist()
+    if ":" not in pattern:
+        names = [name.partition(":")[2] for name in names]
+    fits = [name == pattern or fnmatchcase(name, pattern) for name in names]
+    if not any(fits):
+        raise UnknownName(kind, pattern, names)
+    return table.filter(pa.array(fits))
+
+
+def _kept(name: str, cache: Path | None, make: Callable[[], pa.Table]) -> pa.Table:
+    if cache is None:
+        return make()
+    path = cache / f"{name}-{_key()}.parquet"
+    try:
+        return pyarrow.parquet.read_table(path)
+    except (OSError, pa.ArrowInvalid):
+        # Not there, or damaged: it is made again.
+        table = make()
+    _keep(table, path, name)
+    return table
+
+
+def _keep(table: pa.Table, path: Path, name: str) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for older in path.parent.glob(f"{name}-*.parquet"):
+            older.unlink(missing_ok=True)
+        pyarrow.parquet.write_table(table, partial)
+        partial.replace(path)
+    except OSError:
+        # A cache that cannot be written makes the next call slow, and nothing else.
+        partial.unlink(missing_ok=True)
+
+
+def _key() -> str:
+    """Return a hash of the versions and of our own tables that the listing is made from."""
+    digest = hashlib.sha256(repr([(name, version(name)) for name in LIBRARIES]).encode())
+    for table in sorted(files("catalog.models").iterdir(), key=lambda entry: entry.name):
+        if table.name.endswith((".csv", ".py")):
+            digest.update(table.read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _architectures() -> pa.Table:
+    from catalog.models import sources
+    from catalog.models.costs import counted
+    from catalog.models.families import family_of
+    from catalog.models.published import published_for
+
+    rows = []
+    for source in sources():
+        for name in source.names():
+            found = source.get(name)
+            weights = published_for(found)
+            default = next((each for each in weights if each.default), None)
+            cost = counted(source.name, name)
+            family = family_of(source.name, found.module or name, name)
+            rows.append(
+                {
+                    "architecture": found.full_name,
+                    "family": found.family,
+                    "family_group": family.group,
+                    "year": family.year,
+                    "parameters": cost.parameters if cost else None,
+                    "published_parameters": found.published_parameters,
+                    "gflops": cost.gflops if cost else None,
+                    "published_gflops": found.published_gflops,
+                    "depth": cost.depth if cost else None,
+                    "size": found.transform.size,
+                    "classes": found.classes,
+                    "checkpoints": len(weights) + found.bundled,
+                    "default": "bundled" if found.bundled else default and default.full_name,
+                    "reported_top1": _top1(default.reported) if default else None,
+                }
+            )
+    return pa.Table.from_pylist(rows, ARCHITECTURES)
+
+
+def _checkpoints() -> pa.Table:
+    from catalog.models import find, sources
+
+    families: dict[str, str] = {}
+    rows: list[dict[str, Any]] = []
+    for source in sources():
+        for weights in source.published():
+            if weights.architecture not in families:
+                families[weights.architecture] = find(weights.architecture)[0].family
+            file = weights.file
+            rows.append(
+                {
+                    "checkpoint": weights.full_name,
+                    "architecture": weights.architecture,
+                    "family": families[weights.architecture],
+                    "size": weights.transform.size,
+                    "reported_top1": _top1(weights.reported),
+                    "protocol": weights.reported[0].protocol if weights.reported else None,
+                    "recipe": weights.recipe,
+                    "bytes": file.bytes if file else None,
+                    "licence": file.licence if file else None,
+                    "url": file.url if file else None,
+                    "aliases": list(weights.aliases),
+                    "refusal": weights.refusal,
+                    "evidence": weights.evidence or None,
+                    "notes": weights.notes or None,
+                }
+            )
+    return pa.Table.from_pylist(rows, CHECKPOINTS)
+
+
+def _top1(reported: Iterable[Any]) -> float | None:
+    return next((report.top1 for report in reported), None)

@@ -1,0 +1,63 @@
+"""``survey fetch``: get the files a survey needs, before it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli.app import (
+    SOME_FAILED,
+    FormatOption,
+    HomeOption,
+    app,
+    chosen_format,
+    chosen_home,
+    complain,
+    guarded,
+)
+from jobs.cli.selection import (
+    CheckpointOption,
+    DatasetOption,
+    FileArgument,
+    ModelOption,
+    OfflineOption,
+    definition_of,
+)
+
+
+@app.command("fetch")
+@guarded
+def fetch(
+    context: typer.Context,
+    file: FileArgument = None,
+    model: ModelOption = None,
+    checkpoint: CheckpointOption = None,
+    dataset: DatasetOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what is needed and what is here.")
+    ] = False,
+    offline: OfflineOption = False,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """Fetch the weights and datasets of a survey, such as --model paper-ssl."""
+    from catalog.home import Home
+    from jobs.cli.output import emit
+    from jobs.progress import progress_reporter
+    from jobs.signals import termination_interrupts
+    from jobs.supplies import fetch_needed, inventory, needed
+
+    # Without a dataset named, only weights are meant: the default one comes with this package.
+    definition = definition_of(file, model, checkpoint, dataset, {})
+    files = needed(definition)
+    opened = Home.open(chosen_home(context, home), create=not dry_run)
+    problems = {}
+    if not dry_run:
+        with termination_interrupts(), progress_reporter() as reporter:
+            problems = fetch_needed(files, opened, reporter.fetching, offline=offline)
+    emit(inventory(files, opened), chosen_format(context, format))
+    for problem in problems.values():
+        complain(problem.message, problem.hint)
+    if problems:
+        raise typer.Exit(SOME_FAILED)

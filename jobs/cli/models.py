@@ -1,0 +1,64 @@
+"""``survey models``: which architectures there are, and all that is known of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+
+PatternArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PATTERN]",
+        help="A name, a glob such as 'timm:convnext*' or a set; 'show NAME' tells all of one.",
+        show_default=False,
+    ),
+]
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="After show.", show_default=False)
+]
+
+
+@app.command("models")
+@guarded
+def models(
+    context: typer.Context,
+    pattern: PatternArgument = None,
+    name: NameArgument = None,
+    family: Annotated[str | None, typer.Option("--family", help="Only this family.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Only this group of families, as in the paper.")
+    ] = None,
+    year: Annotated[int | None, typer.Option("--year", help="Only this year.")] = None,
+    most_parameters: Annotated[
+        float | None, typer.Option("--max-params", help="At most so many million parameters.")
+    ] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="With published figures beside those counted by us.")
+    ] = False,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """List architectures, or tell all that is known of one: survey models show NAME."""
+    from jobs.cli.output import emit, headed
+    from jobs.listing import MODEL_HEADINGS, Wanted, list_models, show_model
+    from survey import SettingsError
+
+    cache = chosen_home(context, home).absolute() / "cache"
+    if pattern == "show":
+        if name is None:
+            raise SettingsError("show needs a name", hint="survey models show torchvision:resnet50")
+        emit(show_model(name), chosen_format(context, format))
+        return
+    if name is not None:
+        raise SettingsError(
+            f"two patterns were given, {pattern!r} and {name!r}; one is taken",
+            hint=f"survey models show {name}" if pattern in ("info", "about") else "quote a glob",
+        )
+    wanted = Wanted(pattern, family, group, year, most_parameters)
+    how = chosen_format(context, format)
+    found = list_models(wanted, cache)
+    emit(found if wide or how != "table" else headed(found, MODEL_HEADINGS), how)
+    typer.echo(f"{found.num_rows} architectures", err=True)

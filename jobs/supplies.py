@@ -1,0 +1,152 @@
+"""What a survey needs from elsewhere: which files, how large they are, and fetching them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from catalog.datasets import needed_files
+from catalog.home import Home
+from catalog.models.base import RemoteFile
+from jobs.definition import Definition
+from jobs.plan import targets
+from survey import CatalogError, DownloadError, SettingsError, UnreachableError
+
+if TYPE_CHECKING:
+    from catalog.downloads import FileStore
+
+#: Bytes that a scan fetches without being told to: more is fetched by ``survey fetch`` alone.
+UNASKED_BYTES = 20 * 1024**3
+
+_INVENTORY = pa.schema(
+    [
+        ("file", pa.string()),
+        ("state", pa.string()),
+        ("bytes", pa.int64()),
+        ("licence", pa.string()),
+        ("sha256", pa.string()),
+        ("url", pa.string()),
+        ("place", pa.string()),
+    ]
+)
+
+#: Called with a file, the bytes that are here and all its bytes (None where unknown).
+Told = Callable[[RemoteFile, int, int | None], None]
+
+
+def needed(definition: Definition) -> list[RemoteFile]:
+    """Return the files a survey needs from elsewhere, each once, whether they are here or not.
+
+    Raises
+    ------
+    UnknownName, CatalogError
+        If a model, checkpoint or dataset is unknown or unusable.
+    """
+    return list({file.url: file for file in _files(definition)}.values())
+
+
+def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
+    """Fetch what is not here yet.
+
+    Parameters
+    ----------
+    files : iterable of RemoteFile
+        What is needed.
+    store : FileStore
+        Where it goes. If it is offline, nothing is fetched and all that is lacking is listed.
+    told : callable
+        Told of progress.
+
+    Returns
+    -------
+    dict
+        By URL, what went wrong with files that could not be fetched; the others are here.
+
+    Raises
+    ------
+    SettingsError
+        If more than ``UNASKED_BYTES`` are lacking.
+    DownloadError
+        If the store is offline and something is lacking.
+    """
+    lacking = store.missing(files)
+    if store.offline:
+        store.require(lacking)
+    known = sum(file.bytes or file.about_bytes or 0 for file in lacking)
+    if known > UNASKED_BYTES:
+        raise SettingsError(
+            f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
+            f" {UNASKED_BYTES // 1024**3} GiB are fetched by survey fetch alone",
+            hint="look at what is needed with survey fetch --dry-run, then survey fetch",
+        )
+    return fetch(lacking, store, told)
+
+
+def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
+    """Fetch files one after another; one that cannot be had does not keep the others away.
+
+    A server that did not answer is not asked for its other files.
+    """
+    problems: dict[str, CatalogError] = {}
+    silent: dict[str, CatalogError] = {}
+    for file in files:
+        host = urlsplit(file.url).netloc
+        if host in silent:
+            problems[file.url] = DownloadError(
+                f"{file.name} was not asked for: {host} did not answer a moment ago",
+                hint=f"or fetch it by hand and put it at {store.place(file)}",
+            )
+            continue
+        try:
+            store.get(file, functools.partial(told, file))
+        except UnreachableError as problem:
+            problems[file.url] = silent[host] = problem
+        except CatalogError as problem:
+            problems[file.url] = problem
+    return problems
+
+
+def fetch_needed(
+    files: Iterable[RemoteFile], home: Home, told: Told, *, offline: bool = False
+) -> dict[str, CatalogError]:
+    """Fetch all that is lacking, however much it is; see ``supply``."""
+    from catalog.downloads import FileStore
+
+    store = FileStore(home.files, offline=offline)
+    lacking = store.missing(files)
+    if offline:
+        store.require(lacking)
+    return fetch(lacking, store, told)
+
+
+def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:
+    """Return one row a file: how large it is, its terms, whether it is here, and where it goes."""
+    from catalog.downloads import FileStore
+
+    store = FileStore(home.files, offline=True)
+    lacking = {file.url for file in store.missing(files)}
+    rows = [
+        {
+            "file": file.name,
+            "state": "to fetch" if file.url in lacking else "here",
+            "bytes": file.bytes or file.about_bytes,
+            "licence": file.licence,
+            "sha256": file.sha256 or file.sha256_prefix,
+            "url": file.url,
+            "place": str(store.place(file)) if file.url in lacking else str(store.find(file)),
+        }
+        for file in files
+    ]
+    return pa.Table.from_pylist(rows, _INVENTORY)
+
+
+def _files(definition: Definition) -> Iterator[RemoteFile]:
+    for target in targets(definition):
+        if target.file is not None:
+            yield target.file
+    for choice in definition.datasets:
+        yield from needed_files(choice.full_name)

@@ -1,0 +1,94 @@
+"""Whether a run's accuracy is what its weights should show, on the dataset it is known for.
+
+Wrong weights, a wrong normalisation or wrong labels give a network that runs and numbers that
+look like any others; its accuracy tells.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from catalog.models.base import Reported
+
+#: Difference that is always allowed: decoders and resizing differ between libraries.
+MARGIN = 0.005
+
+#: Standard errors of the measured accuracy that are allowed besides.
+STANDARD_ERRORS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An accuracy a run should come to."""
+
+    #: Fraction recognised first, in [0, 1].
+    top1: float
+    #: Who says so: ``declared`` by the survey, or who reported it.
+    source: str
+
+
+def expectation(
+    dataset: str, declared: float | None, reported: tuple[Reported, ...]
+) -> Expectation | None:
+    """Return what accuracy a run should come to, where that is known.
+
+    Parameters
+    ----------
+    dataset : str
+        The dataset's full name. A report counts on the dataset it was made for alone.
+    declared : float or None
+        What the survey declares; it goes before any report.
+    reported : tuple of Reported
+        What was published for the weights. Only what the network's own outputs gave counts.
+    """
+    if declared is not None:
+        return Expectation(declared, "declared")
+    kind = dataset.partition("[")[0].partition(":")[0]
+    for report in reported:
+        if report.protocol == "supervised" and report.dataset == kind:
+            return Expectation(report.top1, report.source)
+    return None
+
+
+def allowed_difference(top1: float, images: int) -> float:
+    """Return by how much a measured accuracy may differ from the expected one.
+
+    Parameters
+    ----------
+    top1 : float
+        The expected accuracy, in [0, 1].
+    images : int
+        How many images it was measured on.
+
+    Returns
+    -------
+    float
+        ``MARGIN`` plus three standard errors of a share of so many images.
+    """
+    return MARGIN + STANDARD_ERRORS * math.sqrt(top1 * (1 - top1) / images)
+
+
+def suspicion(expected: Expectation | None, measured: float | None, images: int) -> str | None:
+    """Return why a finished run is suspect, in a sentence; None where it is not.
+
+    Parameters
+    ----------
+    expected : Expectation or None
+        What accuracy it should come to.
+    measured : float or None
+        The fraction recognised first; None where no label fits the outputs.
+    images : int
+        How many images were measured.
+    """
+    if expected is None:
+        return None
+    if measured is None:
+        return f"top-1 is unknown, expected {expected.top1:.4f}: no labels fit the outputs"
+    allowed = allowed_difference(expected.top1, images)
+    if abs(measured - expected.top1) <= allowed:
+        return None
+    return (
+        f"top-1 is {measured:.4f}, expected {expected.top1:.4f} ({expected.source}) within"
+        f" {allowed:.4f}: wrong weights, normalisation or labels?"
+    )
