@@ -16,9 +16,12 @@ import hashlib
 import io
 import json
 import os
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,9 @@ _MAP_BYTES = 256 * 2**20
 
 #: Images summed in one call.
 _SUMMED_AT_ONCE = 16
+
+#: Threads that sum, and stacks they are ahead: as many as decode.
+_THREADS, _AHEAD = 2, 4
 
 
 class Stopped(Exception):
@@ -277,11 +283,25 @@ def _listed(entry: Path, layout: Layout) -> tuple[list[list[Any]], list[int | No
 def _summed(
     mapped: Iterator[NDArray[np.uint8]], sums: Sums
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    """Yield each image with its sum; some are summed at once, which is quicker by a quarter."""
-    for images in mapped:
-        for first in range(0, len(images), _SUMMED_AT_ONCE):
-            stack = images[first : first + _SUMMED_AT_ONCE]
-            yield from zip(stack, sums.of(stack), strict=True)
+    """Yield each image with its sum; a few stacks ahead are summed, and so paged in, meanwhile."""
+    stacks = (
+        images[first : first + _SUMMED_AT_ONCE]
+        for images in mapped
+        for first in range(0, len(images), _SUMMED_AT_ONCE)
+    )
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="pixels") as pool:
+
+        def submitted(count: int) -> Iterator[tuple[NDArray[np.uint8], Future[list[int]]]]:
+            return ((stack, pool.submit(sums.of, stack)) for stack in islice(stacks, count))
+
+        ahead = deque(submitted(_AHEAD))
+        try:
+            while ahead:
+                stack, summed = ahead.popleft()
+                ahead.extend(submitted(1))
+                yield from zip(stack, summed.result(), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _mapped(path: Path, layout: Layout, start: int) -> Iterator[NDArray[np.uint8]]:

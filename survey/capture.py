@@ -249,10 +249,8 @@ class _Pass:
         if axes == CONSTANT:
             return None
         self._calls[place] += 1
-        # Where nothing at all is known, a matrix of one row an image is taken as images x channels;
-        # what was known and got lost on the way is not guessed.
-        plain = tensor.ndim == 2 and len(tensor) == self.images
-        axes = axes or (Layout(0, (1,)) if plain else Layout(None, ()))
+        # Where nothing is known, nothing is guessed: it may be a table that no image enters.
+        axes = axes or Layout(None, ())
         number, lineage = self._descent.open_site(tensor, activation)
         half = None
         if activation == "glu":

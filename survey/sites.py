@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.modules import module as module_hooks
 
 #: Names in ``torch.nn.functional``, ``torch``, ``torch.special`` and ``torch.Tensor`` that are
 #: activations, with the trailing underscore of in-place variants left off.
@@ -107,7 +108,8 @@ def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
     if isinstance(call, nn.ReLU | nn.ReLU6):
         plain = type(call) in (nn.ReLU, nn.ReLU6) and "forward" not in vars(call)
         # One hook is the one that asks.
-        return plain and len(call._forward_hooks) <= 1 and getattr(call, "min_val", 0.0) == 0.0
+        hooked = len(call._forward_hooks) > 1 or bool(module_hooks._global_forward_hooks)
+        return plain and not hooked and getattr(call, "min_val", 0.0) == 0.0
     if isinstance(call, nn.Module):
         return False
     return activation_called(call) in ("relu", "relu6")

@@ -102,8 +102,9 @@ def test_what_is_pooled_outlives_changes_in_place(shape: tuple[int, ...], poolin
     assert torch.equal(pair.y, pool(after, layout, 3, pooling))
 
 
-def test_a_table_that_nothing_is_known_of_is_not_taken_for_images() -> None:
-    table = [torch.randn(8, 6)]
+@pytest.mark.parametrize("rows", [4, 8])
+def test_a_table_that_nothing_is_known_of_is_not_taken_for_images(rows: int) -> None:
+    table = [torch.randn(rows, 6)]
     net = Calls(lambda net, x: x + torch.tanh(table[0]).mean()).eval()
     with torch.inference_mode():
         _, (pair,) = Capture(net).forward(torch.randn(4, 6))
