@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -71,19 +72,42 @@ def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[st
     SettingsError
         If more than ``UNASKED_BYTES`` are lacking.
     DownloadError
-        If the store is offline and something is lacking.
+        If the store is offline and something is lacking, or the disk is too small.
     """
     lacking = store.missing(files)
     if store.offline:
         store.require(lacking)
-    known = sum(file.bytes or file.about_bytes or 0 for file in lacking)
+    known = _known_bytes(lacking)
     if known > UNASKED_BYTES:
         raise SettingsError(
             f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
             f" {UNASKED_BYTES // 1024**3} GiB are fetched by survey fetch alone",
             hint="look at what is needed with survey fetch --dry-run, then survey fetch",
         )
+    require_room(lacking, store)
     return fetch(lacking, store, told)
+
+
+def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
+    """Go on only if the disk has room for all files whose size is known.
+
+    Raises
+    ------
+    DownloadError
+        If it has not.
+    """
+    place = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
+    known, free = _known_bytes(files), shutil.disk_usage(place).free
+    if known > free:
+        raise DownloadError(
+            f"the files need {known / 1024**3:.1f} GiB, and {place} has {free / 1024**3:.1f} GiB"
+            " free",
+            hint="make room, fetch fewer, or use --home on another disk",
+        )
+
+
+def _known_bytes(files: Iterable[RemoteFile]) -> int:
+    return sum(file.bytes or file.about_bytes or 0 for file in files)
 
 
 def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
@@ -120,6 +144,7 @@ def fetch_needed(
     lacking = store.missing(files)
     if offline:
         store.require(lacking)
+    require_room(lacking, store)
     return fetch(lacking, store, told)
 
 
