@@ -184,7 +184,7 @@ RUNS = Table(
             "measured_top5", "DOUBLE", "Fraction right within five guesses; NULL without labels."
         ),
         Column("reported_top1", "DOUBLE", "Fraction right that the weights were published with."),
-        Column("reported_protocol", "VARCHAR", "What classified then: supervised, linear or another."),
+        Column("reported_protocol", "VARCHAR", "What classified then, such as linear."),
         Column("reported_dataset", "VARCHAR", "The dataset it was reported for."),
         Column("expected_top1", "DOUBLE", "What measured_top1 is held against; NULL if nothing."),
         Column("expected_source", "VARCHAR", "Who says so: declared, or who reported it."),

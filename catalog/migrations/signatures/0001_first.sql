@@ -79,7 +79,7 @@ COMMENT ON COLUMN runs.traceback IS 'Where in the program a failed run failed.';
 COMMENT ON COLUMN runs.measured_top1 IS 'Fraction right over every image; NULL without labels.';
 COMMENT ON COLUMN runs.measured_top5 IS 'Fraction right within five guesses; NULL without labels.';
 COMMENT ON COLUMN runs.reported_top1 IS 'Fraction right that the weights were published with.';
-COMMENT ON COLUMN runs.reported_protocol IS 'What classified then: supervised, linear or another.';
+COMMENT ON COLUMN runs.reported_protocol IS 'What classified then, such as linear.';
 COMMENT ON COLUMN runs.reported_dataset IS 'The dataset it was reported for.';
 COMMENT ON COLUMN runs.expected_top1 IS 'What measured_top1 is held against; NULL if nothing.';
 COMMENT ON COLUMN runs.expected_source IS 'Who says so: declared, or who reported it.';
