@@ -22,7 +22,7 @@ from jobs.cli.main import app
 #: What every process needs to find the product, wherever the tests are started from.
 ROOT = Path(__file__).resolve().parents[2]
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 600.0
 
 
 def start(*arguments: str | Path, home: Path) -> subprocess.Popen[str]:

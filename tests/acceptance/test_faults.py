@@ -102,7 +102,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     registry = Registry(Home.open(home, create=False))
     (running,) = [job for job in registry.jobs() if job.state == "running"]
     os.kill(registry.attempts(running.key)[-1].pid, signal.SIGKILL)
-    _, err = scan.communicate(timeout=180)
+    _, err = scan.communicate(timeout=600)
     assert scan.returncode == 0, err
     assert "retry" in err
     outcomes = [attempt.outcome for attempt in registry.attempts(running.key)]
@@ -117,7 +117,7 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
     scan = start(*ZOO, home=home)
     until(in_third_model, home, scan)
     os.kill(scan.pid, number)
-    _, err = scan.communicate(timeout=60)
+    _, err = scan.communicate(timeout=300)
     assert scan.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -139,7 +139,7 @@ def test_readers_never_disturb_a_scan(tmp_path):
     time.sleep(max(0.0, 60 - (time.monotonic() - began)))
     holder.execute("SELECT count(*) FROM runs").fetchall()
     holder.close()
-    _, err = scan.communicate(timeout=180)
+    _, err = scan.communicate(timeout=600)
     assert scan.returncode == 0, err
     found = rows(
         """SELECT run_id, count(*) AS n, count(DISTINCT (batch, site)) AS keys
@@ -183,5 +183,5 @@ def test_two_scans_do_not_share_a_home(tmp_path):
         assert "running" in {job["state"] for job in jobs}
     finally:
         scan.terminate()
-        scan.communicate(timeout=60)
+        scan.communicate(timeout=300)
     assert scan.returncode == 130
