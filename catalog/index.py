@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from catalog.models import ENTRY_POINTS
 from survey.errors import UnknownName
 
 #: Libraries whose version decides what is listed.
@@ -80,7 +81,7 @@ def architectures(cache: Path | None = None) -> pa.Table:
 
 
 def checkpoints(cache: Path | None = None) -> pa.Table:
-    """Return one row a set of published or bundled weights; see ``architectures``."""
+    """Return one row a set of published weights; see ``architectures``."""
     return _kept("checkpoints", cache, _checkpoints)
 
 
@@ -142,7 +143,10 @@ def _keep(table: pa.Table, path: Path, name: str) -> None:
 
 def _key() -> str:
     """Return a hash of the versions and of our own tables that the listing is made from."""
-    digest = hashlib.sha256(repr([(name, version(name)) for name in LIBRARIES]).encode())
+    brought = entry_points(group=ENTRY_POINTS)
+    versions = [(name, version(name)) for name in LIBRARIES]
+    versions += [(entry.value, entry.dist.version if entry.dist else "") for entry in brought]
+    digest = hashlib.sha256(repr(versions).encode())
     for table in sorted(files("catalog.models").iterdir(), key=lambda entry: entry.name):
         if table.name.endswith((".csv", ".py")):
             digest.update(table.read_bytes())

@@ -113,8 +113,9 @@ def list_datasets(home: Path) -> pa.Table:
     """Return one row a kind of dataset, and whether its files are in the home."""
     from catalog.datasets import DATASETS, needed_files
     from catalog.downloads import FileStore
+    from catalog.home import Home
 
-    store = FileStore(home.absolute() / "files", offline=True)
+    store = FileStore(Home(home.absolute()).files, offline=True)
     rows = []
     for info in DATASETS:
         files = needed_files(info.syntax) if info.download_bytes else ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from catalog.checkpoints import Checkpoint, input_transform, resolve
 from catalog.datasets import ImageDataset, needed_files, open_dataset
+from catalog.home import Home
 from catalog.models.base import Architecture, InputTransform, RemoteFile, Reported
 from catalog.models.costs import counted
 from catalog.models.families import family_of
@@ -84,14 +85,14 @@ class Holdings:
         sha256 over a dataset's content and order.
     store : FileStore, optional
         Files fetched from elsewhere; without one, none are here.
-    home : Path, optional
+    home : Home, optional
         The home that workers share.
     """
 
     checkpoint: Callable[[Checkpoint], str]
     dataset: Callable[[ImageDataset], str]
     store: FileStore | None = None
-    home: Path | None = None
+    home: Home | None = None
 
     def has(self, file: RemoteFile | None) -> bool:
         """Tell whether a file is here, or none is needed."""
@@ -107,12 +108,8 @@ class Holdings:
 
     def opened(self, name: str, base: Path) -> ImageDataset:
         """Open a dataset whose files are here."""
-        return open_dataset(name, base, self.store, datasets_folder(self.home))
-
-
-def datasets_folder(home: Path | None) -> Path | None:
-    """Return where in a home datasets lie that users must obtain themselves."""
-    return home / "datasets" if home else None
+        folder = self.home.datasets if self.home else None
+        return open_dataset(name, base, self.store, folder)
 
 
 def plain_holdings() -> Holdings:
@@ -216,7 +213,7 @@ def _jobs(
             images=len(dataset),
             transform=target.transform,
             settings=definition.settings,
-            home=holdings.home,
+            home=holdings.home.path if holdings.home else None,
             facts=_facts(architecture, reported),
             expectation=expectation(
                 choice.full_name, target.choice.expected(choice.name), reported

@@ -123,7 +123,7 @@ def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
             dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
         )
 
-    return Holdings(checkpoint, dataset, store, home.path)
+    return Holdings(checkpoint, dataset, store, home)
 
 
 def register(registry: Registry, definition: Definition, plan: Plan) -> None:

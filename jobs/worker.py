@@ -18,13 +18,13 @@ from catalog.datasets import open_dataset
 from catalog.datasets.base import ImageDataset, Sample
 from catalog.decoded import PixelCache
 from catalog.downloads import FileStore
+from catalog.home import Home
 from catalog.labels import label_map
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost import model_cost
 from jobs.events import BatchDone, Event, Failed, Finished, Skipped, Started
 from jobs.job import Job, Progress
-from jobs.plan import datasets_folder
 from survey import CatalogError, SurveyError, measure_batches
 
 
@@ -70,14 +70,15 @@ def _run(
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     (architecture,) = find(job.full_name)
     stage.name = "load"
-    store = FileStore(job.home / "files") if job.home else None
+    home = Home(job.home) if job.home else None
+    store, folder = (FileStore(home.files), home.datasets) if home else (None, None)
     loaded = load_model(architecture, _present(job.checkpoint, store))
     _require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256)
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.size)
     model.to(device)
     stage.name = "data"
-    dataset = open_dataset(job.dataset, job.base, store, datasets_folder(job.home))
+    dataset = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
     labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
     yield _started(job, cost.parameters, cost.gflops, loaded.dropped_keys, device, threads)
@@ -86,7 +87,7 @@ def _run(
     for batch in measure_batches(model, feed, job.settings, first_batch=progress.batches):
         yield BatchDone(job.run_id, batch, feed.position, feed.take_skipped())
     # A run is done only if what it read is what was planned, to the end.
-    reopened = open_dataset(job.dataset, job.base, store, datasets_folder(job.home))
+    reopened = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
     yield Finished(job.run_id, feed.take_skipped())
 
@@ -103,7 +104,7 @@ def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]
     """Yield images from a position on, out of the home's cache of decoded ones where possible."""
     if job.home is None:
         return dataset.samples(job.transform, position)
-    cache = PixelCache(job.home / "cache" / "pixels")
+    cache = PixelCache(Home(job.home).pixels)
     return cache.samples(dataset, job.dataset_fingerprint, job.transform, position)
 
 

@@ -31,32 +31,6 @@ ALIASES = {
     "ssl:timm_resnet50.fb_ssl_yfcc100m_ft_in1k": "timm:resnet50.fb_ssl_yfcc100m_ft_in1k",
 }
 
-#: The 17 networks of the affinity score's article by its labels, and the weights each label may
-#: mean, the likeliest first. Which of torchvision's two it used is undecided: its published code
-#: takes the second by default.
-PAPER_LABELS = {
-    "resnet50": ("torchvision:resnet50/IMAGENET1K_V2", "torchvision:resnet50/IMAGENET1K_V1"),
-    "wide resnet50 2": (
-        "torchvision:wide_resnet50_2/IMAGENET1K_V2",
-        "torchvision:wide_resnet50_2/IMAGENET1K_V1",
-    ),
-    "resnet50 swav 200": ("ssl:swav_200",),
-    "resnet50 swav 400": ("ssl:swav_400",),
-    "resnet50 swav 800": ("ssl:swav_800",),
-    "resnet50 dino": ("ssl:dino_rn50",),
-    "resnet50 moco 200": ("ssl:moco_v2_200", "ssl:moco_v1_200"),
-    "resnet50 moco 800": ("ssl:moco_v2_800",),
-    "resnet50 trex": ("ssl:trex",),
-    "resnet50 trexstar": ("ssl:trexstar",),
-    "resnet50 sce 100": ("ssl:sce_100",),
-    "resnet50 sce 200": ("ssl:sce_200", "ssl:sce_200_mc"),
-    "resnet50 sce 300": ("ssl:sce_300",),
-    "resnet50 sce 1000": ("ssl:sce_1000",),
-    "resnet50 triplet 200": ("ssl:triplet_200",),
-    "resnet50 triplet 1k": ("ssl:triplet_1k",),
-    "resnet50 ressl 200": ("ssl:ressl_200", "ssl:ressl_200_5crop"),
-}
-
 _IMAGE_SIZE = 224
 _DATASET = "imagenet"
 

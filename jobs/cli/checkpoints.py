@@ -35,10 +35,11 @@ def checkpoints(
     format: FormatOption = None,  # noqa: A002
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
+    from catalog.home import Home
     from jobs.cli.output import emit, headed
     from jobs.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
 
-    cache = chosen_home(context, home).absolute() / "cache"
+    cache = Home(chosen_home(context, home).absolute()).cache
     how = chosen_format(context, format)
     wanted = WantedWeights(pattern, family, protocol, least_top1)
     found = list_checkpoints(wanted, cache)

@@ -42,11 +42,12 @@ def models(
     format: FormatOption = None,  # noqa: A002
 ) -> None:
     """List architectures, or tell all that is known of one: survey models show NAME."""
+    from catalog.home import Home
     from jobs.cli.output import emit, headed
     from jobs.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from survey import SettingsError
 
-    cache = chosen_home(context, home).absolute() / "cache"
+    cache = Home(chosen_home(context, home).absolute()).cache
     if pattern == "show":
         if name is None:
             raise SettingsError("show needs a name", hint="survey models show torchvision:resnet50")
@@ -55,7 +56,7 @@ def models(
     if name is not None:
         raise SettingsError(
             f"two patterns were given, {pattern!r} and {name!r}; one is taken",
-            hint=f"survey models show {name}" if pattern in ("info", "about") else "quote a glob",
+            hint=f"quote a glob, or write: survey models show {name}",
         )
     wanted = Wanted(pattern, family, group, year, most_parameters)
     how = chosen_format(context, format)

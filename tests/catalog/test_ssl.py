@@ -6,6 +6,7 @@ import argparse
 import copy
 import csv
 import io
+import itertools
 import random
 import zipfile
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from torchvision import models
 from catalog.checkpoints import load_model, resolve
 from catalog.models import SOURCES, find
 from catalog.models.base import KeyRules, Published
-from catalog.models.ssl import ALIASES, ARCHITECTURE, PAPER_LABELS, SslSource
+from catalog.models.sets import SETS
+from catalog.models.ssl import ALIASES, ARCHITECTURE, SslSource
 from catalog.weights.fitting import Fitted, load_weights, without_classifier
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared
@@ -398,15 +400,18 @@ def test_a_pickle_of_jax_is_listed_and_refused(tmp_path: Path) -> None:
 
 
 def test_the_articles_labels_have_their_candidates() -> None:
-    assert len(PAPER_LABELS) == 17
+    found = SETS["paper-ssl"]
+    candidates: dict[str | None, list[str]] = {}
+    for member in found.members:
+        candidates.setdefault(found.label(member), []).append(member)
+    assert len(candidates) == 17
     known = {f"ssl:{name}" for name in ENTRIES} | set(ALIASES.values())
-    assert {name for names in PAPER_LABELS.values() for name in names} <= known
-    for names in PAPER_LABELS.values():
-        for name in names[1:]:
+    assert set(found.members) <= known
+    for names in candidates.values():
+        for name, other in itertools.permutations(names, 2):
             if name.startswith("ssl:"):
                 # Each candidate says that there is another.
-                assert names[0] in ENTRIES[name.removeprefix("ssl:")].notes
-                assert name in ENTRIES[names[0].removeprefix("ssl:")].notes
+                assert other in ENTRIES[name.removeprefix("ssl:")].notes
 
 
 @pytest.mark.real_data
