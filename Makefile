@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More arguments for pytest, such as ARGS="tests/survey -k moments".
 ARGS ?=
+# Processes that share the tests; each computes with one thread.
+PROCESSES ?= 2
 # Studies to run again for `make figures`; all by default.
 STUDIES ?=
 
@@ -37,7 +39,7 @@ demo: $(STAMP)  ## Survey the bundled zoo on a local Ray and print the signature
 	@$(BIN)/survey demo
 
 test: $(STAMP)  ## Run every test (ARGS="tests/survey -x" narrows)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 
 lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

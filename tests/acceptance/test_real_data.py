@@ -137,7 +137,7 @@ def test_squeezenet_and_its_memory(tmp_path):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    _, err = scan.communicate(timeout=280)
+    _, err = scan.communicate(timeout=600)
     watching.set()
     watcher.join()
     assert scan.returncode == 0, err
