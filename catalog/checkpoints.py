@@ -169,8 +169,19 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     if not checkpoint.classifies:
         model = without_classifier(model)
     adapt = _adapting(published) if published else None
-    fitted = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+    try:
+        fitted = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+    except CheckpointError as problem:
+        raise _of_published(problem, checkpoint) from problem
     return LoadedModel(model.eval(), fitted.dropped_keys, fitted.absent_keys, sha256)
+
+
+def _of_published(problem: CheckpointError, checkpoint: Checkpoint) -> CheckpointError:
+    """Return an error that also says how to get published weights anew: they count as here."""
+    if checkpoint.kind != "published":
+        return problem
+    anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
+    return CheckpointError(problem.message, hint=f"{problem.hint}; {anew}")
 
 
 def _bundled(architecture: Architecture) -> Checkpoint:

@@ -38,6 +38,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from catalog.datasets.base import ImageDataset, Sample
+from catalog.datasets.decoding import REVISION
 from catalog.models.base import InputTransform
 from catalog.pixels import (
     FORMAT,
@@ -148,7 +149,7 @@ def _key(dataset: ImageDataset, fingerprint: str, transform: InputTransform) -> 
 
 @functools.cache
 def _decoders() -> tuple[str, ...]:
-    return tuple(f"{package} {version(package)}" for package in _DECODERS)
+    return (f"revision {REVISION}", *(f"{package} {version(package)}" for package in _DECODERS))
 
 
 @contextmanager

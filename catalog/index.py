@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from importlib.metadata import entry_points, version
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from catalog.models import ENTRY_POINTS
-from survey.errors import UnknownName
+from catalog.models import ENTRY_POINTS, ModelSource
+from catalog.suggestions import unknown_pattern
+from survey.errors import CatalogError
 
 #: Libraries whose version decides what is listed.
 LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
@@ -111,7 +114,7 @@ def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa
         names = [name.partition(":")[2] for name in names]
     fits = [name == pattern or fnmatchcase(name, pattern) for name in names]
     if not any(fits):
-        raise UnknownName(kind, pattern, names)
+        raise unknown_pattern(kind, pattern, table[column].to_pylist())
     return table.filter(pa.array(fits))
 
 
@@ -146,6 +149,8 @@ def _key() -> str:
     brought = entry_points(group=ENTRY_POINTS)
     versions = [(name, version(name)) for name in LIBRARIES]
     versions += [(entry.value, entry.dist.version if entry.dist else "") for entry in brought]
+    # Whoever writes a source changes it without a new version.
+    versions += [(entry.value, _changed(entry.module)) for entry in brought]
     digest = hashlib.sha256(repr(versions).encode())
     for table in sorted(files("catalog.models").iterdir(), key=lambda entry: entry.name):
         if table.name.endswith((".csv", ".py")):
@@ -154,48 +159,78 @@ def _key() -> str:
     return digest.hexdigest()[:16]
 
 
+def _changed(module: str) -> str:
+    """Return when the file of a module was last changed; empty where it has none."""
+    try:
+        spec = find_spec(module)
+        return str(Path(spec.origin).stat().st_mtime_ns) if spec and spec.origin else ""
+    except (ImportError, OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def _asking(source: ModelSource) -> Iterator[None]:
+    """Say which source it was that could not answer; those of packages may raise anything."""
+    try:
+        yield
+    except Exception as problem:
+        raise CatalogError(
+            f"the model source {source.name!r} cannot be listed:"
+            f" {type(problem).__name__}: {problem}",
+            hint="mend the package that brings it, or uninstall it",
+        ) from problem
+
+
 def _architectures() -> pa.Table:
     from catalog.models import sources
-    from catalog.models.costs import counted
+
+    rows: list[dict[str, Any]] = []
+    for source in sources():
+        with _asking(source):
+            rows += _architectures_of(source)
+    return pa.Table.from_pylist(rows, ARCHITECTURES)
+
+
+def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
+    from catalog.models.costs import cost_of, counted
     from catalog.models.families import family_of
     from catalog.models.published import published_for
 
-    rows = []
-    for source in sources():
-        for name in source.names():
-            found = source.get(name)
-            weights = published_for(found)
-            default = next((each for each in weights if each.default), None)
-            cost = counted(source.name, name)
-            family = family_of(source.name, found.module or name, name)
-            rows.append(
-                {
-                    "architecture": found.full_name,
-                    "family": found.family,
-                    "family_group": family.group,
-                    "year": family.year,
-                    "parameters": cost.parameters if cost else None,
-                    "published_parameters": found.published_parameters,
-                    "gflops": cost.gflops if cost else None,
-                    "published_gflops": found.published_gflops,
-                    "depth": cost.depth if cost else None,
-                    "size": found.transform.size,
-                    "classes": found.classes,
-                    "checkpoints": len(weights) + found.bundled,
-                    "default": "bundled" if found.bundled else default and default.full_name,
-                    "reported_top1": _top1(default.reported) if default else None,
-                }
-            )
-    return pa.Table.from_pylist(rows, ARCHITECTURES)
+    for name in source.names():
+        found = source.get(name)
+        weights = published_for(found)
+        default = next((each for each in weights if each.default), None)
+        # Networks of this package are small enough to be counted here; others' may not be.
+        cost = counted(source.name, name) or (cost_of(found) if source.name == "small" else None)
+        family = family_of(source.name, found.module or name, name)
+        yield {
+            "architecture": found.full_name,
+            "family": found.family,
+            "family_group": family.group,
+            "year": family.year,
+            "parameters": cost.parameters if cost else None,
+            "published_parameters": found.published_parameters,
+            "gflops": cost.gflops if cost else None,
+            "published_gflops": found.published_gflops,
+            "depth": cost.depth if cost else None,
+            "size": found.transform.size,
+            "classes": found.classes,
+            "checkpoints": len(weights) + found.bundled,
+            "default": "bundled" if found.bundled else default and default.full_name,
+            "reported_top1": _top1(default.reported) if default else None,
+        }
 
 
 def _checkpoints() -> pa.Table:
     from catalog.models import find, sources
+    from catalog.models.published import other_names
 
     families: dict[str, str] = {}
     rows: list[dict[str, Any]] = []
     for source in sources():
-        for weights in source.published():
+        with _asking(source):
+            listed = source.published()
+        for weights in listed:
             if weights.architecture not in families:
                 families[weights.architecture] = find(weights.architecture)[0].family
             file = weights.file
@@ -208,10 +243,10 @@ def _checkpoints() -> pa.Table:
                     "reported_top1": _top1(weights.reported),
                     "protocol": weights.reported[0].protocol if weights.reported else None,
                     "recipe": weights.recipe,
-                    "bytes": file.bytes if file else None,
+                    "bytes": (file.bytes or file.about_bytes) if file else None,
                     "licence": file.licence if file else None,
                     "url": file.url if file else None,
-                    "aliases": list(weights.aliases),
+                    "aliases": other_names(weights),
                     "refusal": weights.refusal,
                     "evidence": weights.evidence or None,
                     "notes": weights.notes or None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -82,7 +83,8 @@ def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[st
         raise SettingsError(
             f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
             f" {UNASKED_BYTES // 1024**3} GiB are fetched by survey fetch alone",
-            hint="look at what is needed with survey fetch --dry-run, then survey fetch",
+            hint=f"their terms: {_terms(lacking)}; look at each with survey fetch --dry-run, then"
+            " survey fetch",
         )
     require_room(lacking, store)
     return fetch(lacking, store, told)
@@ -96,14 +98,22 @@ def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
     DownloadError
         If it has not.
     """
+    # Brings requests, which a survey that lacks nothing does not need.
+    from catalog.downloads.transfer import SPARE_BYTES
+
     place = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
     known, free = _known_bytes(files), shutil.disk_usage(place).free
-    if known > free:
+    if known and known + SPARE_BYTES > free:
         raise DownloadError(
-            f"the files need {known / 1024**3:.1f} GiB, and {place} has {free / 1024**3:.1f} GiB"
-            " free",
+            f"the files need {known / 1024**3:.1f} GiB and {SPARE_BYTES / 1024**3:.1f} GiB to"
+            f" spare, and {place} has {free / 1024**3:.1f} GiB free",
             hint="make room, fetch fewer, or use --home on another disk",
         )
+
+
+def _terms(files: Iterable[RemoteFile]) -> str:
+    counted = Counter(file.licence or "not stated" for file in files)
+    return ", ".join(f"{licence} ({count})" for licence, count in counted.most_common())
 
 
 def _known_bytes(files: Iterable[RemoteFile]) -> int:
@@ -118,7 +128,7 @@ def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str
     problems: dict[str, CatalogError] = {}
     silent: dict[str, CatalogError] = {}
     for file in files:
-        host = urlsplit(file.url).netloc
+        host = _host(file.url)
         if host in silent:
             problems[file.url] = DownloadError(
                 f"{file.name} was not asked for: {host} did not answer a moment ago",
@@ -132,6 +142,18 @@ def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str
         except CatalogError as problem:
             problems[file.url] = problem
     return problems
+
+
+def _host(url: str) -> str:
+    """Return which server an address is of, without the login it may hold; the hub's is ``hf:``."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # Nobody is asked for it: the store says what is wrong.
+        return url
+    if parts.scheme == "hf":
+        return "the model hub"
+    return parts.netloc.rpartition("@")[2]
 
 
 def fetch_needed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -22,7 +23,9 @@ class Member:
     bytes: int
 
 
-def read_members(archive: Path, most_bytes: dict[str, int]) -> dict[str, bytes]:
+def read_members(
+    archive: Path, most_bytes: dict[str, int], *, whole: bool = False
+) -> dict[str, bytes]:
     """Return the content of some files of an archive, compressed or not.
 
     Parameters
@@ -31,6 +34,9 @@ def read_members(archive: Path, most_bytes: dict[str, int]) -> dict[str, bytes]:
         The archive.
     most_bytes : dict of str to int
         The largest content that is read, by the member's path in the archive.
+    whole : bool
+        Whether to read on to the end, where a compressed file has its own sum of all content: for
+        archives that nothing else vouches for.
 
     Raises
     ------
@@ -53,6 +59,8 @@ def read_members(archive: Path, most_bytes: dict[str, int]) -> dict[str, bytes]:
             found[name] = content.read() if content else b""
             if found.keys() == most_bytes.keys():
                 break
+        if whole:
+            _read_on(opened)
     _require_all(archive, most_bytes, found)
     return found
 
@@ -101,6 +109,7 @@ def read_at(archive: Path, member: Member) -> bytes:
     return content
 
 
+_COMPRESSION = (zlib.error, lzma.LZMAError)
 _HINT = "the copy is incomplete or another file: get it again"
 
 
@@ -108,8 +117,13 @@ _HINT = "the copy is incomplete or another file: get it again"
 def _reading(archive: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as problem:
+    except (tarfile.TarError, OSError, EOFError, *_COMPRESSION, ValueError) as problem:
         raise DatasetError(f"{archive} cannot be read: {problem}", hint=_HINT) from problem
+
+
+def _read_on(opened: tarfile.TarFile) -> None:
+    while opened.fileobj.read(1 << 20):
+        pass
 
 
 def _plain(name: str) -> str:

@@ -40,6 +40,8 @@ class Columns:
     file: Path
     #: Name of the column of pictures; the leaf of their bytes, where it is a structure.
     image: str
+    #: Name of the column of labels; None where there is none.
+    label: str | None
     #: Each row's path; None where a picture has none.
     paths: list[str | None]
     #: Each row's label, as it is there.
@@ -76,6 +78,7 @@ def read_columns(file: Path) -> Columns:
         return Columns(
             file=file,
             image=leaf,
+            label=label,
             paths=_values(opened, paths) if paths else [None] * rows,
             labels=_values(opened, label) if label else [None] * rows,
             class_names=_class_names(schema, label),
@@ -128,7 +131,8 @@ def require_alike(read: Sequence[Columns]) -> None:
     """Raise a DatasetError if files are not of one dataset."""
     first = read[0]
     for columns in read:
-        if (columns.image, columns.class_names) != (first.image, first.class_names):
+        kinds = {(c.image, c.label, c.class_names) for c in (first, columns)}
+        if len(kinds) > 1:
             raise DatasetError(
                 f"{columns.file} and {first.file} have different columns or classes",
                 hint="name one of the files, or a folder with files of one dataset",
@@ -147,8 +151,8 @@ def labelled(read: Sequence[Columns]) -> tuple[tuple[str, ...], list[int | None]
     """Return class names by label, and the label of every row."""
     file, named = read[0].file, read[0].class_names
     labels = [label for columns in read for label in columns.labels]
-    numbers = [label for label in labels if isinstance(label, int)]
-    if any(label is not None for label in labels) and not numbers:
+    numbers = [int(label) for label in labels if isinstance(label, int)]
+    if any(not isinstance(label, (int, type(None))) for label in labels):
         return _named_labels(file, labels)
     # The hub writes -1 where a label is withheld.
     smallest, largest = min(numbers, default=-1), max(numbers, default=-1)
@@ -159,7 +163,8 @@ def labelled(read: Sequence[Columns]) -> tuple[tuple[str, ...], list[int | None]
             f" must be from 0 to {len(names) - 1}",
             hint=INCOMPLETE,
         )
-    shown = [label if isinstance(label, int) and label >= 0 else None for label in labels]
+    # Truth values are 0 and 1.
+    shown = [int(label) if isinstance(label, int) and label >= 0 else None for label in labels]
     return names if largest >= 0 else (), shown
 
 
@@ -168,7 +173,7 @@ def _named_labels(
 ) -> tuple[tuple[str, ...], list[int | None]]:
     if not all(label is None or isinstance(label, str) for label in labels):
         raise DatasetError(
-            f"the labels of {file} are neither whole numbers nor text",
+            f"the labels of {file} are neither all whole numbers nor all text",
             hint="a label is a class's number or its name",
         )
     names = tuple(sorted({label for label in labels if isinstance(label, str)}))
@@ -184,10 +189,10 @@ def reading(file: Path) -> Iterator[pq.ParquetFile]:
         # not buffered ahead: a row group may be as large as the file.
         with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as opened:
             yield opened
-    except (pa.ArrowException, OSError) as problem:
-        words = printable(str(problem)).splitlines()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        words = str(problem).splitlines()
         raise DatasetError(
-            f"{file} cannot be read: {words[0] if words else type(problem).__name__}",
+            f"{file} cannot be read: {printable(words[0]) if words else type(problem).__name__}",
             hint=INCOMPLETE,
         ) from problem
 

@@ -6,6 +6,7 @@ raise is listed here, and put into words.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections import deque
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from catalog.models.base import InputTransform
@@ -26,6 +28,9 @@ FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
 
 #: Pixels of the largest picture decoded: Pillow's own line for decompression bombs.
 MOST_PIXELS = 89_478_485
+
+#: Raised when the same bytes become other pixels than before: what was kept of them is then stale.
+REVISION = 2
 
 #: What Pillow's and scipy's readers raise on files that are not what they claim to be.
 DECODE_ERRORS = (
@@ -48,12 +53,18 @@ DECODE_ERRORS = (
 _THREADS = 2
 _WINDOW = 32
 
+# Line breaks and escape sequences: a file may be named so, a table or a terminal must not be.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
 def decoded(file: BinaryIO, transform: InputTransform) -> Image.Image:
     """Return a picture in RGB.
+
+    Of 16 bits a channel the upper 8 are kept, in grey as Pillow keeps them in colour and as
+    torchvision scales 16 bits to 8; Pillow alone would cut grey off at 255 of 65,535.
 
     Parameters
     ----------
@@ -69,8 +80,17 @@ def decoded(file: BinaryIO, transform: InputTransform) -> Image.Image:
         One of ``DECODE_ERRORS``, for a picture that cannot be decoded.
     """
     opened = Image.open(file, formats=FORMATS)
-    _check_size(*opened.size, transform.resize)
+    _check_size(*opened.size, transform)
+    if opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PPM"):
+        # Pillow scales whatever white a PGM file declares to 65,535.
+        upper = (np.asarray(opened) >> 8).astype(np.uint8)
+        return Image.fromarray(upper).convert("RGB")
+    if opened.mode in ("I", "F"):
+        raise ValueError(f"its values are {_WIDE[opened.mode]}, and it does not say which is white")
     return opened.convert("RGB")
+
+
+_WIDE = {"I": "whole numbers of 32 bits", "F": "floating-point numbers"}
 
 
 def fitted(picture: Image.Image, transform: InputTransform) -> torch.Tensor:
@@ -122,8 +142,9 @@ def ahead(work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[
 
 
 def printable(text: str) -> str:
-    """Return a name that can be stored and shown, though it be no text in the file system."""
-    return text.encode(errors="backslashreplace").decode()
+    """Return a name that can be stored and shown on a line, whatever the file system allows."""
+    shown = _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+    return shown.encode(errors="backslashreplace").decode()
 
 
 def reason(problem: BaseException) -> str:
@@ -133,9 +154,11 @@ def reason(problem: BaseException) -> str:
     return str(problem) or type(problem).__name__
 
 
-def _check_size(width: int, height: int, resize: int) -> None:
+def _check_size(width: int, height: int, transform: InputTransform) -> None:
     # A small file of a huge or hair-thin picture fills the memory, once decoded or once enlarged.
-    enlarged = resize * resize * max(width, height) // max(1, min(width, height))
+    resize, squashed = transform.resize, transform.crop == "squash"
+    longer = 1 if squashed else max(width, height) / max(1, min(width, height))
+    enlarged = resize * resize * longer
     if max(width * height, enlarged) > MOST_PIXELS:
         raise ValueError(
             f"it has {width} x {height} pixels, at most {MOST_PIXELS:,} are decoded"

@@ -74,7 +74,9 @@ def files_of(devkit: Path) -> tuple[Path, ...]:
 def _content(devkit: Path) -> dict[str, bytes]:
     names = (_CLASSES, _TRUTH)
     if not devkit.is_dir():
-        content = read_members(devkit, {f"{FOLDER}/{name}": _LARGEST_FILE for name in names})
+        wanted = {f"{FOLDER}/{name}": _LARGEST_FILE for name in names}
+        # scipy may crash on a damaged file: none but what the publisher packed gets to it.
+        content = read_members(devkit, wanted, whole=True)
         return {name: content[f"{FOLDER}/{name}"] for name in names}
     try:
         return {name: (devkit / name).read_bytes() for name in names}

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from catalog.datasets.decoding import printable
 from catalog.datasets.order import size_and_time
 from catalog.datasets.pictures import FilePictures, Picture
 from survey.errors import DatasetError
@@ -50,6 +51,18 @@ class FolderDataset(FilePictures):
 
 def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
     """Return the class names in sorted order and the pictures of all of them."""
+    try:
+        return _listed(root)
+    except OSError as problem:
+        # A part that cannot be listed would be missing under the whole's name.
+        raise DatasetError(
+            f"dataset folder {root} cannot be read:"
+            f" {problem.strerror}: {printable(str(problem.filename))}",
+            hint="make it readable, or take it out of the folder",
+        ) from problem
+
+
+def _listed(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
     if not root.is_dir():
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(
@@ -60,13 +73,14 @@ def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
         sorted(entry.name for entry in root.iterdir() if entry.is_dir() and _shown(entry.name))
     )
     pictures = [
-        Picture(path.relative_to(root).as_posix(), label)
+        Picture(os.path.relpath(path, root), label)
         for label, class_name in enumerate(classes)
         for path in _files(root / class_name)
     ]
     if pictures:
         return classes, pictures
-    flat = [Picture(path.name, None) for path in root.iterdir() if _is_picture(path)]
+    with os.scandir(root) as entries:
+        flat = [Picture(entry.name, None) for entry in entries if _is_picture(entry)]
     if not flat:
         raise DatasetError(
             f"dataset folder {root} holds no pictures; counted are {', '.join(EXTENSIONS)}",
@@ -75,24 +89,39 @@ def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
     return (), flat
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> Iterator[str]:
     """Yield the pictures below a class folder; links are followed, but never in a circle."""
-    for parent, folders, files in os.walk(folder, followlinks=True):
-        here = Path(parent)
-        above = here.resolve()
-        folders[:] = [
-            name
-            for name in folders
-            if _shown(name) and not above.is_relative_to((here / name).resolve())
-        ]
-        yield from (here / name for name in files if _is_picture(here / name))
+    # Each folder with the real ones on the way to it: a link to any of them, or above, goes round.
+    waiting: list[tuple[str, tuple[Path, ...]]] = [(str(folder), (folder.resolve(),))]
+    while waiting:
+        here, way = waiting.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                if _is_picture(entry):
+                    yield entry.path
+                elif _shown(entry.name) and _is_folder(entry):
+                    real = (
+                        Path(entry.path).resolve() if entry.is_symlink() else way[-1] / entry.name
+                    )
+                    if not any(passed.is_relative_to(real) for passed in way):
+                        waiting.append((entry.path, (*way, real)))
 
 
-def _is_picture(path: Path) -> bool:
-    name = path.name
-    return (
-        _shown(name) and name.lower().endswith(EXTENSIONS) and (path.is_file() or path.is_symlink())
-    )
+def _is_picture(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    return _shown(name) and name.lower().endswith(EXTENSIONS) and _is_file(entry)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_symlink():
+        return entry.is_file()
+    # A link to nowhere is a broken picture; one to a pipe or a device would be read for ever.
+    path = Path(entry.path)
+    return path.is_file() or not path.exists()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return Path(entry.path).is_dir() if entry.is_symlink() else entry.is_dir()
 
 
 def _shown(name: str) -> bool:

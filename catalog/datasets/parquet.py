@@ -135,9 +135,12 @@ class ParquetDataset(PictureDataset):
 
     def _contents(self, wanted: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
         """Yield the rows wanted with their pictures' bytes, in the order of the rows."""
+        # A file holds equal pictures once: once each they fit into a block, each anew they may not.
+        known: dict[bytes | None, bytes | None] = {}
         for group in self._groups:
             if any(row in wanted for row in group.rows):
-                yield from _contents(group, self._column, wanted)
+                for row, content in _contents(group, self._column, wanted):
+                    yield row, known.setdefault(content, content)
 
 
 def _files(path: Path) -> tuple[Path, list[Path]]:

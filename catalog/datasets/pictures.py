@@ -164,15 +164,8 @@ class FilePictures(PictureDataset):
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
         """Raise if the file or its disk is gone."""
-        path = self._file(picture)
-        # A link to nowhere is a broken picture: it was so when the folder was listed. Passing over
-        # another one would measure another dataset under this one's name.
-        gone = isinstance(problem, OSError) and problem.errno is not None
-        if gone and not path.is_symlink():
-            raise DatasetError(
-                f"{printable(str(path))} cannot be read any more: {problem}",
-                hint="is the folder still mounted? run the same command again when it is",
-            ) from problem
+        if isinstance(problem, OSError) and problem.errno is not None:
+            _require_nowhere(self._file(picture), problem)
 
 
 def _file_opener(path: Path) -> Opener:
@@ -183,8 +176,21 @@ def _file_sha256(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except OSError as problem:
+        _require_nowhere(path, problem)
         return UNREADABLE
+
+
+def _require_nowhere(path: Path, problem: OSError) -> None:
+    """Raise, unless what cannot be read is a link to nowhere: that is a broken picture."""
+    # Passing over another one would measure another dataset under this one's name.
+    if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - False where it may not look
+        return
+    raise DatasetError(
+        f"{printable(str(path))} cannot be read: {problem.strerror}",
+        hint="make it readable or take it away; where its disk was not there, run the same"
+        " command again when it is",
+    ) from problem
 
 
 def _sha256(opener: Opener) -> str:

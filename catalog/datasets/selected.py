@@ -159,7 +159,8 @@ def _positions(dataset: ImageDataset, selection: Selection) -> Sequence[int]:
         return range(selection.limit)
     if not dataset.class_names:
         raise DatasetError(
-            f"{dataset.name} has no labels to stratify by", hint=f"write {dataset.name}[:1000]"
+            f"{dataset.name} has no labels to stratify by",
+            hint=f"write {dataset.name}[:{selection.limit}]",
         )
     ranked = _ranked(dataset.labels())
     _require_enough(dataset, selection, len(ranked))

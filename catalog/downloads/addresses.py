@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit, urlu
 from survey.errors import DownloadError
 
 _HUB = "hf://"
+_HUB_LENGTH = 96
 _HUB_NAME = re.compile(r"\w(?:[\w.-]{0,94}\w)?", re.ASCII)
 _DRIVE = "drive.google.com"
 _DRIVE_CONTENT = "drive.usercontent.google.com"
@@ -47,8 +48,7 @@ def hub_file(url: str) -> HubFile | None:
         return None
     owner, _, rest = url.removeprefix(_HUB).partition("/")
     name, _, path = rest.partition("/")
-    named = _HUB_NAME.fullmatch(owner) and _HUB_NAME.fullmatch(name)
-    if not named or {"", ".", ".."} & set(path.split("/")):
+    if not _is_repository(owner, name) or {"", ".", ".."} & set(path.split("/")):
         raise DownloadError(
             f"{url} names no file on the model hub, must be hf://OWNER/REPOSITORY/FILE"
         )
@@ -101,6 +101,14 @@ def browser_address(url: str) -> str:
     """Return the address under which a person gets the file, without passwords and tokens."""
     drive_id = _drive_id(_split(url))
     return public_address(url if drive_id is not None else direct_address(url))
+
+
+def _is_repository(owner: str, name: str) -> bool:
+    """Return whether the hub itself takes these as names of a repository."""
+    named = _HUB_NAME.fullmatch(owner) and _HUB_NAME.fullmatch(name)
+    whole = f"{owner}/{name}"
+    odd = "--" in whole or ".." in whole or whole.endswith(".git")
+    return bool(named) and not odd and len(whole) <= _HUB_LENGTH
 
 
 def _split(url: str) -> SplitResult:

@@ -41,6 +41,18 @@ _PAGES = (
 _PAGE_START = re.compile(rb"\s*<[a-zA-Z!?]")
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.I | re.S)
 _PAGE_BYTES = 2**16
+#: More digits than the length of any file has; Python refuses to read thousands of them.
+_LENGTH = r"(\d{1,18})"
+#: What a server says in one line may be long, and steer a terminal.
+_REASON = 60
+_GZIP = b"\x1f\x8b"
+_GZIPPED_NAMES = (".gz", ".tgz")
+
+#: How other things begin that are sent in the place of files, and what they are.
+_MESSAGES = (
+    (re.compile(rb"""\s*[{[]\s*["'{]"""), "a message (JSON)"),
+    (re.compile(rb"version https://git-lfs"), "a Git LFS pointer, not the content it points to"),
+)
 
 
 class Passing(Exception):
@@ -70,14 +82,15 @@ def check_redirect(response: Response, *_: object, **__: object) -> None:
     """
     if not response.is_redirect:
         return
+    # What comes with it is of no use, and reading it to its end might never end.
+    response.raw.close()
+    response._content = b""
     try:
         target = urlsplit(urljoin(response.url, response.headers["Location"])).scheme
     except ValueError:
         target = "an address that cannot be read"
     allowed = {"https"} if urlsplit(response.url).scheme == "https" else {"https", "http"}
     if target not in allowed:
-        # Nobody else gets this answer, so nobody else would close its connection.
-        response.close()
         raise DownloadError(
             f"the server leads on to {target}:, allowed is {' or '.join(sorted(allowed))}"
         )
@@ -96,15 +109,15 @@ def check_status(response: Response) -> None:
     status = response.status_code
     if status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
         return
-    words = f"the server answers {status} {response.reason or ''}".rstrip()
+    words = f"the server answers {status} {_printable(response.reason or '')[:_REASON]}".rstrip()
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise Passing(words, _retry_after(response))
     meaning, hint = _REFUSALS.get(status, ("the file is not offered", ""))
     raise DownloadError(f"{words}: {meaning}", hint=hint or None)
 
 
-def check_content(response: Response, head: bytes) -> None:
-    """Refuse a web page in the place of a file.
+def check_content(response: Response, head: bytes, name: str) -> None:
+    """Refuse a web page, another message or a compressed body in the place of a file.
 
     Parameters
     ----------
@@ -112,21 +125,38 @@ def check_content(response: Response, head: bytes) -> None:
         The answer.
     head : bytes
         How its body begins.
+    name : str
+        What the file is called.
 
     Raises
     ------
     DownloadError
-        If it is a page, with what it says.
+        If it is none, with what it says.
     """
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in {"text/html", "application/xhtml+xml"} or is_page(head):
         raise DownloadError(f"the server answers with a web page: {_page_words(head)}")
+    message = notice(head)
+    if message is not None:
+        raise DownloadError(f"the server answers with {message}")
+    encoded = response.headers.get("Content-Encoding", "identity") != "identity"
+    if encoded and head.startswith(_GZIP) and not name.lower().endswith(_GZIPPED_NAMES):
+        raise DownloadError("the server sends it compressed, although it was asked not to")
 
 
 def is_page(head: bytes) -> bool:
     """Return whether a file that begins like this is a web page (or another kind of XML)."""
     # No NUL: safetensors begins with its header's length, which may look like any letters.
     return bool(_PAGE_START.match(head)) and b"\0" not in head[:64]
+
+
+def notice(head: bytes) -> str | None:
+    """Return what a file that begins like this is instead of content; None where it may be that."""
+    if is_page(head):
+        return "a web page"
+    if b"\0" in head[:64]:
+        return None
+    return next((what for start, what in _MESSAGES if start.match(head)), None)
 
 
 def version_of(response: Response) -> Version:
@@ -145,18 +175,18 @@ def first_byte(response: Response) -> int | None:
     """Return where in the whole content an answer begins; None where it does not say."""
     if response.status_code != HTTPStatus.PARTIAL_CONTENT:
         return 0
-    said = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    said = re.match(rf"bytes {_LENGTH}-", response.headers.get("Content-Range", ""))
     return int(said[1]) if said else None
 
 
 def _whole_length(response: Response) -> int | None:
     if response.status_code == HTTPStatus.PARTIAL_CONTENT:
-        said = re.match(r"bytes \d+-\d+/(\d+)$", response.headers.get("Content-Range", ""))
+        said = re.match(rf"bytes \d+-\d+/{_LENGTH}$", response.headers.get("Content-Range", ""))
         return int(said[1]) if said else None
-    length = response.headers.get("Content-Length", "")
+    length = re.fullmatch(_LENGTH, response.headers.get("Content-Length", ""), re.ASCII)
     # With a transfer encoding the length means something else, or nothing.
     plain = "Transfer-Encoding" not in response.headers
-    return int(length) if plain and length.isascii() and length.isdigit() else None
+    return int(length[1]) if plain and length else None
 
 
 def _hub_sha256(response: Response) -> str | None:
@@ -186,7 +216,11 @@ def _page_words(body: bytes) -> str:
     title = _TITLE.search(body)
     # A page is a stranger's text: what could steer a terminal is left out.
     text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:80]
+    text = _printable(text)[:80]
     return "; ".join(filter(None, [meaning, f"its title is {text!r}" if text else None])) or (
         "a notice or a login instead of the file"
     )
+
+
+def _printable(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -36,12 +36,18 @@ def readable_size(count: int) -> str:
 def known_facts(file: RemoteFile) -> str:
     """Return what tells a file from others: its size and its hash, as far as they are known."""
     facts = [
-        readable_size(file.bytes) if file.bytes is not None else None,
+        _size(file),
         f"sha256 {file.sha256}" if file.sha256 else None,
         f"sha256 beginning with {file.sha256_prefix}" if file.sha256_prefix else None,
         f"md5 {file.md5}" if file.md5 else None,
     ]
     return ", ".join(filter(None, facts)) or "size and hash are not known"
+
+
+def _size(file: RemoteFile) -> str | None:
+    if file.bytes is not None:
+        return readable_size(file.bytes)
+    return f"about {readable_size(file.about_bytes)}" if file.about_bytes else None
 
 
 def _directions(file: RemoteFile, place: Path) -> str:

@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 from filelock import FileLock
 
 from catalog.downloads.addresses import address_key, public_address
-from catalog.downloads.answers import is_page
+from catalog.downloads.answers import notice
 from catalog.downloads.caches import Caches
 from catalog.downloads.directions import known_facts, missing_files
 from catalog.downloads.partial import Partial
@@ -44,6 +44,8 @@ from catalog.downloads.transfer import Patience, Progress, Transfer
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
 
+#: Of the longest names that file systems take, in whatever script.
+_NAME_CHARACTERS = 60
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -91,8 +93,7 @@ class FileStore:
         """
         kept = self._kept(file)
         if kept is None and self.place(file).is_file():
-            with self._locked(file):
-                kept = self._kept(file) or self._taken_in(file)
+            kept = self._by_hand(file)
         return kept or self._elsewhere(file)
 
     def get(self, file: RemoteFile, progress: Progress | None = None) -> Path:
@@ -125,7 +126,7 @@ class FileStore:
 
     def place(self, file: RemoteFile) -> Path:
         """Return where a person may put a file by hand. Nothing is made there."""
-        name = PurePosixPath(file.name).name
+        name = _printed(PurePosixPath(file.name).name)
         key = address_key(file.url)[:12]
         return self.root / "incoming" / key / (name if name not in {"", ".."} else "file")
 
@@ -164,11 +165,16 @@ class FileStore:
             self._note(file, path, content)
         return True
 
-    def _taken_in(self, file: RemoteFile) -> Path | None:
-        """Move a file put there by hand into the store; the caller holds the lock."""
-        place = self.place(file)
-        if not place.is_file():
-            return None
+    def _by_hand(self, file: RemoteFile) -> Path | None:
+        """Return a file put there by hand, taken in where the store can be written."""
+        if not os.access(self.root, os.W_OK):
+            self._checked(file, self.place(file))
+            return self.place(file)
+        with self._locked(file):
+            return self._kept(file) or self._taken_in(file)
+
+    def _checked(self, file: RemoteFile, place: Path) -> Content:
+        """Return what a file put there by hand holds; refuse it where it is the wrong one."""
         content = content_of(place)
         wrong = _difference(file, place, content)
         if wrong is not None:
@@ -176,6 +182,14 @@ class FileStore:
                 f"{place} is not the {file.name} published: {wrong}",
                 hint="remove it, or put the right file in its place (whole: copying takes a while)",
             )
+        return content
+
+    def _taken_in(self, file: RemoteFile) -> Path | None:
+        """Move a file put there by hand into the store; the caller holds the lock."""
+        place = self.place(file)
+        if not place.is_file():
+            return None
+        content = self._checked(file, place)
         if place.is_symlink():
             # Whoever put it there meant not to copy it. It is checked again when it changes.
             self._note(file, place, content)
@@ -294,9 +308,16 @@ class FileStore:
 def _difference(file: RemoteFile, path: Path, content: Content) -> str | None:
     """Return how a new file differs from the one published, a page in its place included."""
     with path.open("rb") as opened:
-        if is_page(opened.read(512)):
-            return "it is a web page"
+        message = notice(opened.read(512))
+    if message is not None:
+        return f"it is {message}"
     return difference(file, content) or (None if content.bytes else "it is empty")
+
+
+def _printed(name: str) -> str:
+    """Return a name that every file system takes and every terminal shows."""
+    # Its end says what kind of file it is.
+    return "".join(c if c.isprintable() else "_" for c in name)[-_NAME_CHARACTERS:]
 
 
 def _distinct(files: Iterable[RemoteFile]) -> list[RemoteFile]:

@@ -37,6 +37,8 @@ SPARE_BYTES = 2**30
 
 #: Small, because what came of a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
+#: Bytes after which the room on the disk is looked at again, where nobody said how many will come.
+_LOOK_BYTES = 2**26
 _REDIRECTS = 10
 _HEADERS = {
     "User-Agent": "model-zoo-survey",
@@ -108,9 +110,15 @@ class Transfer:
                     self._receive(response)
         except requests.RequestException as problem:
             raise self._judged(problem) from None
+        except ValueError as problem:
+            # What libraries let through of addresses and answers that mean nothing.
+            raise self._unaskable(type(problem).__name__) from None
         except DownloadError as problem:
             raise self._refusal(problem.message, problem.hint) from None
         except OSError as problem:
+            if problem.errno is None:
+                # Not the system's: requests lacks what it was told to trust.
+                raise self._unaskable(str(problem)) from None
             raise self._refusal(
                 f"{self.partial.path} cannot be written ({problem.strerror or problem})",
                 "free some disk space, or check the directory's permissions",
@@ -134,7 +142,7 @@ class Transfer:
         chunks = _chunks(response)
         if not start:
             head = next(chunks, b"")
-            check_content(response, head)
+            check_content(response, head, self.file.name)
             chunks = chain([head], chunks)
         self._check_length(version.bytes)
         length = self.file.bytes if version.bytes is None else version.bytes
@@ -178,10 +186,15 @@ class Transfer:
 
     def _write(self, chunks: Iterator[bytes], start: int, length: int | None) -> None:
         done = start
+        unlooked = 0
         with self.partial.path.open("ab") as file:
             for chunk in chunks:
                 file.write(chunk)
                 done += len(chunk)
+                unlooked += len(chunk)
+                if unlooked >= _LOOK_BYTES:
+                    self._check_space(0 if length is None else max(0, length - done))
+                    unlooked = 0
                 if length is not None and done > length:
                     # Only where the server states no length, and so might never end.
                     break
@@ -237,7 +250,10 @@ class Transfer:
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
             words = [cause.strerror for cause in causes if isinstance(cause, OSError)]
             return Passing(next(filter(None, words), "the connection broke").lower())
-        return self._refusal(f"it cannot be asked for ({type(problem).__name__})", None)
+        return self._unaskable(type(problem).__name__)
+
+    def _unaskable(self, why: str) -> DownloadError:
+        return self._refusal(f"it cannot be asked for ({why})", None)
 
     def _refusal(
         self, what: str, hint: str | None, kind: type[DownloadError] = DownloadError
@@ -255,6 +271,12 @@ def _hub_login(url: str) -> Callable[[requests.PreparedRequest], requests.Prepar
     token = get_token()
     if token is None:
         return None
+
+    if not (token.isascii() and token.isprintable()):
+        raise DownloadError(
+            "the login to the model hub (HF_TOKEN) has characters that no token has",
+            hint="set HF_TOKEN anew, or run `hf auth login`",
+        )
 
     def signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {token}"

@@ -115,6 +115,9 @@ def find(pattern: str) -> list[Architecture]:
         # Sources are asked one after another: the first that has a name alone spares the others.
         named = _named(source, name)
         found = list(named if separator else islice(named, 1))
+    if not found and source == PythonSource.name:
+        # Its own refusal says how such a name is written; there are no close ones.
+        PythonSource().get(name)
     if not found:
         raise UnknownName("architecture", pattern, _known(bare=not separator))
     return found

@@ -12,6 +12,12 @@ import functools
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from survey.errors import CatalogError
+
+if TYPE_CHECKING:
+    from catalog.models.base import Architecture
 
 #: The table beside this module.
 TABLE = files("catalog.models") / "costs.csv"
@@ -39,6 +45,42 @@ class CountedCost:
 def counted(source: str, name: str) -> CountedCost | None:
     """Return what an architecture costs, such as torchvision's resnet50; None if not counted."""
     return _table().get((source, name))
+
+
+def cost_of(architecture: Architecture) -> CountedCost:
+    """Return what an architecture costs, counted on the spot where the table lacks it.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        It is built, at the price of its weights in memory, and run once on an empty image.
+
+    Raises
+    ------
+    CatalogError
+        If the network fails on that image.
+    """
+    known = counted(architecture.source, architecture.name)
+    if known is not None:
+        return known
+    import torch
+
+    from catalog.models.cost import model_cost
+    from catalog.models.depth import weighted_depth
+
+    size = architecture.transform.size
+    with torch.random.fork_rng(devices=[]):
+        model = architecture.build().eval()
+    try:
+        cost = model_cost(model, size)
+        depth = weighted_depth(model, torch.zeros(1, 3, size, size))
+    except Exception as problem:
+        raise CatalogError(
+            f"{architecture.full_name} fails on an image of 3 x {size} x {size}:"
+            f" {type(problem).__name__}: {problem}",
+            hint="mend the network, or what it says of its input's size",
+        ) from problem
+    return CountedCost(size, cost.parameters, cost.gflops, depth, "this machine")
 
 
 @functools.cache

@@ -35,12 +35,23 @@ def published(full_name: str) -> Published:
 
 def look_up(full_name: str) -> Published | None:
     """Return published weights by their full name or another name; None if there are none."""
-    full_name = _aliases().get(full_name, full_name)
+    full_name = canonical(full_name)
     source, _, name = full_name.partition(":")
     for each in _named(source):
         if name in _by_name(each):
             return _by_name(each)[name]
     return None
+
+
+def canonical(full_name: str) -> str:
+    """Return the first name of what goes by several; any other name as it is."""
+    return _aliases().get(full_name, full_name)
+
+
+def other_names(weights: Published) -> list[str]:
+    """Return the other names, in full, that published weights go by."""
+    aliases = [alias for alias, name in _aliases().items() if name == weights.full_name]
+    return [*weights.aliases, *aliases]
 
 
 def published_for(architecture: Architecture) -> list[Published]:

@@ -13,9 +13,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import inspect
+import math
 import re
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +37,10 @@ _OWN = ("classes", "family")
 _WORDS = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
 _FORMS = {
     **dict.fromkeys(("size", "resize"), "a whole number of pixels"),
-    **dict.fromkeys(("mean", "std"), "three numbers"),
+    "mean": "three numbers",
+    "std": "three numbers above 0",
+    "classes": "a whole number, 0 where outputs are no classes",
+    "family": "a name",
     **{key: " or ".join(words) for key, words in _WORDS.items()},
 }
 
@@ -66,13 +72,13 @@ class PythonSource:
         """
         if not _NAME.fullmatch(name):
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
-        said = dict(getattr(_function(name), "survey", {}))
+        said = _said(name)
         own = {key: said.pop(key) for key in _OWN if key in said}
         return Architecture(
             source=self.name,
             name=name,
-            family=str(own.get("family", "own")),
-            classes=int(own.get("classes", 0)),
+            family=own.get("family", "own"),
+            classes=own.get("classes", 0),
             transform=_transform(name, said),
             brings_weights=True,
             module=name.partition(":")[0],
@@ -107,39 +113,87 @@ def _function(name: str) -> Callable[[], Any]:
     return cast("Callable[[], Any]", function)
 
 
-def _transform(name: str, said: dict[str, Any]) -> InputTransform:
-    known = [field.name for field in dataclasses.fields(InputTransform)]
+def _said(name: str) -> dict[str, Any]:
+    """Return what a function's ``survey`` attribute says, once every value has its form."""
+    said = getattr(_function(name), "survey", {})
+    if not isinstance(said, Mapping):
+        raise CatalogError(
+            f"{name}'s survey attribute is a {type(said).__name__}, must be a dictionary",
+            hint="write such as: make_net.survey = {'size': 32, 'classes': 10}",
+        )
+    known = [*(field.name for field in dataclasses.fields(InputTransform)), *_OWN]
     for key in said:
         if key not in known:
             # Not as an unknown name: that would be taken for no such model.
-            wrong = UnknownName(f"key of {name}'s survey attribute:", key, (*known, *_OWN))
+            wrong = UnknownName(f"key of {name}'s survey attribute:", key, known)
             raise CatalogError(wrong.message, hint=wrong.hint)
-    if "size" in said and "resize" not in said:
-        said["resize"] = said["size"]
     for key, value in said.items():
         if not _fits(key, value):
             raise CatalogError(
                 f"{name}'s survey attribute has {key} = {value!r}, must be {_FORMS[key]}"
             )
+    return dict(said)
+
+
+def _transform(name: str, said: dict[str, Any]) -> InputTransform:
+    if "size" in said and "resize" not in said:
+        said["resize"] = said["size"]
     pairs: dict[str, Any] = {
         key: tuple(value) if key in ("mean", "std") else value for key, value in said.items()
     }
-    return dataclasses.replace(TRANSFORM, **pairs)
+    transform = dataclasses.replace(TRANSFORM, **pairs)
+    if transform.resize < transform.size:
+        raise CatalogError(
+            f"{name}'s survey attribute has resize = {transform.resize} and"
+            f" size = {transform.size}: what is cropped must be no larger than what it is cut from"
+        )
+    return transform
 
 
 def _fits(key: str, value: Any) -> bool:
     if key in ("size", "resize"):
-        return isinstance(value, int) and value > 0
+        return _is_whole(value) and value > 0
+    if key == "classes":
+        return _is_whole(value) and value >= 0
+    if key == "family":
+        return isinstance(value, str) and bool(value.strip())
     if key in ("mean", "std"):
         numbers = isinstance(value, list | tuple) and len(value) == 3
-        return numbers and all(isinstance(part, int | float) for part in value)
+        # Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
+        return numbers and all(_is_number(part) and (key == "mean" or part > 0) for part in value)
     return value in _WORDS[key]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _build(name: str) -> nn.Module:
     from torch import nn
 
-    model = _function(name)()
+    function = _function(name)
+    try:
+        inspect.signature(function).bind()
+    except TypeError as problem:
+        raise CatalogError(
+            f"python:{name} cannot be called without arguments: {problem}",
+            hint="name a function without required arguments that returns a torch.nn.Module",
+        ) from None
+    except ValueError:
+        # Functions written in C may have no signature; calling them tells.
+        pass
+    try:
+        model = function()
+    except Exception as problem:
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        raise CatalogError(
+            f"python:{name} fails: {type(problem).__name__}: {problem}",
+            hint=f"it was raised at {where.filename}:{where.lineno}; mend the function",
+        ) from problem
     if not isinstance(model, nn.Module):
         raise CatalogError(
             f"python:{name} returned a {type(model).__name__}, must return a torch.nn.Module"

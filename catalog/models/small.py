@@ -23,6 +23,9 @@ LISTED_DEPTHS = (8, 14, 20, 26, 32, 38, 44, 50, 56, 110)
 #: Every network's input: 32 x 32 pixels, normalised with ImageNet's mean and deviation.
 TRANSFORM = InputTransform(size=32, resize=32)
 
+#: The module that has their structures.
+MODULE = "small_nets"
+
 #: Every network's number of outputs.
 CLASSES = 10
 
@@ -84,6 +87,7 @@ class SmallSource:
             family=f"CIFAR {_FAMILIES[match[1]]}",
             classes=CLASSES,
             transform=TRANSFORM,
+            module=MODULE,
             build=functools.partial(_build_cifar, match[1], int(match[2]), _CIFAR_WIDTHS),
         )
 
@@ -98,6 +102,7 @@ class SmallSource:
             family=family,
             classes=CLASSES,
             transform=TRANSFORM,
+            module=MODULE,
             bundled=True,
             build=build,
         )

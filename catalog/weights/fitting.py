@@ -37,6 +37,11 @@ _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64
 #: Layers that do nothing in eval mode, or to vectors; some classifiers end in them.
 _IDLE = (nn.Identity, nn.Dropout, nn.Flatten)
 _COUNTER = "num_batches_tracked"
+#: Dots of a key that are looked at for a message; one of a file may have any number.
+_PARTS = 64
+#: How many times a network's bytes the tensors of its file may have, heads of other precision
+#: included; a few bytes of a file may claim any.
+_CLAIMED_AT_MOST = 16
 _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.(?=[12]\.)")
 
 
@@ -92,6 +97,7 @@ def load_weights(
     forms = (rules, *rules.alternatives) if rules else (KeyRules(),)
     keyed = _best_form(content, forms, model.state_dict())
     if adapt is not None:
+        _check_claims(path, keyed.tensors, model.state_dict())
         keyed = replace(keyed, tensors=adapt(keyed.tensors))
     return _fitted(model, keyed, path, architecture)
 
@@ -274,6 +280,22 @@ def _fitted(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> F
     return Fitted(absent, keyed.dropped)
 
 
+def _check_claims(
+    path: Path, tensors: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse tensors that are far larger than the network's before anything computes with them."""
+    claimed, needed = (
+        sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+        for state in (tensors, reference)
+    )
+    if claimed > _CLAIMED_AT_MOST * needed:
+        raise CheckpointError(
+            f"{path} holds tensors of {claimed:,} bytes, more than {_CLAIMED_AT_MOST} times the"
+            f" network's {needed:,}",
+            hint="the file is of another architecture, or damaged: fetch it from its publisher",
+        )
+
+
 def _beginnings(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> str:
     """Say what stands before the network's own names in a file's keys, the commonest first."""
     counted = Counter(_beginning(key, reference) for key in keys)
@@ -281,7 +303,7 @@ def _beginnings(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> s
 
 
 def _beginning(key: str, reference: Mapping[str, torch.Tensor]) -> str:
-    parts = key.split(".")
+    parts = key.split(".", _PARTS)
     for start in range(len(parts)):
         if ".".join(parts[start:]) in reference:
             return "".join(f"{part}." for part in parts[:start])
@@ -343,7 +365,16 @@ def _usable(
             " float16, bfloat16, float32 or float64",
             hint="quantised and sparse weights cannot be surveyed: use the file they came from",
         )
-    return tensor if wanted is None else tensor.to(wanted.dtype)
+    if wanted is None:
+        return tensor
+    converted = tensor.to(wanted.dtype)
+    if tensor.dtype is torch.float64 and converted.isinf().sum() != tensor.isinf().sum():
+        raise CheckpointError(
+            f"{path} holds {key} with values beyond {_type(converted)}, which the network computes"
+            " in",
+            hint="the file is damaged, or its weights are for another precision",
+        )
+    return converted
 
 
 def _type(tensor: torch.Tensor) -> str:

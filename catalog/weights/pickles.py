@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +22,19 @@ import torch
 MOST_OPERATIONS = 3_000_000
 #: Most values that are met when all that is hashed or handed to a call is walked through.
 MOST_UNFOLDED = 1_000_000
+#: Most levels of values in values; Python hashes a tuple by calling itself for each.
+MOST_LEVELS = 200
+#: Most keys that are neither text nor small whole numbers: such can all be made to have one hash,
+#: and a dict of them then takes a time that grows with their square.
+MOST_ODD_KEYS = 5_000
 
 
 class PickleBombError(Exception):
-    """A pickle would unfold to far more than a file of weights holds."""
+    """A pickle would unfold to far more than a file of weights holds, or take for ever."""
+
+
+class EmptyTensorError(Exception):
+    """A pickle makes a tensor or storage of a size it chooses, instead of reading its values."""
 
 
 class Inert:
@@ -102,8 +112,10 @@ def names_asked_for(stream: BinaryIO) -> list[str]:
     Raises
     ------
     PickleBombError
-        If the pickle is too long, or hashes or calls something with values that, nested in each
-        other, unfold to more than ``MOST_UNFOLDED``.
+        If the pickle is too long or too deeply nested, hashes or calls something with values that,
+        nested in each other, unfold to more than ``MOST_UNFOLDED``, or has too many odd keys.
+    EmptyTensorError
+        If it calls a class of tensors or storages, which takes memory for a number alone.
     pickle.UnpicklingError
         If it is no pickle or a damaged one.
     """
@@ -119,13 +131,26 @@ def names_asked_for(stream: BinaryIO) -> list[str]:
 
 
 class _Value:
-    """A value on a pickle's stack: what it was made from, and its text where it is one."""
+    """A value on a pickle's stack: what it was made from, and its text or number."""
 
-    __slots__ = ("parts", "text")
+    __slots__ = ("argument", "level", "name", "parts")
 
-    def __init__(self, parts: list[_Value], text: str = "") -> None:
+    def __init__(self, parts: list[_Value], argument: object = None, name: str = "") -> None:
         self.parts = parts
-        self.text = text
+        self.argument = argument
+        # Of a class or function: its name in full.
+        self.name = name
+        # What is put into a list or dict later is not counted: those are never hashed.
+        self.level: int = 1 + max((part.level for part in parts), default=0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is text, whose hashes nobody foresees, or a number that is its own hash."""
+        if self.parts:
+            return False
+        if isinstance(self.argument, int):
+            return abs(self.argument) < 2**60
+        return isinstance(self.argument, str | bytes)
 
 
 _MARK = _Value([])
@@ -142,6 +167,10 @@ _WALKING = _GROWING - {"APPEND", "APPENDS"} | {
     "DICT",
     "FROZENSET",
 }
+#: Operations that call what they take first.
+_CALLING = frozenset({"REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ"})
+#: Classes that torch allows to be called, and that take memory for a number alone.
+_MAKERS = re.compile(r"torch\.(?:[\w.]+\.)?\w*(?:Tensor|Storage)")
 
 
 class _Machine:
@@ -152,6 +181,7 @@ class _Machine:
         self._stack: list[_Value] = []
         self._memo: dict[object, _Value] = {}
         self._left = MOST_UNFOLDED
+        self._odd_keys = 0
 
     def step(self, operation: pickletools.OpcodeInfo, argument: object) -> None:
         """Follow one operation."""
@@ -173,15 +203,49 @@ class _Machine:
         if name in _WALKING:
             # Values of a dict are neither hashed nor handed on, and hold the weights.
             self._walk(taken[1::2] if name.startswith("SETITEM") else taken[name in _GROWING :])
+            self._count_keys(name, taken)
+        if name in _CALLING:
+            self._check_call(*taken)
         if name in _GROWING:
             taken[0].parts.extend(taken[1:])
             self._stack.append(taken[0])
         elif operation.stack_after:
-            self._stack.append(_Value(taken, argument if isinstance(argument, str) else ""))
-        if name in {"GLOBAL", "INST"}:
-            self.names.append(str(argument).replace(" ", ".", 1))
-        elif name == "STACK_GLOBAL":
-            self.names.append(f"{taken[0].text}.{taken[1].text}")
+            value = _Value(taken, argument, self._imported(name, argument, taken))
+            if value.level > MOST_LEVELS:
+                raise PickleBombError(f"its pickle nests values more than {MOST_LEVELS} deep")
+            self._stack.append(value)
+
+    def _imported(self, operation: str, argument: object, taken: list[_Value]) -> str:
+        """Note and return the name of the class or function that an operation imports, if any."""
+        if operation in {"GLOBAL", "INST"}:
+            imported = str(argument).replace(" ", ".", 1)
+        elif operation == "STACK_GLOBAL":
+            imported = f"{taken[0].argument}.{taken[1].argument}"
+        else:
+            return ""
+        self.names.append(imported)
+        return imported if operation != "INST" else ""
+
+    def _check_call(self, called: _Value, *arguments: _Value) -> None:
+        # The first files of torch make a tensor of no size, and give it its values after that.
+        sized = any(each.parts or each.argument is not None for each in arguments)
+        if sized and _MAKERS.fullmatch(called.name):
+            raise EmptyTensorError(f"it calls {called.name} instead of holding its values")
+
+    def _count_keys(self, operation: str, taken: list[_Value]) -> None:
+        """Count what a dict or a set would hash, except where no two hashes are made alike."""
+        keys: list[_Value] = []
+        if operation.startswith("SETITEM"):
+            keys = taken[1::2]
+        elif operation == "REDUCE" and taken[0].name.startswith(("collections.", "builtins.set")):
+            # One list of pairs, or of members.
+            keys = [key for list_ in taken[1].parts for key in list_.parts]
+            keys = [key.parts[0] if len(key.parts) == 2 else key for key in keys]
+        self._odd_keys += sum(not key.plain for key in keys)
+        if self._odd_keys > MOST_ODD_KEYS:
+            raise PickleBombError(
+                f"its pickle has more than {MOST_ODD_KEYS:,} keys that are neither text nor numbers"
+            )
 
     def _take(self, operation: pickletools.OpcodeInfo) -> list[_Value]:
         """Take an operation's values off the stack: to the last mark, or a fixed number."""

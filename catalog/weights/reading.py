@@ -14,8 +14,9 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -23,7 +24,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from catalog.weights.filetypes import check_kind, is_safetensors, unreadable
-from catalog.weights.pickles import STAND_INS, PickleBombError, names_asked_for, standing_in
+from catalog.weights.pickles import (
+    STAND_INS,
+    EmptyTensorError,
+    PickleBombError,
+    names_asked_for,
+    standing_in,
+)
 from survey.errors import CheckpointError
 
 #: Keys under which training scripts keep the weights, in the order they are looked for.
@@ -46,7 +53,11 @@ _OWN_PACKAGES = frozenset({"torch", "collections"})
 _OWN_NAMES = frozenset({"_codecs.encode", "builtins.complex", "builtins.set", *STAND_INS})
 _JAX_PACKAGES = frozenset({"dill", "flax", "haiku", "jax", "jaxlib", "jaxline", "optax"})
 _WRAPPED_AT_MOST = 8
+#: How much of a name a message shows: what a file holds may be long, and steer a terminal.
+_SHOWN = 120
 _ARCHIVE = b"PK\x03\x04"
+#: The three records an archive ends in: where its list is in 64 bits, where that is, and the end.
+_ENDS_BYTES = 56 + 20 + 22
 #: A file from before archives: two numbers, the machine, the object, and the keys of its storages.
 _LEGACY_PICKLES = 5
 _LEGACY_START_BYTES = 64
@@ -120,28 +131,30 @@ class Content:
             If nothing is there, or no named tensors are.
         """
         state = self._under(container) if container else _unwrapped(self.payload)
+        entries = _entries(state) or {}
+        # Detached they are plain: a file may give its tensors attributes like its dicts.
         tensors = {
-            key: value
-            for key, value in state.items()
+            key: torch.Tensor.detach(value)
+            for key, value in entries.items()
             if isinstance(key, str) and isinstance(value, torch.Tensor)
         }
         if not tensors:
             where = f"under {' > '.join(container)}" if container else "at the top"
             wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
             raise CheckpointError(
-                f"{self.path} holds no named tensors: {_description(state or self.payload)};"
+                f"{self.path} holds no named tensors: {_description(entries or self.payload)};"
                 f" weights are looked for {where}{wrappers}",
                 hint="save model.state_dict() with torch.save or safetensors",
             )
-        dropped = tuple(str(key) for key in state if key not in tensors)
+        dropped = tuple(str(key) for key in entries if key not in tensors)
         return Weights(tensors, _saved_versions(state), dropped)
 
-    def _under(self, container: tuple[str, ...]) -> Mapping[object, object]:
+    def _under(self, container: tuple[str, ...]) -> object:
         """Follow keys exactly."""
         payload = self.payload
         for depth, key in enumerate(container):
-            inner = payload.get(key) if isinstance(payload, Mapping) else None
-            if not isinstance(inner, Mapping):
+            inner = (_entries(payload) or {}).get(key)
+            if not isinstance(inner, dict):
                 where = f" under {' > '.join(container[:depth])}" if depth else ""
                 raise CheckpointError(
                     f"{self.path} has no dict {key!r}{where}, where its weights were published:"
@@ -149,7 +162,7 @@ class Content:
                     hint="the file is another one than the published one, or was packed anew",
                 )
             payload = inner
-        return payload if isinstance(payload, Mapping) else {}
+        return payload
 
 
 def read_weights(path: Path, container: tuple[str, ...] = ()) -> Weights:
@@ -188,6 +201,8 @@ def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
     with zipfile.ZipFile(opened) as archive:
         _check_sizes(path, archive, opened)
         programs = [name for name in archive.namelist() if name.lower().endswith("data.pkl")]
+        if programs:
+            _check_directory(path, archive, opened)
         if not (programs or unpacked):
             member = io.BytesIO(archive.read(_only_member(path, archive)))
             return _payload(path, member, unpacked=True)
@@ -207,6 +222,30 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None
             f"it would unpack {packed:,} bytes to {unpacked:,}, more than {MOST_EXPANSION} times"
             " its size",
             "no file of weights does: fetch it from where it was published",
+        )
+
+
+def _check_directory(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
+    """Refuse an archive in which another reader may find another list of files than this one.
+
+    An archive's end says where the list is. Where it says so twice, or not at its very end, torch
+    may go by the other place, and what was looked at here is not what it reads.
+    """
+    size = opened.seek(0, io.SEEK_END)
+    opened.seek(-min(size, _ENDS_BYTES), io.SEEK_END)
+    ends = opened.read().rjust(_ENDS_BYTES, b"\0")
+    whole, locator, end = ends[:56], ends[56:76], ends[76:]
+    one_end = end.startswith(b"PK\x05\x06") and not archive.comment
+    start = struct.unpack("<I", end[16:20])[0]
+    if locator.startswith(b"PK\x06\x07"):
+        place = struct.unpack("<Q", locator[8:16])[0]
+        one_end = one_end and whole.startswith(b"PK\x06\x06") and place == size - _ENDS_BYTES
+        start = struct.unpack("<Q", whole[48:56])[0]
+    if not one_end or start != archive.start_dir:
+        raise unreadable(
+            path,
+            "it is an archive whose list of files is ambiguous",
+            "fetch it again, or save it anew with torch.save",
         )
 
 
@@ -256,7 +295,7 @@ def _at_end(opened: BinaryIO) -> bool:
 def _names(path: Path, stream: BinaryIO) -> list[str]:
     try:
         return names_asked_for(stream)
-    except PickleBombError as problem:
+    except (PickleBombError, EmptyTensorError) as problem:
         raise unreadable(
             path, str(problem), "no file of weights does that: fetch it from its publisher"
         ) from problem
@@ -273,7 +312,7 @@ def _tensors_only(path: Path, opened: BinaryIO, names: list[str]) -> object:
             warnings.simplefilter("ignore")
             return torch.load(opened, map_location="cpu", weights_only=True)
     except _READ_ERRORS as problem:
-        named = re.search(r"GLOBAL (\w[\w.]*\w)", str(problem))
+        named = re.search(r"GLOBAL (\w[\w.]*\w) was", str(problem))
         if named:
             _refuse(path, [named[1]])
         _refuse_foreign(path, names)
@@ -296,24 +335,33 @@ def _refuse_foreign(path: Path, names: list[str]) -> None:
 def _refuse(path: Path, names: list[str]) -> NoReturn:
     if any(name.partition(".")[0] in _JAX_PACKAGES for name in names):
         raise CheckpointError(
-            f"{path} is a pickle of JAX: it asks for {names[0]}, which could run code and was"
-            " refused; allowed are safetensors and torch.save files",
+            f"{path} is a pickle of JAX: it asks for {shown(names[0])}, which could run code and"
+            " was refused; allowed are safetensors and torch.save files",
             hint="convert it with JAX, and check that padding and normalisation are torch's",
         )
     raise CheckpointError(
-        f"{path} holds more than tensors: it asks for {names[0]}, which could run code and was"
-        " refused; allowed are tensors, numbers, text, lists and dicts",
+        f"{path} holds more than tensors: it asks for {shown(names[0])}, which could run code and"
+        " was refused; allowed are tensors, numbers, text, lists and dicts",
         hint="where you trust the file, load it yourself and save model.state_dict() anew",
     )
 
 
-def _unwrapped(payload: object) -> Mapping[object, object]:
+def _entries(value: object) -> dict[object, object] | None:
+    """Return what a dict holds; None for anything else.
+
+    A file may give its dicts attributes, one called ``items`` too: none is looked up.
+    """
+    return dict(dict.items(value)) if isinstance(value, dict) else None
+
+
+def _unwrapped(payload: object) -> object:
     """Return the innermost dict that a chain of known wrapper keys leads to."""
     for _ in range(_WRAPPED_AT_MOST):
-        if not isinstance(payload, Mapping):
+        entries = _entries(payload)
+        if entries is None:
             break
-        inner = [payload.get(key) for key in WRAPPERS]
-        inner = [value for value in inner if isinstance(value, Mapping) and value]
+        inner = [entries.get(key) for key in WRAPPERS]
+        inner = [value for value in inner if _entries(value)]
         if not inner:
             return payload
         payload = inner[0]
@@ -321,23 +369,31 @@ def _unwrapped(payload: object) -> Mapping[object, object]:
 
 
 def _description(payload: object) -> str:
-    if isinstance(payload, Mapping):
-        return f"a dict with the keys {first_names([str(key) for key in payload]) or 'none'}"
+    entries = _entries(payload)
+    if entries is not None:
+        return f"a dict with the keys {first_names(map(str, entries)) or 'none'}"
     return f"a {type(payload).__name__}"
 
 
 def _saved_versions(state: object) -> dict[str, dict[str, int]]:
-    saved = getattr(state, "_metadata", None)
-    if not isinstance(saved, Mapping):
-        return {}
+    saved = {
+        key: _entries(value) or {}
+        for key, value in (_entries(getattr(state, "_metadata", None)) or {}).items()
+    }
     return {
-        key: {"version": value["version"]}
+        key: {"version": version}
         for key, value in saved.items()
-        if isinstance(key, str) and isinstance(value, dict) and type(value.get("version")) is int
+        if isinstance(key, str) and type(version := value.get("version")) is int
     }
 
 
 def first_names(names: Iterable[str], most: int = 4) -> str:
     """Return the first few of many names, for a message."""
-    names = list(names)
+    names = [shown(name) for name in islice(names, most + 1)]
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def shown(text: str) -> str:
+    """Return a text of a file as a message may show it: short, and without control characters."""
+    kept = "".join(c if c.isprintable() else "?" for c in text[: _SHOWN + 1])
+    return kept if len(kept) <= _SHOWN else f"{kept[:_SHOWN]}..."

@@ -23,7 +23,7 @@ def checkpoints(
     ] = None,
     family: Annotated[str | None, typer.Option("--family", help="Only this family.")] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", help="Only so reported: supervised, linear, knn.")
+        str | None, typer.Option("--protocol", help="Only so reported: supervised, linear, ...")
     ] = None,
     least_top1: Annotated[
         float | None, typer.Option("--min-top1", help="At least this accuracy, from 0 to 1.")
@@ -36,7 +36,7 @@ def checkpoints(
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
     from catalog.home import Home
-    from jobs.cli.output import emit, headed
+    from jobs.cli.output import counted, emit, headed
     from jobs.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
 
     cache = Home(chosen_home(context, home).absolute()).cache
@@ -44,4 +44,4 @@ def checkpoints(
     wanted = WantedWeights(pattern, family, protocol, least_top1)
     found = list_checkpoints(wanted, cache)
     emit(found if wide or how != "table" else headed(found, CHECKPOINT_HEADINGS), how)
-    typer.echo(f"{found.num_rows} checkpoints", err=True)
+    typer.echo(counted(found.num_rows, "checkpoint"), err=True)

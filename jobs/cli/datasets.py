@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
@@ -11,6 +13,15 @@ from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_ho
 @guarded
 def datasets(
     context: typer.Context,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATTERN]", help="A dataset, or a glob such as 'cifar*'.", show_default=False
+        ),
+    ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Only those that lack no files in the home.")
+    ] = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -18,4 +29,5 @@ def datasets(
     from jobs.cli.output import emit
     from jobs.listing import list_datasets
 
-    emit(list_datasets(chosen_home(context, home)), chosen_format(context, format))
+    found = list_datasets(chosen_home(context, home), pattern, here=here)
+    emit(found, chosen_format(context, format))

@@ -51,7 +51,9 @@ def fetch(
     # Without a dataset named, only weights are meant: the default one comes with this package.
     definition = definition_of(file, model, checkpoint, dataset, {})
     files = needed(definition)
-    opened = Home.open(chosen_home(context, home), create=not dry_run)
+    path = chosen_home(context, home)
+    # A dry run writes nothing, and needs no home: without one, nothing is here.
+    opened = Home(path.absolute()) if dry_run else Home.open(path, create=True)
     problems = {}
     if not dry_run:
         with termination_interrupts(), progress_reporter() as reporter:

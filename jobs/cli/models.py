@@ -43,23 +43,28 @@ def models(
 ) -> None:
     """List architectures, or tell all that is known of one: survey models show NAME."""
     from catalog.home import Home
-    from jobs.cli.output import emit, headed
+    from jobs.cli.output import counted, emit, headed
     from jobs.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from survey import SettingsError
 
     cache = Home(chosen_home(context, home).absolute()).cache
+    wanted = Wanted(pattern, family, group, year, most_parameters)
     if pattern == "show":
         if name is None:
             raise SettingsError("show needs a name", hint="survey models show torchvision:resnet50")
+        if wide or wanted != Wanted("show"):
+            raise SettingsError(
+                "show takes neither filters nor --wide: it tells all of one model",
+                hint=f"survey models show {name}",
+            )
         emit(show_model(name), chosen_format(context, format))
         return
     if name is not None:
         raise SettingsError(
             f"two patterns were given, {pattern!r} and {name!r}; one is taken",
-            hint=f"quote a glob, or write: survey models show {name}",
+            hint="quote a glob; for all that is known of one model: survey models show NAME",
         )
-    wanted = Wanted(pattern, family, group, year, most_parameters)
     how = chosen_format(context, format)
     found = list_models(wanted, cache)
     emit(found if wide or how != "table" else headed(found, MODEL_HEADINGS), how)
-    typer.echo(f"{found.num_rows} architectures", err=True)
+    typer.echo(counted(found.num_rows, "architecture"), err=True)

@@ -98,7 +98,7 @@ def test_published_weights_are_fetched_once_and_measured(zoo: list[str], tmp_pat
     assert (run["reported_top1"], run["expected_top1"]) == (0.9, 0.9)
     # Random weights do not recognise nine digits of ten.
     assert "expected 0.9000 (the zoo)" in run["suspicion"]
-    assert run["family_group"] is None
+    assert (run["family_group"], run["year"]) == ("residual", 2015)
     survey("run", "-m", "zoo:good", "-d", "digits", *QUICK, "--pooling", "pre", home=home)
     assert zoo == ["/good.safetensors"]
 
@@ -123,6 +123,15 @@ def test_offline_lists_all_that_is_lacking(zoo: list[str], tmp_path: Path) -> No
     place.write_bytes((tmp_path / "served/good.safetensors").read_bytes())
     survey("run", "-m", "zoo:good", *QUICK, "--offline", home=home)
     assert zoo == []
+
+
+def test_a_dry_run_needs_no_home_and_makes_none(zoo: list[str], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    ended = survey("fetch", "--model", "zoo:good", "--dry-run", "--format", "json", home=home)
+    (needed,) = json.loads(ended.stdout)
+    assert needed["state"] == "to fetch"
+    assert not home.exists()
+    assert not zoo
 
 
 def test_one_file_that_is_gone_does_not_stop_the_others(zoo: list[str], tmp_path: Path) -> None:
@@ -197,4 +206,11 @@ def test_what_there_is_can_be_listed_and_filtered(tmp_path: Path) -> None:
     ended = survey("models", "torchvision:resnet5O", home=home, code=2)
     assert "did you mean torchvision:resnet50" in ended.stderr
     survey("models", "show", home=home, code=2)
+    survey("models", "show", "resnet50", "--family", "ResNet", home=home, code=2)
+    ended = survey("checkpoints", "ssl:swav_800", home=home)
+    assert ended.stderr == "1 checkpoint\n"
+    ended = survey("datasets", "cifar", home=home, code=2)
+    assert "did you mean cifar10" in ended.stderr
+    (digits,) = listed("datasets", "digits:heldout", "--here")
+    assert digits["images"] == 355
     survey("models", "--group", "resdual", home=home, code=2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ from catalog.datasets.devkit import ARCHIVE, FOLDER
 from catalog.labels import imagenet_wnids, label_map
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.packs import jpeg, tar
+from tests.catalog.packs import jpeg, noise, tar
 
 SMALL = InputTransform(size=16, resize=20)
 WNIDS = tuple(imagenet_wnids()[index] for index in (7, 0, 999, 400))
@@ -222,6 +224,25 @@ def test_other_classes_are_refused(tmp_path: Path) -> None:
 def test_another_kit_is_refused(tmp_path: Path, files: dict[str, bytes], words: str) -> None:
     with pytest.raises(DatasetError, match=words):
         open_dataset(f"imagenet:{write(tmp_path, {**images(), **files})}", Path())
+
+
+def test_a_kit_is_read_to_the_sum_at_its_end(tmp_path: Path) -> None:
+    archive = as_tar(tmp_path) / ARCHIVE
+    content = bytearray(archive.read_bytes())
+    content[-8] ^= 1  # of gzip's sum over all content
+    archive.write_bytes(content)
+    with pytest.raises(DatasetError, match="cannot be read: CRC check failed"):
+        open_dataset(f"imagenet:{tmp_path}", Path())
+
+
+def test_a_kit_packed_otherwise_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+    long = {**kit(), f"{FOLDER}/readme.txt": noise(1 << 20).tobytes()}
+    archive = tar(as_tar(tmp_path) / ARCHIVE, long)
+    content = bytearray(lzma.compress(gzip.decompress(archive.read_bytes())))
+    content[len(content) // 2] ^= 255
+    archive.write_bytes(content)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        open_dataset(f"imagenet:{tmp_path}", Path())
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -239,8 +239,8 @@ def test_splits_are_not_mixed_and_shards_not_missed(tmp_path: Path) -> None:
         ([0, 2], ("a", "b"), "label 2, must be from 0 to 1"),
         ([0, -2], ("a", "b"), "label -2"),
         ([0, 1 << 40], (), "must be from 0 to 999999"),
-        ([0.5, 1.0], (), "neither whole numbers nor text"),
-        ([[1], [2]], (), "neither whole numbers nor text"),
+        ([0.5, 1.0], (), "neither all whole numbers nor all text"),
+        ([[1], [2]], (), "neither all whole numbers nor all text"),
     ],
 )
 def test_labels_of_no_class_are_refused(
@@ -249,6 +249,38 @@ def test_labels_of_no_class_are_refused(
     path = write(tmp_path / "x.parquet", [jpeg(0), jpeg(1)], labels, names=names)
     with pytest.raises(DatasetError, match=words):
         opened(path)
+
+
+def test_truth_values_are_classes(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", [jpeg(0), jpeg(1), jpeg(2)], [True, False, None])
+    labels = opened(path).labels()
+    assert sorted(map(repr, labels)) == ["0", "1", "None"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [(["cat"], "neither all whole numbers nor all text"), (None, "different columns")],
+)
+def test_shards_with_other_labels_are_refused(
+    tmp_path: Path, labels: list[Any] | None, words: str
+) -> None:
+    write(tmp_path / "0.parquet", [jpeg(0), jpeg(1)], [0, 1])
+    write(tmp_path / "1.parquet", [jpeg(2)], labels)
+    with pytest.raises(DatasetError, match=words):
+        opened(tmp_path)
+
+
+def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", [jpeg(0)], [0], paths=["unique-name.jpg"])
+    path.write_bytes(path.read_bytes().replace(b"unique-name", b"\xff\xff\xff\xff\xff\xff-name"))
+    with pytest.raises(DatasetError, match="cannot be read"):
+        opened(path)
+
+
+def test_equal_pictures_are_held_once(tmp_path: Path) -> None:
+    dataset = opened(write(tmp_path / "x.parquet", [jpeg(0, 64, 64)] * 60, group=60))
+    openers = [opener for _, opener in dataset._openers(range(60))]  # type: ignore[attr-defined]
+    assert len({id(opener.args[0]) for opener in openers}) == 1
 
 
 @pytest.mark.parametrize("damage", ["cut off", "page", "empty", "missing", "no rows", "folder"])

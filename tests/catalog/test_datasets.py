@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
+import tempfile
 import threading
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
@@ -45,13 +50,63 @@ def _names(dataset: ImageDataset, start: int = 0) -> list[str]:
     return [sample.name for sample in dataset.samples(SMALL, start)]
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "CMYK", "1", "I;16"])
+def _wide_png(grey: NDArray[np.uint16], colour: bool) -> bytes:
+    """Return a picture of 16 bits a channel, as the format's own description lays it out."""
+    rows = np.repeat(grey[..., None], 3 if colour else 1, axis=2).astype(">u2")
+    head = struct.pack(">IIBBBBB", grey.shape[1], grey.shape[0], 16, 2 if colour else 0, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    chunks = [(b"IHDR", head), (b"IDAT", body), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks
+    )
+
+
+def _wide_pgm(grey: NDArray[np.uint16]) -> bytes:
+    height, width = grey.shape
+    return b"P5\n%d %d\n65535\n" % (width, height) + grey.astype(">u2").tobytes()
+
+
+def test_sixteen_bits_of_grey_are_what_they_are_in_colour(tmp_path: Path) -> None:
+    grey = np.random.default_rng(0).integers(0, 1 << 16, (30, 24)).astype(np.uint16)
+    files = {"grey.png": _wide_png(grey, colour=False), "colour.png": _wide_png(grey, colour=True)}
+    files["grey.pgm"] = _wide_pgm(grey)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    Image.fromarray(grey).save(tmp_path / "grey.tif")
+    wide = torch.from_numpy(np.stack([grey] * 3))
+    scaled = v2.functional.to_dtype(wide, torch.uint8, scale=True)
+    picture = v2.functional.to_pil_image(scaled)
+    assert np.array_equal(np.asarray(picture)[..., 0], grey >> 8)
+    expected = v2.functional.pil_to_tensor(
+        v2.functional.center_crop(v2.functional.resize(picture, [20], antialias=True), [16, 16])
+    )
+    samples = {sample.name: sample for sample in FolderDataset("x", tmp_path).samples(SMALL)}
+    assert set(samples) == {*files, "grey.tif"}
+    for sample in samples.values():
+        assert sample.pixels is not None
+        assert torch.equal(sample.pixels, expected), sample.name
+
+
+def test_values_without_a_white_are_no_picture(tmp_path: Path) -> None:
+    Image.fromarray(np.ones((8, 8), np.float32)).save(tmp_path / "float.tif")
+    Image.fromarray(np.ones((8, 8), np.int32)).save(tmp_path / "whole.tif")
+    samples = {sample.name: sample for sample in FolderDataset("x", tmp_path).samples(SMALL)}
+    assert samples["float.tif"].pixels is samples["whole.tif"].pixels is None
+    assert "floating-point numbers" in str(samples["float.tif"].error)
+    assert "32 bits" in str(samples["whole.tif"].error)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "CMYK", "1"])
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("shape", [(24, 30), (31, 17), (224, 50), (5, 4), (20, 20), (21, 20)])
 def test_pixels_are_torchvisions(
     tmp_path: Path, mode: str, interpolation: str, shape: tuple[int, int]
 ) -> None:
-    suffix = ".tif" if mode in {"CMYK", "I;16"} else ".png"
+    suffix = ".tif" if mode == "CMYK" else ".png"
     path = _picture(tmp_path / "root" / f"x{suffix}", *shape, mode=mode)
     for size, resize in [(16, 20), (20, 20), (32, 20)]:
         transform = InputTransform(size, resize, interpolation)  # type: ignore[arg-type]
@@ -136,6 +191,68 @@ def test_hidden_entries_and_circles_of_links_are_left_out(folder: Path) -> None:
     assert _names(after) == _names(before)
 
 
+def test_links_that_lead_to_each_other_end(tmp_path: Path) -> None:
+    for name, other in ("ab", "ba"):
+        _picture(tmp_path / name / f"{name}.png")
+        for link in ("one", "two"):
+            (tmp_path / name / link).symlink_to(tmp_path / other, target_is_directory=True)
+    names = sorted(_names(FolderDataset("x", tmp_path)))
+    assert names == [
+        "a/a.png",
+        "a/one/b.png",
+        "a/two/b.png",
+        "b/b.png",
+        "b/one/a.png",
+        "b/two/a.png",
+    ]
+
+
+def test_links_to_what_is_no_file_are_left_out(folder: Path) -> None:
+    before = len(FolderDataset("x", folder))
+    os.mkfifo(folder / "pipe")
+    for number, target in enumerate([folder / "pipe", Path("/dev/zero")]):
+        (folder / "a" / f"link{number}.png").symlink_to(target)
+    assert len(FolderDataset("x", folder)) == before
+
+
+def _as_nobody(work: Callable[[], object]) -> str:
+    """Return the error that work ends in where files' modes count, as they do not for root."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            work()
+            told = "nothing was raised"
+        except BaseException as problem:  # noqa: BLE001 - told to the parent
+            told = f"{type(problem).__name__}: {problem}"
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return told
+
+
+@pytest.mark.parametrize("closed", ["a/1.png", "a/deep", "a", "."])
+def test_what_may_not_be_read_is_named_and_never_left_out(closed: str) -> None:
+    # Folders of pytest's own are for their owner alone.
+    with tempfile.TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        root = Path(parent) / "pictures"
+        for name in ("a/1.png", "a/deep/2.png", "b/1.png"):
+            _picture(root / name)
+        mode = (root / closed).stat().st_mode
+        (root / closed).chmod(0)
+        told = _as_nobody(lambda: FolderDataset("x", root).fingerprint())
+        (root / closed).chmod(mode)
+        assert told.startswith("DatasetError: ")
+        assert f"{root / closed}" in told
+        assert "cannot be read: Permission denied" in told
+
+
 def _break(folder: Path) -> dict[str, bytes]:
     whole = _picture(folder / "a" / "whole.png", 200, 200).read_bytes()
     huge = bytearray(whole)
@@ -173,6 +290,9 @@ def test_a_hair_thin_picture_is_not_enlarged_without_bounds(tmp_path: Path) -> N
     assert sample.pixels is None
     assert sample.error is not None
     assert "20000 x 1 pixels" in sample.error
+    # Where proportions are given up, nothing grows.
+    (sample,) = FolderDataset("x", tmp_path).samples(InputTransform(224, 256, crop="squash"))
+    assert sample.pixels is not None
 
 
 def test_a_large_picture_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
@@ -210,8 +330,9 @@ def test_fingerprints_follow_content_and_signatures_follow_files(folder: Path) -
     assert first.stat_signature() != signature
     _picture(path, seed=99)
     assert first.fingerprint() != fingerprint
+    fingerprint = first.fingerprint()
     (folder / "a").rename(folder / "z")
-    assert FolderDataset("x", folder).fingerprint() != first.fingerprint()
+    assert FolderDataset("x", folder).fingerprint() != fingerprint
 
 
 def test_leaving_early_ends_the_decoding(folder: Path) -> None:
@@ -291,7 +412,7 @@ def test_a_folder_that_goes_away_is_no_broken_picture(folder: Path) -> None:
     dataset = FolderDataset("x", folder)
     for path in folder.rglob("*.png"):
         path.unlink()
-    with pytest.raises(DatasetError, match="cannot be read any more"):
+    with pytest.raises(DatasetError, match="cannot be read"):
         list(dataset.samples(SMALL))
 
 
@@ -318,6 +439,14 @@ def test_names_that_are_no_text_can_be_stored(folder: Path) -> None:
     names = [s.name for s in FolderDataset("x", folder).samples(SMALL)]
     assert any("\\udce9" in name for name in names)
     assert all(name.encode() for name in names)
+
+
+def test_names_are_shown_on_one_line(folder: Path) -> None:
+    (folder / "a" / "two\nlines\x1b[31m\u2028.png").write_bytes(b"not a picture")
+    samples = {s.name: s for s in FolderDataset("x", folder).samples(SMALL)}
+    shown = samples["a/two\\nlines\\x1b[31m\\u2028.png"]
+    assert shown.error is not None
+    assert shown.error.startswith(f"{shown.name} cannot be decoded")
 
 
 def test_the_listing_is_what_can_be_opened() -> None:

@@ -216,6 +216,19 @@ def test_an_entry_is_one_dataset_under_one_geometry(
     assert len(entries(cache)) == 6
 
 
+def test_an_entry_is_of_one_way_to_decode(
+    cache: PixelCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = Pictures()
+    through(cache, dataset)
+    monkeypatch.setattr(decoded, "REVISION", decoded.REVISION + 1)
+    decoded._decoders.cache_clear()
+    through(cache, dataset)
+    monkeypatch.undo()
+    decoded._decoders.cache_clear()
+    assert len(entries(cache)) == 2
+
+
 def test_what_a_caller_writes_stays_its_own(cache: PixelCache) -> None:
     dataset = Pictures()
     expected = through(cache, dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.downloads import FileStore
+from catalog.downloads import FileStore, transfer
 from catalog.downloads.addresses import browser_address, direct_address, public_address
 from catalog.downloads.answers import is_page
 from catalog.downloads.transfer import Patience
@@ -35,6 +36,7 @@ from tests.catalog.web import (
     leads_to,
     mistakes_the_range,
     resets_after,
+    sends,
     serving,
     trickles,
     waits_after,
@@ -313,6 +315,21 @@ def test_without_a_length_the_published_one_is_held_to(web: Web, store: FileStor
     assert store.get(remote(web.url("/unknown"))).read_bytes() == OTHER
 
 
+@pytest.mark.parametrize("name", ["Content-Length", "Content-Range"])
+def test_a_length_of_any_number_of_digits_is_no_length(
+    web: Web, store: FileStore, name: str
+) -> None:
+    answer = f"HTTP/1.0 200 OK\r\n{name}: {'9' * 5000}\r\n\r\n".encode()
+    web.serve("/a", BODY, always=sends(answer + BODY))
+    assert store.get(remote(web.url("/a"))).read_bytes() == BODY
+
+
+def test_chunks_of_no_size_are_said(web: Web, store: FileStore) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc"
+    web.serve("/a", BODY, always=sends(answer))
+    assert "cannot be fetched" in refused(lambda: store.get(remote(web.url("/a")))).message
+
+
 def test_chunks_that_break_off_are_no_end(web: Web, store: FileStore) -> None:
     web.serve("/a", BODY, faults=[chunked_until(CUT)])
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
@@ -399,6 +416,25 @@ def test_nothing_leads_off_the_web(web: Web, store: FileStore, target: str) -> N
     assert "allowed is http or https" in error.message
 
 
+@pytest.mark.parametrize(
+    "target", [b"/\xff\xfe", b"http://" + b"a" * 70 + b".com/", b"http://../", b"http://x:99999/"]
+)
+def test_a_redirect_to_nowhere_is_said(web: Web, store: FileStore, target: bytes) -> None:
+    answer = b"HTTP/1.0 302 Found\r\nLocation: " + target + b"\r\n\r\n"
+    web.serve("/a", b"", always=sends(answer))
+    error = refused(lambda: store.get(remote(web.url("/a"))))
+    assert "cannot be asked for" in error.message
+    assert str(store.place(remote(web.url("/a")))) in (error.hint or "")
+
+
+def test_what_comes_with_a_redirect_is_not_read(web: Web, store: FileStore) -> None:
+    sent: list[int] = []
+    web.serve("/a", b"", always=sends(b"HTTP/1.0 302 Found\r\nLocation: /b\r\n\r\n", sent))
+    web.serve("/b", BODY)
+    assert store.get(remote(web.url("/a"))).read_bytes() == BODY
+    assert sum(sent) < 32 * 2**20
+
+
 @pytest.mark.parametrize("url", [LOCAL, "weights.pth", "https://", "http://[x"])
 def test_only_addresses_on_the_web_are_fetched(store: FileStore, url: str) -> None:
     assert "fetched" in refused(lambda: store.get(remote(url, sha256=SHA256))).message
@@ -422,6 +458,34 @@ def test_a_page_is_no_file(web: Web, store: FileStore, page: bytes, words: str, 
     assert "web page" in error.message
     assert words in error.message
     assert not kept_files(store, "partial", "sha256")
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (b'{"error": "no such file"}', {}, "message (JSON)"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", {}, "Git LFS pointer"),
+        (gzip.compress(BODY), {"Content-Encoding": "gzip"}, "compressed, although"),
+    ],
+)
+def test_other_things_than_files_are_called_by_their_names(
+    web: Web, store: FileStore, body: bytes, headers: dict[str, str], words: str
+) -> None:
+    web.serve("/a", body, headers=headers)
+    assert words in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert not kept_files(store, "partial", "sha256")
+    if not headers:
+        by_hand = store.place(remote(web.url("/a")))
+        by_hand.parent.mkdir(parents=True)
+        by_hand.write_bytes(body)
+        assert words in refused(lambda: store.get(remote(web.url("/a")))).message
+
+
+def test_a_servers_words_are_shown_short_and_plain(web: Web, store: FileStore) -> None:
+    web.serve("/a", b"", always=sends(b"HTTP/1.0 404 \x1b[2J" + b"x" * 9_000 + b"\r\n\r\n"))
+    message = refused(lambda: store.get(remote(web.url("/a")))).message
+    assert message.isprintable()
+    assert len(message) < 300
 
 
 def test_a_safetensors_header_is_no_page() -> None:
@@ -454,6 +518,18 @@ def test_a_full_disk_is_seen_before_the_fetch(
         error.message
     )
     assert not kept_files(store, "partial", "sha256")
+
+
+def test_a_content_without_an_end_leaves_room_on_the_disk(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "_LOOK_BYTES", 2**22)
+    free = iter([2**31, 2**31, 2**20])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, next(free)))
+    sent: list[int] = []
+    web.serve("/a", BODY, length=False, always=goes_on_and_on(sent))
+    assert "0.00 GB free" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert sum(sent) < 64 * 2**20
 
 
 def test_a_disk_that_fills_up_keeps_what_came(
@@ -555,6 +631,23 @@ def test_a_file_put_there_by_hand_is_checked_and_taken_in(tmp_path: Path) -> Non
     store.require([file])
 
 
+def test_a_store_that_can_only_be_read_uses_what_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = a_store(tmp_path, offline=True)
+    file = remote("https://example.org/weights.pth", sha256=SHA256)
+    place = store.place(file)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(BODY)
+    # The tests' user may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert store.get(file) == store.find(file) == place
+    store.require([file])
+    assert not kept_files(store, "sha256", "locks")
+    place.write_bytes(OTHER)
+    assert "is not the weights.pth published" in refused(lambda: store.find(file)).message
+
+
 def test_a_page_saved_by_hand_is_seen_without_a_hash(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     file = remote("https://example.org/weights.pth")
@@ -582,6 +675,11 @@ def test_a_name_never_leads_out_of_its_folder(store: FileStore) -> None:
         place = store.place(RemoteFile(url="https://example.org/x", name=name))
         assert place.parent.parent == store.root / "incoming"
         assert ".." not in place.parts
+    for name in ("x" * 5_000 + ".pth", "\u4e2d" * 300 + ".pth", "a\0b\n\x1b[2J.pth"):
+        file = RemoteFile(url="https://example.org/x", name=name)
+        assert store.find(file) is None
+        assert str(store.place(file)).isprintable()
+        assert store.place(file).suffix == ".pth"
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -640,10 +738,41 @@ def test_the_hub_is_asked_with_its_login_and_its_storage_without(
 
 
 @pytest.mark.parametrize(
-    "url", ["hf://timm", "hf://timm/x", "hf://timm/x/", "hf://a/b/../../c", "hf://a b/c/d"]
+    "url",
+    [
+        "hf://timm",
+        "hf://timm/x",
+        "hf://timm/x/",
+        "hf://a/b/../../c",
+        "hf://a b/c/d",
+        "hf://a..b/c/d",
+        "hf://a/b--c/d",
+        "hf://a/b.git/d",
+        f"hf://{'a' * 60}/{'b' * 60}/d",
+    ],
 )
 def test_an_incomplete_address_on_the_hub_is_said(store: FileStore, url: str) -> None:
     assert "hf://OWNER/REPOSITORY/FILE" in refused(lambda: store.get(remote(url))).message
+
+
+def test_a_login_that_cannot_be_one_is_said(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "\u043a\u043b\u044e\u0447")
+    file = remote("hf://timm/resnet50/model.safetensors")
+    error = refused(lambda: store.get(file))
+    assert "HF_TOKEN" in error.message
+    assert "\u043a" not in error.message
+
+
+def test_certificates_that_are_not_there_are_said(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    url = web.url("/a").replace("http:", "https:")
+    message = refused(lambda: store.get(remote(url))).message
+    assert "none.pem" in message
+    assert "written" not in message
 
 
 # Without a network.
@@ -678,6 +807,8 @@ def test_offline_lists_all_that_is_missing_in_one_go(web: Web, tmp_path: Path) -
     assert len(web.requests) == 1
     assert not store.place(one).parent.exists()
     store.require([here])
+    rounded = RemoteFile(url="https://example.org/r.pth", name="r.pth", about_bytes=97_800_000)
+    assert "r.pth (about 97.80 MB)" in refused(lambda: store.require([rounded])).message
 
 
 # Secrets.

@@ -14,6 +14,7 @@ from timm.models._registry import _model_to_module
 
 from catalog.models.families import GROUPS, TABLE, FamilyFacts, family_of
 from catalog.models.sets import SETS
+from catalog.models.small import SmallSource
 from catalog.models.torchvision import TorchvisionSource
 
 with TABLE.open(encoding="utf-8", newline="") as stream:
@@ -22,10 +23,13 @@ with TABLE.open(encoding="utf-8", newline="") as stream:
 
 def networks() -> list[tuple[str, str, str]]:
     """Return source, module and name of every network of the installed packages."""
-    source = TorchvisionSource()
-    torchvisions = [("torchvision", source.get(name).module, name) for name in source.names()]
+    ours = [
+        (source.name, str(source.get(name).module), name)
+        for source in (SmallSource(), TorchvisionSource())
+        for name in source.names()
+    ]
     return [
-        *((first, str(module), name) for first, module, name in torchvisions),
+        *ours,
         *(("timm", _model_to_module[name], name) for name in timm.list_models()),
     ]
 

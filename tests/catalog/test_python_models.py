@@ -13,6 +13,7 @@ from catalog import models
 from catalog.checkpoints import load_model, resolve
 from catalog.models import find
 from catalog.models.base import InputTransform
+from catalog.models.costs import cost_of
 from catalog.models.selection import select
 from survey.errors import CatalogError, UnknownName
 
@@ -28,6 +29,11 @@ def plain():
 
 plain.survey = {"size": 8, "mean": [0.5, 0.5, 0.5], "classes": 4, "family": "Mine"}
 
+def half_sized():
+    return plain()
+
+half_sized.survey = {"size": 2}
+
 def number():
     return 3
 
@@ -39,6 +45,26 @@ def wrong():
     return plain()
 
 wrong.survey = {"mean": [0.5, "a", 0.5]}
+def failing():
+    raise RuntimeError("no weights here")
+
+def needy(width):
+    return plain()
+
+def saying(**said):
+    def net():
+        return plain()
+    net.survey = said
+    return net
+
+no_deviation = saying(std=[0.5, 0, 0.5])
+no_number = saying(mean=[float("nan")] * 3)
+minus = saying(classes=-1)
+half = saying(classes="ten")
+nameless = saying(family=3)
+narrow = saying(size=32, resize=16)
+listed = saying()
+listed.survey = [32]
 CONSTANT = 4
 """
 
@@ -85,6 +111,13 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
         ("own_nets:CONSTANT", "something else than a function"),
         ("own_nets:typo", "sizes"),
         ("own_nets:wrong", "mean = .* must be three numbers"),
+        ("own_nets:no_deviation", "std = .* must be three numbers above 0"),
+        ("own_nets:no_number", "mean = .* must be three numbers"),
+        ("own_nets:minus", "classes = -1, must be a whole number"),
+        ("own_nets:half", "classes = 'ten', must be a whole number"),
+        ("own_nets:nameless", "family = 3, must be a name"),
+        ("own_nets:narrow", "resize = 16 and size = 32"),
+        ("own_nets:listed", "is a list, must be a dictionary"),
     ],
 )
 def test_what_cannot_be_used_says_why(name: str, words: str) -> None:
@@ -96,6 +129,32 @@ def test_what_cannot_be_used_says_why(name: str, words: str) -> None:
 def test_names_have_one_form(name: str) -> None:
     with pytest.raises(UnknownName):
         find(f"python:{name}")
+
+
+def test_a_name_of_another_form_is_answered_with_the_form() -> None:
+    with pytest.raises(UnknownName, match="python:MODULE:FUNCTION"):
+        select("python:own_nets")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "hint"),
+    [
+        ("failing", "fails: RuntimeError: no weights here", "own_nets.py:"),
+        ("needy", "cannot be called without arguments: .*'width'", "without required arguments"),
+    ],
+)
+def test_a_function_that_cannot_give_a_network_says_why(name: str, words: str, hint: str) -> None:
+    (architecture,) = find(f"python:own_nets:{name}")
+    with pytest.raises(CatalogError, match=words) as caught:
+        load_model(architecture, resolve(None, architecture, Path()))
+    assert hint in str(caught.value.hint)
+
+
+def test_a_network_is_counted_at_its_own_size_and_says_where_it_fails() -> None:
+    (plain,), (net,) = find("python:own_nets:plain"), find("python:own_nets:half_sized")
+    assert (cost_of(plain).size, cost_of(plain).parameters, cost_of(plain).depth) == (8, 112, 1)
+    with pytest.raises(CatalogError, match="fails on an image of 3 x 2 x 2: RuntimeError"):
+        cost_of(net)
 
 
 def test_what_is_no_network_is_refused() -> None:

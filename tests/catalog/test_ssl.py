@@ -331,6 +331,20 @@ def test_the_catalog_loads_published_weights(
         assert loaded.model(torch.zeros(1, 3, 32, 32)).shape == (1, 2048)
 
 
+def test_a_published_file_that_is_damaged_can_be_had_anew(tmp_path: Path) -> None:
+    (architecture,) = find(ARCHITECTURE)
+    path = tmp_path / "kept"
+    path.write_bytes(b"PK\3\4 and no more")
+    checkpoint = resolve("ssl:simsiam_100", architecture, tmp_path).located(path)
+    with pytest.raises(CheckpointError, match="cut short") as caught:
+        load_model(architecture, checkpoint)
+    assert f"remove {path} and run survey fetch" in (caught.value.hint or "")
+    mine = resolve(f"file:{path}", architecture, tmp_path)
+    with pytest.raises(CheckpointError, match="cut short") as caught:
+        load_model(architecture, mine)
+    assert "survey fetch" not in (caught.value.hint or "")
+
+
 # What is known.
 
 

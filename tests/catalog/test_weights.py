@@ -6,11 +6,14 @@ import argparse
 import io
 import pickle
 import struct
+import subprocess
 import sys
 import tarfile
 import threading
+import time
 import types
 import zipfile
+import zlib
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -310,6 +313,178 @@ def test_lists_filled_after_they_were_nested_are_seen(tmp_path: Path) -> None:
     _refused(_with_program(tmp_path, program), "unfolds to more than 1,000,000")
 
 
+def _saved_key(inner: bytes) -> bytes:
+    return b"\x80\x02}" + inner + b"K\x01s."
+
+
+def test_a_key_nested_too_deep_is_never_hashed(tmp_path: Path) -> None:
+    # In a process of its own: hashing it overflows the stack of the one that does.
+    path = _with_program(tmp_path, _saved_key(b"K\x01" + b"\x85" * 400_000))
+    code = "import sys, pathlib; from catalog.weights.reading import read_content as read"
+    code += "; read(pathlib.Path(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.returncode
+    assert "nests values more than 200 deep" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["dict", "counter"])
+def test_keys_made_to_have_one_hash_are_not_hashed(tmp_path: Path, kind: str) -> None:
+    numbers = (pickle.encode_long((2**61 - 1) * (10**6 + i)) for i in range(6_000))
+    keys = b"".join(b"\x8a" + bytes([len(key)]) + key + b"K\x01" for key in numbers)
+    program = b"\x80\x02}(" + keys + b"u."
+    if kind == "counter":
+        program = b"\x80\x02ccollections\nCounter\n](" + keys + b"e\x85R."
+    started = time.monotonic()
+    _refused(_with_program(tmp_path, program), "more than 5,000 keys that are neither text nor")
+    assert time.monotonic() - started < 5
+
+
+def test_plain_keys_may_be_many(tmp_path: Path) -> None:
+    steps = dict.fromkeys(range(20000), 0.5) | {f"step {step}": 1 for step in range(20_000)}
+    weights = read_weights(_saved(tmp_path / "file", {"state_dict": STATE, "history": steps}))
+    _assert_state(weights)
+
+
+@pytest.mark.parametrize("name", ["Tensor", "FloatTensor", "storage.UntypedStorage"])
+def test_a_tensor_made_of_a_number_is_refused(tmp_path: Path, name: str) -> None:
+    # Its values would be whatever the memory held, and its size any.
+    package, _, kind = f"torch.{name}".rpartition(".")
+    for arguments in (b"K\x05\x85", b"U\x05\x01\x01\x01\x01\x01"):
+        program = f"c{package}\n{kind}\n".encode() + arguments + b"R"
+        path = _with_program(tmp_path, b"\x80\x02}X\x01\x00\x00\x00w" + program + b"s.")
+        _refused(path, f"it calls torch.{name} instead of holding its values")
+
+
+class _Disguised:
+    """A dict that is saved with attributes in the place of its methods."""
+
+    def __init__(self, content: dict[str, Any], **attributes: object) -> None:
+        self.saved = content, {**dict.fromkeys(["items", "get", "keys"], 1), **attributes}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content, attributes = self.saved
+        return OrderedDict, (), attributes, None, iter(content.items())
+
+
+def test_a_dicts_attributes_are_not_its_content(tmp_path: Path) -> None:
+    state = _Disguised(STATE, _metadata=_Disguised({"conv": {"version": 2}}))
+    path = _saved(tmp_path / "file", _Disguised({"state_dict": state}))
+    for container in ((), ("state_dict",)):
+        weights = read_weights(path, container)
+        _assert_state(weights)
+        assert weights.versions == {"conv": {"version": 2}}
+    with pytest.raises(CheckpointError, match="a dict with the keys state_dict"):
+        read_weights(path, ("model",))
+
+
+class _Attributed:
+    """A tensor that is saved with attributes in the place of its methods."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        function, arguments = self.tensor.__reduce_ex__(2)
+        methods = dict.fromkeys(["to", "is_complex", "is_floating_point", "detach"], 1)
+        call = (function, torch.Tensor, arguments, methods)
+        return torch._tensor._rebuild_from_type_v2, call
+
+
+def test_a_tensors_attributes_are_not_its_methods(tmp_path: Path) -> None:
+    state = {"weight": torch.full((1, 2), 3.0), "bias": torch.ones(1)}
+    path = _saved(tmp_path / "file", {key: _Attributed(t) for key, t in state.items()})
+    model = nn.Linear(2, 1)
+    load_weights(model, path, "test:linear")
+    assert all(torch.equal(t, state[key]) for key, t in model.state_dict().items())
+
+
+def test_values_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
+    for value, fits in [(1e300, False), (1e30, True), (float("inf"), True), (float("nan"), True)]:
+        state = {"weight": torch.full((1, 2), value, dtype=torch.float64), "bias": torch.ones(1)}
+        path = _saved(tmp_path / "file", state)
+        if fits:
+            load_weights(nn.Linear(2, 1), path, "test:linear")
+        else:
+            with pytest.raises(CheckpointError, match="weight with values beyond float32"):
+                load_weights(nn.Linear(2, 1), path, "test:linear")
+
+
+def test_names_of_a_file_are_shown_short_and_plain(tmp_path: Path) -> None:
+    hostile = {"\x1b[2Jgone": torch.ones(1), "x" * 100_000: torch.ones(1)}
+    path = _saved(tmp_path / "file", hostile)
+    with pytest.raises(CheckpointError, match="does not fit") as caught:
+        load_weights(nn.Linear(1, 1), path, "test:linear")
+    program = b"\x80\x02cpos\x1b[2Jix\n" + b"y" * 5_000 + b"\n)R."
+    asked = _refused(_with_program(tmp_path, program), "it asks for pos")
+    for message in (caught.value.message, asked.message):
+        assert message.isprintable()
+        assert len(message) < 1_000
+
+
+def test_a_key_of_many_parts_is_answered_at_once(tmp_path: Path) -> None:
+    path = _saved(tmp_path / "file", {"a." * 200_000 + "weight": torch.ones(1)})
+    started = time.monotonic()
+    with pytest.raises(CheckpointError, match="does not fit"):
+        load_weights(nn.Linear(1, 1), path, "test:linear")
+    assert time.monotonic() - started < 5
+
+
+def _records(files: dict[str, bytes], start: int) -> tuple[bytes, bytes]:
+    """Return files as an archive holds them from a place on, and the list of them."""
+    body = listed = b""
+    for name, content in files.items():
+        sizes = (zlib.crc32(content), len(content), len(content), len(name), 0)
+        place = start + len(body)
+        body += struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 0, *sizes)
+        body += name.encode() + content
+        versions = (20, 20, 0, 0, 0, 0)
+        listed += struct.pack("<4s6H3I5H2I", b"PK\1\2", *versions, *sizes, 0, 0, 0, 0, place)
+        listed += name.encode()
+    return body, listed
+
+
+def _files_of(payload: object) -> dict[str, bytes]:
+    saved = io.BytesIO()
+    torch.save(payload, saved)
+    with zipfile.ZipFile(saved) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _with_two_lists(shown: object, hidden: object) -> bytes:
+    """Return an archive in which Python finds one list of files, and torch another."""
+    content, places = b"", []
+    for payload in (hidden, shown):
+        files = _files_of(payload)
+        body, listed = _records(files, len(content))
+        content += body
+        start = len(content)
+        content += listed
+        places.append(len(content))
+        counts = (44, 45, 45, 0, 0, len(files), len(files), len(listed), start)
+        content += struct.pack("<4sQ2H2I4Q", b"PK\6\6", *counts)
+    locator = struct.pack("<4sIQI", b"PK\6\7", 0, places[0], 1)
+    return (
+        content
+        + locator
+        + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    )
+
+
+def test_an_archive_that_reads_in_two_ways_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(_with_two_lists(shown={"a": torch.ones(1)}, hidden={"b": torch.zeros(1)}))
+    # Or the test would prove nothing.
+    assert torch.load(path, weights_only=True).keys() == {"b"}
+    _refused(path, "list of files is ambiguous")
+    for before, after in [(b"", b"PK\5\6" + bytes(18)), (b"PK\3\4", b"")]:
+        _saved(path, STATE)
+        path.write_bytes(before + path.read_bytes() + after)
+        with pytest.raises(CheckpointError):
+            read_weights(path)
+
+
 def test_a_buffer_of_any_length_is_not_made(tmp_path: Path) -> None:
     # Here of nine bytes, so that the test does no harm where it fails.
     program = b"\x80\x02cbuiltins\nbytearray\nK\x09\x85R."
@@ -351,6 +526,16 @@ def test_a_tensor_that_claims_any_size_is_refused_before_it_is_made(tmp_path: Pa
     path = _saved(tmp_path / "file", {"weight": wide, "bias": torch.ones(2)})
     with pytest.raises(CheckpointError, match="weight is 1048576x1048576, needed 2x3"):
         load_weights(nn.Linear(3, 2), path, "test:linear")
+
+
+def test_a_library_never_computes_with_tensors_of_any_size(tmp_path: Path) -> None:
+    def computing(tensors: object) -> dict[str, torch.Tensor]:
+        raise AssertionError(tensors)
+
+    wide = torch.ones(1).expand(2**20, 2**10)
+    path = _saved(tmp_path / "file", {"pos_embed": wide, **nn.Linear(3, 2).state_dict()})
+    with pytest.raises(CheckpointError, match="more than 16 times the network's 32"):
+        load_weights(nn.Linear(3, 2), path, "test:linear", adapt=computing)
 
 
 def test_a_storage_that_claims_more_than_its_file_is_refused(tmp_path: Path) -> None:

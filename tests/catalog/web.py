@@ -192,6 +192,18 @@ def answers(status: int, body: bytes = b"", **headers: str) -> Fault:
     return fault
 
 
+def sends(content: bytes, sent: list[int] | None = None) -> Fault:
+    """Send bytes as they are, instead of any answer; then up to 128 MiB, where they are counted."""
+
+    def fault(handler: Handler, _: Served) -> None:
+        handler.close_connection = True
+        handler.wfile.write(content)
+        if sent is not None:
+            sent.extend(handler.wfile.write(bytes(2**20)) for _ in range(128))
+
+    return fault
+
+
 def leads_to(url: str, **headers: str) -> Fault:
     """Answer with a redirect."""
     return answers(302, Location=url, **headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
@@ -50,6 +51,17 @@ def test_a_silent_server_is_asked_once(tmp_path: Path) -> None:
     assert "did not answer" in problems["http://down/c"].message
 
 
+def test_a_silent_server_is_named_without_a_login(tmp_path: Path) -> None:
+    wanted = files("http://me:SECRET@down/a", "http://other:SECRET@down/b", "http://[down/c")
+    problems = fetch(wanted, Store(tmp_path, silent="down"), lambda *_: None)
+    told = problems[wanted[1].url].message
+    assert "down did not answer" in told
+    assert "SECRET" not in told
+    hub = files("hf://timm/a/down", "hf://other/b/down")
+    problems = fetch(hub, Store(tmp_path, silent="down"), lambda *_: None)
+    assert "the model hub did not answer" in problems[hub[1].url].message
+
+
 def test_much_is_fetched_only_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,10 +70,15 @@ def test_much_is_fetched_only_when_asked_for(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     supply(files("http://up/a", "http://up/b", size=10 * GIB), store, lambda *_: None)
     assert store.asked == ["a", "b"]
-    with pytest.raises(SettingsError, match="survey fetch"):
-        supply(files("http://up/a", "http://up/b", size=11 * GIB), store, lambda *_: None)
+    wanted = files("http://up/a", "http://up/b", size=11 * GIB)
+    wanted[0] = dataclasses.replace(wanted[0], licence="MIT")
+    with pytest.raises(SettingsError, match="survey fetch") as caught:
+        supply(wanted, store, lambda *_: None)
+    assert "MIT (1), not stated (1)" in (caught.value.hint or "")
     with pytest.raises(DownloadError, match="free"):
         supplies.require_room(files("http://up/a", "http://up/b", size=51 * GIB), store)
+    with pytest.raises(DownloadError, match=r"1\.0 GiB to spare"):
+        supplies.require_room(files("http://up/a", size=100 * GIB - 1), store)
     assert store.asked == ["a", "b"]
 
 
