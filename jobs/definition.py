@@ -181,8 +181,10 @@ def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
     try:
         return kind.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        found = error.errors()
+        first = next((one for one in found if not one["type"].endswith("_type")), found[0])
+        # Of a value that may be of several kinds pydantic names each kind it is not.
+        where = ".".join(str(part) for part in first["loc"] if part in kind.model_fields)
         raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
 
 

@@ -112,9 +112,19 @@ class Holdings:
         return open_dataset(name, base, self.store, folder)
 
 
-def plain_holdings() -> Holdings:
-    """Return holdings without a home: nothing fetched, nothing remembered."""
-    return Holdings(lambda checkpoint: checkpoint.sha256(), lambda dataset: dataset.fingerprint())
+def plain_holdings(home: Path | None = None) -> Holdings:
+    """Return holdings that remember nothing.
+
+    Parameters
+    ----------
+    home : pathlib.Path, optional
+        A home, there or not: some datasets lie below it.
+    """
+    return Holdings(
+        lambda checkpoint: checkpoint.sha256(),
+        lambda dataset: dataset.fingerprint(),
+        home=Home(home.absolute()) if home else None,
+    )
 
 
 def make_plan(definition: Definition, states: Mapping[str, RunState], holdings: Holdings) -> Plan:

@@ -170,6 +170,27 @@ def fetch_needed(
     return fetch(lacking, store, told)
 
 
+def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
+    """Return one line on what is to be fetched: how much, and under which terms; None if nothing.
+
+    Parameters
+    ----------
+    files : iterable of RemoteFile
+        What is needed.
+    home : Home
+        Where it goes.
+    """
+    from catalog.downloads import FileStore
+
+    lacking = FileStore(home.files, offline=True).missing(files)
+    if not lacking:
+        return None
+    unknown = sum(not (file.bytes or file.about_bytes) for file in lacking)
+    more = f" and {unknown} of unknown size" if unknown else ""
+    size = _known_bytes(lacking) / 1024**3
+    return f"{len(lacking)} files to fetch: {size:.1f} GiB{more}; terms: {_terms(lacking)}"
+
+
 def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:
     """Return one row a file: how large it is, its terms, whether it is here, and where it goes."""
     from catalog.downloads import FileStore

@@ -46,7 +46,7 @@ def fetch(
     from jobs.cli.output import emit
     from jobs.progress import progress_reporter
     from jobs.signals import termination_interrupts
-    from jobs.supplies import fetch_needed, inventory, needed
+    from jobs.supplies import announcement, fetch_needed, inventory, needed
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
     definition = definition_of(file, model, checkpoint, dataset, {})
@@ -56,6 +56,8 @@ def fetch(
     opened = Home(path.absolute()) if dry_run else Home.open(path, create=True)
     problems = {}
     if not dry_run:
+        if told := announcement(files, opened):
+            typer.echo(told, err=True)
         with termination_interrupts(), progress_reporter() as reporter:
             problems = fetch_needed(files, opened, reporter.fetching, offline=offline)
     emit(inventory(files, opened), chosen_format(context, format))

@@ -135,7 +135,7 @@ def carry_out(
     from jobs.run import run_survey
     from jobs.signals import termination_interrupts
 
-    check(definition, plain_holdings())
+    check(definition, plain_holdings(home))
     with termination_interrupts(), progress_reporter() as reporter:
         opened = Home.open(home, create=True)
         return run_survey(opened, definition, runner, reporter, offline=offline)

@@ -14,10 +14,12 @@ import pytest
 from safetensors.torch import save_file
 
 from catalog import models
+from catalog.datasets import imagenet
 from catalog.models import find
 from catalog.models.base import Architecture, Published, RemoteFile, Reported
 from survey.errors import UnknownName
 from tests.acceptance.command import rows, survey
+from tests.catalog.test_dataset_imagenet import IMAGES, WNIDS, as_tar
 from tests.shared_data import shared
 
 QUICK = ("--batch-size", "64", "--limit", "128", "--runner", "local")
@@ -179,6 +181,20 @@ def test_a_wrong_normalisation_makes_a_run_suspect(tmp_path: Path) -> None:
     survey_file.write_text(survey_file.read_text().replace("0.8086", "0.99"))
     survey("run", survey_file, "--runner", "local", home=home)
     assert len(rows("SELECT * FROM runs WHERE suspicion LIKE '%0.9900%'", home)) == 2
+
+
+def test_imagenet_is_surveyed_where_it_lies_in_the_home(tmp_path, monkeypatch) -> None:
+    home = tmp_path / "home"
+    asked = ("-m", "squeezenet1_1", "-c", "init:0", "-d", "imagenet", "--batch-size", "12")
+    ended = survey("run", *asked, "--runner", "local", home=home, code=2)
+    assert str(home / "datasets" / "imagenet") in ended.stderr
+    assert not home.exists()
+    monkeypatch.setattr(imagenet, "IMAGES", IMAGES)
+    monkeypatch.setattr(imagenet, "CLASSES", len(WNIDS))
+    as_tar(home / "datasets" / "imagenet")
+    survey("run", *asked, "--runner", "local", home=home)
+    (run,) = rows("SELECT status, images, measured_top1 IS NOT NULL AS told FROM runs", home)
+    assert run == {"status": "done", "images": IMAGES, "told": True}
 
 
 def test_what_there_is_can_be_listed_and_filtered(tmp_path: Path) -> None:

@@ -82,3 +82,17 @@ def test_what_is_recorded_can_be_read_again():
     definition = parse_definition({"models": [{"name": "small:digits_vgg7"}]}, "x", Path())
     again = parse_definition(definition.to_dict(), "x", Path())
     assert again == definition
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("80.86", r"expect_top1: .* less than or equal to 1 \(got 80.86\)"),
+        ("{ cifar10 = 3 }", r"expect_top1: .* less than or equal to 1 \(got 3\)"),
+        ('"much"', r"expect_top1: .* valid number"),
+    ],
+)
+def test_an_accuracy_is_a_fraction(tmp_path, value, words):
+    text = f'[[models]]\nname = "small:*"\nexpect_top1 = {value}\n'
+    with pytest.raises(SettingsError, match=words):
+        read_definition(written(tmp_path, text))
