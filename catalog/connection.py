@@ -86,7 +86,7 @@ def _connect(path: Path, *, reading: bool) -> duckdb.DuckDBPyConnection | None:
         try:
             if reading:
                 return _locked_down(duckdb.connect(path, read_only=True, config=_READER_CONFIG))
-            return duckdb.connect(path)
+            return _quiet(duckdb.connect(path))
         except (duckdb.IOException, duckdb.ConnectionException) as error:
             if _is_busy(error):
                 return None
@@ -99,8 +99,15 @@ def _locked_down(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnec
     with _locking_down:
         rows = connection.execute("SELECT current_setting('lock_configuration')").fetchall()
         if not rows[0][0]:
+            _quiet(connection)
             connection.execute("SET disabled_filesystems = 'LocalFileSystem'").fetchall()
             connection.execute("SET lock_configuration = true").fetchall()
+    return connection
+
+
+def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    # DuckDB would draw a bar of its own among the command's output, also where it goes to a file.
+    connection.execute("SET enable_progress_bar = false").fetchall()
     return connection
 
 

@@ -1,22 +1,24 @@
 """The registry's database: opening it, and bringing it to this program's version.
 
 SQLite in the home by default, in WAL mode, so that any process may open it at any time; any other
-database that SQLAlchemy knows by URL. Owns no table and no row.
+database that SQLAlchemy knows by URL. Connections are kept open between transactions: opening one
+costs more than most transactions do. Owns no table and no row.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, CursorResult, Engine, create_engine, event, inspect, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from catalog.home import Home
 from survey.errors import StoreError
@@ -24,7 +26,97 @@ from survey.errors import StoreError
 #: How long a statement waits for another process's transaction.
 BUSY_SECONDS = 30.0
 
+#: Values in one statement's list: every database takes more.
+LONGEST_LIST = 5000
+
 _FOLDER = Path(__file__).parent / "migrations" / "registry"
+
+
+_Item = TypeVar("_Item")
+
+
+class Database:
+    """The registry's connections: what its parts share.
+
+    Threads may share one. A process that was forked opens connections of its own.
+
+    Parameters
+    ----------
+    home : Home
+        An opened home.
+
+    Raises
+    ------
+    StoreError
+        If there is no registry, or its URL names a database that cannot be used.
+    """
+
+    def __init__(self, home: Home) -> None:
+        if home.registry_url is None and not home.registry.is_file():
+            raise StoreError(
+                f"{home.registry} does not exist",
+                hint="the next survey run makes it; survey sql and show work without",
+            )
+        self._engine = registry_engine(home)
+        self._close = weakref.finalize(self, self._engine.dispose)
+        _KEPT.add(self)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Give a connection in a transaction, which is committed at the end.
+
+        Raises
+        ------
+        StoreError
+            If the database cannot be used.
+        """
+        with explained_registry(self._engine), self._engine.begin() as connection:
+            yield connection
+
+    def insert(self, table: Any) -> sqlite.Insert | postgresql.Insert:
+        """Return an insert that can say what to do where a row exists."""
+        postgres = self._engine.dialect.name == "postgresql"
+        return postgresql.insert(table) if postgres else sqlite.insert(table)
+
+    def upsert(self, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
+        """Insert a row, or bring the one with this key up to date."""
+        statement = self.insert(table).values(**key, **values)
+        with self.transaction() as connection:
+            connection.execute(
+                statement.on_conflict_do_update(index_elements=list(key), set_=values)
+            )
+
+    def close(self) -> None:
+        """Give the connections back; the next transaction opens new ones."""
+        self._engine.dispose()
+
+    def forget(self) -> None:
+        """Leave the connections to the process that this one was forked from."""
+        self._engine.dispose(close=False)
+
+
+_KEPT: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for database in list(_KEPT):
+        database.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def rowcount(connection: Connection, statement: Any) -> int:
+    """Execute a statement and return how many rows it changed."""
+    result: CursorResult[Any] = connection.execute(statement)
+    return result.rowcount
+
+
+def portions(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Cut items into lists that one statement can hold."""
+    rest = list(items)
+    for first in range(0, len(rest), LONGEST_LIST):
+        yield rest[first : first + LONGEST_LIST]
 
 
 def registry_engine(home: Home) -> Engine:
@@ -43,7 +135,7 @@ def registry_engine(home: Home) -> Engine:
         query = {"mode": "ro", "immutable": "1", "uri": "true"}
         url = URL.create("sqlite", database=place, query=query)
     try:
-        engine = create_engine(url, poolclass=NullPool)
+        engine = create_engine(url)
     except (ArgumentError, SQLAlchemyError, ImportError) as error:
         raise StoreError(
             f"the registry cannot be opened: {error}",
@@ -80,6 +172,13 @@ def upgrade_registry(home: Home) -> None:
         If it is no registry, is newer than this program, or cannot be written.
     """
     engine = registry_engine(home)
+    try:
+        _upgrade(engine)
+    finally:
+        engine.dispose()
+
+
+def _upgrade(engine: Engine) -> None:
     known = sorted(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
     with explained_registry(engine), engine.connect() as connection:
         revision = None

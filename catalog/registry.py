@@ -1,41 +1,43 @@
-"""The registry: what is to be done and what was tried, and hashes that need no second reading.
+"""The registry: what is to be done, and what was tried.
 
 Any process may use it at any time; every method is one short transaction. What was measured is not
-here but in the signature store.
+here but in the signature store. Its other parts are ``hashes`` and ``schedules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from sqlalchemy import CursorResult, case, func, insert, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Select, func, insert, select, update
 
-from catalog.database import explained_registry, registry_engine
-from catalog.files import file_sha256
+from catalog import attempts
+from catalog.attempts import STATE_AFTER, Attempt, Description, End, Outcome, Start
+from catalog.database import Database, portions, rowcount
+from catalog.hashes import Hashes
 from catalog.home import Home
-from catalog.tables import AttemptTable, Base, CheckpointTable, DatasetTable, JobTable, SurveyTable
-from survey.errors import CheckpointError, SettingsError, StoreError, UnknownName
+from catalog.schedules import Schedules
+from catalog.tables import AttemptTable, JobTable, MemoryTable, SurveyJobTable, SurveyTable
+from survey.errors import SettingsError, UnknownName
 
-#: What is to be done about a job: nothing more once it is ``done``.
-JobState = Literal["todo", "running", "done", "failed"]
+__all__ = [
+    "Attempt",
+    "Description",
+    "End",
+    "Job",
+    "JobEntry",
+    "JobState",
+    "Outcome",
+    "Registry",
+    "Start",
+]
 
-#: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
-Outcome = Literal["done", "failed", "lost", "interrupted"]
-
-_STATE_AFTER: dict[Outcome, JobState] = {
-    "done": "done",
-    "failed": "failed",
-    "lost": "todo",
-    "interrupted": "todo",
-}
+#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
+#: ``parked`` (it kept losing its workers) or ``cancelled``.
+JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,44 +64,14 @@ class JobEntry:
 class Job(JobEntry):
     """A run that is to be done, and where it stands."""
 
-    #: The survey that first asked for it.
-    survey_id: int
     #: What is to be done about it.
     state: JobState
+    #: Workers lost in a row over it without a batch that became durable.
+    losses: int
     #: When it was first asked for.
     created_at: datetime
     #: When its state last changed.
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt at a job."""
-
-    #: Its number among all attempts.
-    id: int
-    #: The job attempted.
-    job_key: str
-    #: Which attempt at the job, counting from 1.
-    attempt: int
-    #: The worker's name.
-    worker: str
-    #: The worker's process.
-    pid: int | None
-    #: When it began.
-    started_at: datetime
-    #: When it ended; None while it goes on.
-    ended_at: datetime | None
-    #: How it ended; None while it goes on.
-    outcome: Outcome | None
-    #: The stage it failed in.
-    stage: str | None
-    #: What went wrong, in a sentence.
-    error: str | None
-    #: Where in the program it failed.
-    traceback: str | None
-    #: Images measured when it ended.
-    images_done: int | None
 
 
 class Registry:
@@ -109,79 +81,33 @@ class Registry:
     ----------
     home : Home
         An opened home.
+
+    Attributes
+    ----------
+    hashes : Hashes
+        Hashes that need no second reading.
+    schedules : Schedules
+        Surveys that are run again and again.
     """
 
     def __init__(self, home: Home) -> None:
-        if home.registry_url is None and not home.registry.is_file():
-            raise StoreError(
-                f"{home.registry} does not exist",
-                hint="the next survey run makes it; survey sql and show work without",
-            )
-        self._engine = registry_engine(home)
-
-    def cached_checkpoint_sha256(self, path: Path) -> str:
-        """Return the sha256 (hex) of a file of weights, reading it only if it changed.
-
-        Raises
-        ------
-        CheckpointError
-            If the file cannot be read.
-        """
-        path = path.absolute()
-        uri = f"file:{path}"
-        before = _size_and_time(path)
-        with self._session() as session:
-            row = session.get(CheckpointTable, uri)
-            if row is not None and (row.bytes, row.mtime_ns) == before:
-                return row.sha256
-        sha256 = file_sha256(path)
-        if _size_and_time(path) == before:
-            values = {"path": str(path), "bytes": before[0], "mtime_ns": before[1]}
-            self._upsert(CheckpointTable, {"uri": uri}, {**values, "sha256": sha256})
-        return sha256
-
-    def cached_dataset_fingerprint(
-        self,
-        name: str,
-        stat_signature: str,
-        compute: Callable[[], str],
-        images: int | None = None,
-    ) -> str:
-        """Return a dataset's fingerprint, computing it only if its files changed.
-
-        Parameters
-        ----------
-        name : str
-            The dataset's full name.
-        stat_signature : str
-            A hash over its files' names, sizes and times, which is quick to get.
-        compute : callable
-            Gives the fingerprint by reading every image.
-        images : int, optional
-            How many images it has.
-        """
-        with self._session() as session:
-            row = session.get(DatasetTable, name)
-            if row is not None and row.stat_signature == stat_signature:
-                return row.fingerprint
-        fingerprint = compute()
-        values = {"stat_signature": stat_signature, "fingerprint": fingerprint, "images": images}
-        self._upsert(DatasetTable, {"name": name}, values)
-        return fingerprint
+        self._database = Database(home)
+        self.hashes = Hashes(self._database)
+        self.schedules = Schedules(self._database)
 
     def record_survey(self, name: str, definition: dict[str, Any]) -> int:
         """Return the number of a declared survey; the same declaration keeps its number."""
-        with self._session() as session:
-            for known in session.scalars(select(SurveyTable).where(SurveyTable.name == name)):
-                if known.definition == definition:
-                    return known.id
-            survey = SurveyTable(name=name, declared_at=_now(), definition=definition)
-            session.add(survey)
-            session.flush()
-            return survey.id
+        known = select(SurveyTable.id, SurveyTable.definition).where(SurveyTable.name == name)
+        new = insert(SurveyTable).returning(SurveyTable.id)
+        with self._database.transaction() as connection:
+            for row in connection.execute(known.order_by(SurveyTable.id)):
+                if row.definition == definition:
+                    return int(row.id)
+            values = {"name": name, "declared_at": _now(), "definition": definition}
+            return int(connection.execute(new.values(**values)).scalar_one())
 
     def add_jobs(self, survey_id: int, jobs: Iterable[JobEntry]) -> int:
-        """Add jobs to be done; those known already stay as they are.
+        """Add jobs that a survey asks for; those known already stay as they are.
 
         Returns
         -------
@@ -189,57 +115,49 @@ class Registry:
             How many were new.
         """
         now = _now()
-        rows = [
-            {**_values(job, JobEntry), "survey_id": survey_id, "state": "todo"}
-            | {"created_at": now, "updated_at": now}
-            for job in jobs
-        ]
-        with self._session() as session:
-            # One by one: the count of rows of a bulk insert is not reported by every driver.
-            return sum(
-                _rowcount(session, self._insert(JobTable).values(row).on_conflict_do_nothing())
-                for row in rows
-            )
+        fixed = {"state": "todo", "losses": 0, "created_at": now, "updated_at": now}
+        rows = [{**_values(job, JobEntry), **fixed} for job in jobs]
+        links = [{"survey_id": survey_id, "job_key": row["key"]} for row in rows]
+        new = self._database.insert(JobTable).on_conflict_do_nothing().returning(JobTable.key)
+        link = self._database.insert(SurveyJobTable).on_conflict_do_nothing()
+        with self._database.transaction() as connection:
+            added = 0
+            for portion in portions(rows):
+                added += len(connection.execute(new, portion).all())
+            for linked in portions(links):
+                connection.execute(link, linked)
+        return added
 
     def start_attempt(
         self, job_key: str, worker: str, pid: int | None = None, after: int = 0
     ) -> int:
-        """Begin an attempt at a job and return its number, counting from 1.
+        """Begin an attempt at a job and return its number; see ``start_attempts``."""
+        return self.start_attempts([Start(job_key, worker, pid, after)])[0]
 
-        Parameters
-        ----------
-        job_key, worker, pid
-            The job, and who attempts it.
-        after : int
-            A number the attempt's must exceed: rows of earlier attempts may be in the store though
-            this registry does not know them.
+    def start_attempts(self, starts: Sequence[Start]) -> list[int]:
+        """Begin attempts at jobs, all or none, and return their numbers, counting from 1.
 
         Raises
         ------
         UnknownName
             If there is no such job.
         """
-        # Number and row come from one statement, so that two processes never get the same.
-        newest = func.coalesce(func.max(AttemptTable.attempt), 0)
-        number = select(
-            literal(job_key),
-            case((newest > after, newest), else_=after) + 1,
-            literal(worker),
-            literal(pid, AttemptTable.pid.type),
-            literal(_now(), AttemptTable.started_at.type),
-        ).where(AttemptTable.job_key == job_key)
-        columns = ["job_key", "attempt", "worker", "pid", "started_at"]
-        with self._session() as session:
-            if not self._set_state(session, job_key, "running"):
-                raise UnknownName("job", job_key, session.scalars(select(JobTable.key)))
-            inserted = insert(AttemptTable).from_select(columns, number)
-            return int(session.execute(inserted.returning(AttemptTable.attempt)).scalar_one())
+        keys = {one.job_key for one in starts}
+        with self._database.transaction() as connection:
+            # The jobs' rows are taken first: whoever else begins one of them waits for its number.
+            if _set_states(connection, keys, "running") < len(keys):
+                known = set(connection.scalars(select(JobTable.key)))
+                raise UnknownName("job", min(keys - known), known)
+            return attempts.start(connection, starts)
 
     def describe_attempt(self, job_key: str, attempt: int, *, worker: str, pid: int) -> None:
-        """Say which process carries an attempt out, once that is known."""
-        one = (AttemptTable.job_key == job_key) & (AttemptTable.attempt == attempt)
-        with self._session() as session:
-            session.execute(update(AttemptTable).where(one).values(worker=worker, pid=pid))
+        """Say which process carries an attempt out; see ``describe_attempts``."""
+        self.describe_attempts([Description(job_key, attempt, worker, pid)])
+
+    def describe_attempts(self, descriptions: Sequence[Description]) -> None:
+        """Say which processes carry attempts out, once that is known."""
+        with self._database.transaction() as connection:
+            attempts.describe(connection, descriptions)
 
     def finish_attempt(
         self,
@@ -252,51 +170,85 @@ class Registry:
         traceback: str | None = None,
         images_done: int | None = None,
     ) -> None:
-        """End an attempt and bring its job to the state that follows.
+        """End an attempt; see ``finish_attempts``."""
+        self.finish_attempts([End(job_key, attempt, outcome, stage, error, traceback, images_done)])
+
+    def finish_attempts(self, ends: Sequence[End]) -> None:
+        """End attempts and bring their jobs to the state that follows, all or none.
 
         A late end of an attempt that has ended already, or that a later one has overtaken, does
-        not move the job.
+        not move the job. A job that was cancelled or parked meanwhile does not come back by losing
+        its worker.
 
         Raises
         ------
         SettingsError
-            If the outcome is not one of ``Outcome``.
+            If an outcome is not one of ``Outcome``.
         """
-        if outcome not in _STATE_AFTER:
-            raise SettingsError(f"outcome is {outcome!r}, must be one of {', '.join(_STATE_AFTER)}")
-        one = (AttemptTable.job_key == job_key) & (AttemptTable.attempt == attempt)
-        with self._session() as session:
-            ended = _rowcount(
-                session,
-                update(AttemptTable)
-                .where(one, AttemptTable.ended_at.is_(None))
-                .values(ended_at=_now(), outcome=outcome, stage=stage, error=error)
-                .values(traceback=traceback, images_done=images_done),
-            )
-            newest = select(func.max(AttemptTable.attempt)).where(AttemptTable.job_key == job_key)
-            if ended and session.scalar(newest) == attempt:
-                self._set_state(session, job_key, _STATE_AFTER[outcome])
+        for end in ends:
+            if end.outcome not in STATE_AFTER:
+                allowed = ", ".join(STATE_AFTER)
+                raise SettingsError(f"outcome is {end.outcome!r}, must be one of {allowed}")
+        with self._database.transaction() as connection:
+            attempts.finish(connection, ends)
+
+    def set_states(self, keys: Collection[str], state: JobState) -> int:
+        """Bring jobs to a state by hand: ``parked``, ``cancelled``, or ``todo`` to try them again.
+
+        Jobs that go back to ``todo`` begin with no losses.
+
+        Returns
+        -------
+        int
+            How many of the jobs there are.
+
+        Raises
+        ------
+        SettingsError
+            If the state is not one of ``JobState``.
+        """
+        if state not in get_args(JobState):
+            allowed = ", ".join(get_args(JobState))
+            raise SettingsError(f"state is {state!r}, must be one of {allowed}")
+        with self._database.transaction() as connection:
+            return _set_states(connection, keys, state)
+
+    def cancelled_keys(self) -> frozenset[str]:
+        """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
+        with self._database.transaction() as connection:
+            cancelled = select(JobTable.key).where(JobTable.state == "cancelled")
+            return frozenset(connection.scalars(cancelled))
 
     def jobs(self, survey_id: int | None = None) -> list[Job]:
-        """Return the jobs, or those a survey first asked for, in the order they were added."""
-        wanted = select(JobTable).order_by(JobTable.created_at, JobTable.key)
+        """Return the jobs, or those that a survey asks for, in the order they were added."""
+        wanted = _columns(JobTable, Job).order_by(JobTable.created_at, JobTable.key)
         if survey_id is not None:
-            wanted = wanted.where(JobTable.survey_id == survey_id)
-        with self._session() as session:
-            return [Job(**_values(row, Job)) for row in session.scalars(wanted)]
+            wanted = wanted.join(SurveyJobTable, SurveyJobTable.job_key == JobTable.key).where(
+                SurveyJobTable.survey_id == survey_id
+            )
+        with self._database.transaction() as connection:
+            return [Job(*row) for row in connection.execute(wanted)]
 
     def attempts(self, job_key: str) -> list[Attempt]:
         """Return the attempts at a job, in order."""
-        wanted = select(AttemptTable).where(AttemptTable.job_key == job_key)
-        with self._session() as session:
-            rows = session.scalars(wanted.order_by(AttemptTable.attempt))
-            return [Attempt(**_values(row, Attempt)) for row in rows]
+        wanted = _columns(AttemptTable, Attempt).where(AttemptTable.job_key == job_key)
+        with self._database.transaction() as connection:
+            rows = connection.execute(wanted.order_by(AttemptTable.attempt))
+            return [Attempt(*row) for row in rows]
 
     def last_attempts(self) -> dict[str, Attempt]:
         """Return the newest attempt at each job that was attempted, by the job's key."""
-        wanted = select(AttemptTable).order_by(AttemptTable.attempt)
-        with self._session() as session:
-            rows = [Attempt(**_values(row, Attempt)) for row in session.scalars(wanted)]
+        newest = (
+            select(AttemptTable.job_key, func.max(AttemptTable.attempt).label("attempt"))
+            .group_by(AttemptTable.job_key)
+            .subquery()
+        )
+        wanted = _columns(AttemptTable, Attempt).join(
+            newest,
+            (newest.c.job_key == AttemptTable.job_key) & (newest.c.attempt == AttemptTable.attempt),
+        )
+        with self._database.transaction() as connection:
+            rows = [Attempt(*row) for row in connection.execute(wanted)]
         return {row.job_key: row for row in rows}
 
     def mark_interrupted(self) -> int:
@@ -310,23 +262,57 @@ class Registry:
             How many attempts were open.
         """
         now = _now()
-        with self._session() as session:
-            count = _rowcount(
-                session,
+        with self._database.transaction() as connection:
+            count = rowcount(
+                connection,
                 update(AttemptTable)
                 .where(AttemptTable.ended_at.is_(None))
                 .values(ended_at=now, outcome="interrupted"),
             )
-            session.execute(
+            connection.execute(
                 update(JobTable)
                 .where(JobTable.state == "running")
                 .values(state="todo", updated_at=now)
             )
             return count
 
+    def remember_micro_batch(
+        self, architecture: str, device_name: str, size: int, micro_batch: int
+    ) -> None:
+        """Keep what fitted after a device ran out of memory; the smallest that was told stays.
+
+        Parameters
+        ----------
+        architecture : str
+            The network with its source.
+        device_name : str
+            The device's own name.
+        size : int
+            Height and width of the images, in pixels.
+        micro_batch : int
+            Images in one forward pass.
+        """
+        key = {"architecture": architecture, "device_name": device_name, "size": size}
+        values = {"micro_batch": micro_batch, "recorded_at": _now()}
+        statement = self._database.insert(MemoryTable).values(**key, **values)
+        smaller = statement.excluded.micro_batch < MemoryTable.micro_batch
+        with self._database.transaction() as connection:
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=list(key), set_=values, where=smaller
+                )
+            )
+
+    def micro_batches(self) -> dict[tuple[str, str, int], int]:
+        """Return what fitted, by architecture, device name and image size."""
+        columns = (MemoryTable.architecture, MemoryTable.device_name, MemoryTable.size)
+        with self._database.transaction() as connection:
+            rows = connection.execute(select(*columns, MemoryTable.micro_batch)).all()
+        return {(row[0], row[1], row[2]): row[3] for row in rows}
+
     def close(self) -> None:
         """Give the database's connections back."""
-        self._engine.dispose()
+        self._database.close()
 
     def __enter__(self) -> Registry:
         return self
@@ -339,31 +325,20 @@ class Registry:
     ) -> None:
         self.close()
 
-    @contextmanager
-    def _session(self) -> Iterator[Session]:
-        with explained_registry(self._engine), Session(self._engine) as session, session.begin():
-            yield session
 
-    def _insert(self, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
-        postgres = self._engine.dialect.name == "postgresql"
-        return postgresql.insert(table) if postgres else sqlite.insert(table)
-
-    def _upsert(self, table: type[Base], key: dict[str, Any], values: dict[str, Any]) -> None:
-        statement = self._insert(table).values(**key, **values)
-        with self._session() as session:
-            session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
-
-    @staticmethod
-    def _set_state(session: Session, job_key: str, state: JobState) -> int:
-        return _rowcount(
-            session,
-            update(JobTable).where(JobTable.key == job_key).values(state=state, updated_at=_now()),
-        )
+def _set_states(connection: Connection, keys: Collection[str], state: JobState) -> int:
+    values: dict[str, Any] = {"state": state, "updated_at": _now()}
+    if state == "todo":
+        values["losses"] = 0
+    return sum(
+        rowcount(connection, update(JobTable).where(JobTable.key.in_(portion)).values(**values))
+        for portion in portions(sorted(keys))
+    )
 
 
-def _rowcount(session: Session, statement: Any) -> int:
-    result: CursorResult[Any] = session.execute(statement)  # type: ignore[assignment]
-    return result.rowcount
+def _columns(table: type[Any], kind: type[Any]) -> Select[Any]:
+    """Select what a dataclass holds, in its order."""
+    return select(*(getattr(table, name) for name in kind.__dataclass_fields__))
 
 
 def _values(row: object, kind: type[Any]) -> dict[str, Any]:
@@ -372,13 +347,3 @@ def _values(row: object, kind: type[Any]) -> dict[str, Any]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _size_and_time(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} cannot be read: {error.strerror}", hint="check the path after `file:`"
-        ) from error
-    return stat.st_size, stat.st_mtime_ns

@@ -53,6 +53,9 @@ class RunRecord:
     pooling: str | None = None
     transform: str | None = None
     order_seed: int | None = None
+    wanted_precision: float | None = None
+    reached_precision: float | None = None
+    parts: int | None = None
     device: str | None = None
     device_name: str | None = None
     dtype: str | None = None
@@ -69,6 +72,7 @@ class RunRecord:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     seconds: float | None = None
+    peak_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +89,33 @@ class BatchRecord:
     end_position: int
     #: Names of the images passed over because they cannot be decoded.
     skipped_names: tuple[str, ...] = ()
+    #: Images in one forward pass.
+    micro_batch: int | None = None
+    #: Threads of one forward pass on a CPU.
+    threads: int | None = None
+    #: The model name of the device that measured it.
+    device_name: str | None = None
+    #: The machine that measured it.
+    hostname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Durable batches of a run that follow each other without a gap."""
+
+    #: The first of them.
+    first: int
+    #: One past the last of them.
+    stop: int
+    #: Place in the dataset's order where the next batch begins.
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     """How far a run has come: what a resumed run goes on from.
 
-    Counts are over the batches without a gap from batch 0 on; later ones are measured again.
+    Counts are over all durable batches, in whatever order they came.
     """
 
     #: ``running``, ``done`` or ``failed``.
@@ -100,10 +124,10 @@ class RunState:
     sites: int | None
     #: The highest attempt that wrote anything.
     attempt: int
-    #: Batches without a gap from batch 0 on.
+    #: Durable batches.
     batches_done: int
-    #: Place in the dataset's order where the next batch begins.
-    end_position: int
+    #: Where they lie among all, in order; between two spans batches are missing.
+    done: tuple[Span, ...]
     #: Images in those batches.
     images: int
     #: Images of those batches whose label fits the network's outputs.

@@ -205,6 +205,13 @@ RUNS = Table(
         POOLING,
         Column("transform", "VARCHAR", "How images became the network's input, as JSON."),
         Column("order_seed", "INTEGER", "Seed of the order of the images."),
+        Column(
+            "wanted_precision",
+            "DOUBLE",
+            "Standard error to stop at; NULL where every image is read.",
+        ),
+        Column("reached_precision", "DOUBLE", "Largest standard error of a site's mean affinity."),
+        Column("parts", "INTEGER", "Parts the run was split into, each measured by one worker."),
         Column("device", "VARCHAR", "The device that measured, such as cpu or cuda:0."),
         Column("device_name", "VARCHAR", "The device's model name."),
         Column("dtype", "VARCHAR", "Number format of weights and activations."),
@@ -221,6 +228,7 @@ RUNS = Table(
         Column("started_at", "TIMESTAMPTZ", "When the attempt began."),
         Column("finished_at", "TIMESTAMPTZ", "When the run ended, done or failed."),
         Column("seconds", "DOUBLE", "Seconds of measuring, over all attempts that were kept."),
+        Column("peak_memory", "BIGINT", "Most bytes of memory that a worker held."),
     ),
 )
 
@@ -241,6 +249,10 @@ BATCHES = Table(
         Column("labelled", "BIGINT", "Images whose label fits the network's outputs."),
         Column("top1_hits", "BIGINT", "Labelled images whose label is the largest output."),
         Column("top5_hits", "BIGINT", "Labelled images whose label is among the five largest."),
+        Column("micro_batch", "INTEGER", "Images in one forward pass of this batch."),
+        Column("threads", "INTEGER", "Threads of one forward pass of this batch on a CPU."),
+        Column("device_name", "VARCHAR", "The model name of the device that measured the batch."),
+        Column("hostname", "VARCHAR", "The machine that measured the batch."),
         Column("seconds", "DOUBLE", "Seconds from the first image in to the last score out."),
         Column("recorded_at", "TIMESTAMPTZ", "When the batch was made durable."),
     ),

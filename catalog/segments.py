@@ -1,10 +1,13 @@
-"""Spool segments: small Parquet files that make batches and runs durable before they are merged.
+"""Spool segments: small files that make batches and runs durable before they are merged.
 
-A segment holds one kind of row: ``batch-*.parquet`` a row a batch with its site scores nested in
-it, so that a batch and its scores are one thing, ``run-*.parquet`` a row a run. Names sort in the
-order of writing. A segment appears under its name whole or not at all. Which numbers may enter the
-store is decided here: NaN and infinity become NULL, with a reason, and for a metric beside the
-affinity with a note, which leaves the affinity as it is.
+A segment holds two Arrow streams, one after the other, and a checksum over both: a row a run, then
+a row a batch with its site scores nested in it, so that a batch and its scores are one thing. It
+appears under its name whole or not at all; names sort in the order of writing. Arrow's own form it
+is because every query reads what is not merged yet, and small Parquet files take ten times as long
+to write and to read; and one file, one wait for the disk, can hold both kinds of rows.
+
+Which numbers may enter the store is decided here: NaN and infinity become NULL, with a reason, and
+for a metric beside the affinity with a note, which leaves the affinity as it is.
 
 Owns the files' form; who writes, merges and reads them is told in ``catalog.spool`` and
 ``catalog.store``.
@@ -18,50 +21,97 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from catalog.runs import BatchRecord, RunRecord
 from catalog.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, METRICS, RUNS
 from survey.errors import StoreError
 from survey.signature import SiteScore, Status
 
+#: Ending of a segment.
+ENDING = ".arrow"
+
 #: Ending of a segment that is not whole yet.
 UNFINISHED = ".unfinished"
-
-#: Where a row came in the order of writing; staged with the rows, never stored.
-PLACE = "place"
 
 _SCORE_COLUMNS = tuple(c for c in BATCH_SCORES.columns if c.name not in ("run_id", "batch"))
 _METRICS = frozenset(column.name for column in METRICS)
 _SCORE_TYPE = pa.struct([(column.name, ARROW_TYPES[column.type]) for column in _SCORE_COLUMNS])
 
-#: What a batch segment holds.
+#: What a segment holds of batches.
 BATCH_SCHEMA = BATCHES.arrow().append(pa.field("scores", pa.list_(_SCORE_TYPE)))
 
-#: What a run segment holds.
+#: What a segment holds of runs.
 RUN_SCHEMA = RUNS.arrow()
+
+_CHECKSUM_BYTES = 4
+
+_KEY = ("run_id", "batch")
+
+#: Bytes a segment from which on joining it to others by copying takes longer than it saves.
+_LARGE_BYTES = 1 << 19
 
 _counter = itertools.count()
 
 
-def batch_rows(records: Sequence[BatchRecord]) -> pa.Table:
-    """Return the segment rows of some batches."""
-    now = datetime.now(UTC)
-    return pa.Table.from_pylist([_batch_row(record, now) for record in records], BATCH_SCHEMA)
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The rows of one segment, or of several in the order they were written."""
+
+    #: A row a run, as ``RUN_SCHEMA``.
+    runs: pa.Table
+    #: A row a batch, as ``BATCH_SCHEMA``.
+    batches: pa.Table
 
 
-def run_rows(records: Sequence[RunRecord]) -> pa.Table:
+def run_table(records: Sequence[RunRecord]) -> pa.Table:
     """Return the segment rows of some runs."""
-    return pa.Table.from_pylist([_run_row(record) for record in records], RUN_SCHEMA)
+    if not records:
+        return RUN_SCHEMA.empty_table()
+    columns = [_column(records, field) for field in RUN_SCHEMA]
+    unfit = _infinite(columns, len(records))
+    if unfit.any():
+        fit = [_storable_run(r) if bad else r for r, bad in zip(records, unfit, strict=True)]
+        columns = [_column(fit, field) for field in RUN_SCHEMA]
+    return pa.Table.from_arrays(columns, schema=RUN_SCHEMA)
 
 
-def write_segment(spool: Path, kind: str, rows: pa.Table) -> Path:
+def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
+    """Return the segment rows of some batches, made column by column."""
+    if not records:
+        return BATCH_SCHEMA.empty_table()
+    batches = [record.batch for record in records]
+    lengths = [len(batch.scores) for batch in batches]
+    offsets = pa.array(np.cumsum([0, *lengths]), pa.int32())
+    scores = _score_array([score for batch in batches for score in batch.scores])
+    seconds = [batch.seconds if math.isfinite(batch.seconds) else None for batch in batches]
+    made: dict[str, list[Any]] = {
+        "skipped_images": [len(record.skipped_names) for record in records],
+        "seconds": seconds,
+        "recorded_at": [datetime.now(UTC)] * len(records),
+    }
+    columns = [
+        pa.array(made[field.name], field.type)
+        if field.name in made
+        else _column(batches if field.name in _OF_BATCH else records, field)
+        for field in BATCH_SCHEMA
+        if field.name != "scores"
+    ]
+    columns.append(pa.ListArray.from_arrays(offsets, scores))
+    return pa.Table.from_arrays(columns, schema=BATCH_SCHEMA)
+
+
+def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     """Write rows as one segment that is on the disk when this returns.
 
     Raises
@@ -69,37 +119,36 @@ def write_segment(spool: Path, kind: str, rows: pa.Table) -> Path:
     StoreError
         If the disk is full or fails; then nothing is left behind.
     """
-    path = spool / f"{kind}-{time.time_ns():020d}-{os.getpid()}-{next(_counter):06d}.parquet"
+    path = spool / f"{time.time_ns():020d}-{os.getpid()}-{next(_counter):06d}{ENDING}"
     unfinished = path.with_name(path.name + UNFINISHED)
+    # Gathered first: a write to the file for each of some hundred buffers takes longer.
+    gathered = pa.BufferOutputStream()
+    for table in (runs, batches):
+        with pa.ipc.new_stream(gathered, table.schema) as stream:
+            stream.write_table(table)
+    content = gathered.getvalue()
     try:
-        with unfinished.open("xb") as file:
-            # So small a file reads four times as fast without dictionaries and compression.
-            pq.write_table(
-                rows, file, compression="none", use_dictionary=False, write_statistics=False
-            )
-            file.flush()
+        with unfinished.open("xb", buffering=0) as file:
+            _write_all(file.fileno(), memoryview(content))
+            _write_all(file.fileno(), memoryview(_checksum(content)))
             os.fsync(file.fileno())
         unfinished.replace(path)
         sync_folder(spool)
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise StoreError(
-            f"{rows.num_rows} rows could not be written to {spool}: {error}", hint=_hint(error)
+            f"{runs.num_rows + batches.num_rows} rows could not be written to {spool}: {error}",
+            hint=_hint(error),
         ) from error
     return path
 
 
 def segment_paths(spool: Path) -> list[Path]:
     """Return the whole segments in the spool, in the order they were written."""
-    return in_order(spool.glob("*-*.parquet"))
+    return sorted(spool.glob(f"*{ENDING}"))
 
 
-def in_order(paths: Iterable[Path]) -> list[Path]:
-    """Return segments in the order they were written, whatever their kind."""
-    return sorted(paths, key=lambda path: path.name.partition("-")[2])
-
-
-def read_segment(path: Path) -> pa.Table:
+def read_segment(path: Path) -> Segment:
     """Return the rows of one segment.
 
     Raises
@@ -109,9 +158,14 @@ def read_segment(path: Path) -> pa.Table:
     StoreError
         If it cannot be read.
     """
-    schema = RUN_SCHEMA if _is_run(path) else BATCH_SCHEMA
     try:
-        rows = pq.ParquetFile(path).read(use_threads=False)
+        content = memoryview(path.read_bytes())
+        content, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+        # Arrow and DuckDB trust what they are given: a failing disk must be noticed here.
+        if _checksum(content) != checksum:
+            raise pa.ArrowInvalid("its checksum is not that of its content")
+        source = pa.BufferReader(content)
+        runs, batches = (pa.ipc.open_stream(source).read_all() for _ in range(2))
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -119,16 +173,61 @@ def read_segment(path: Path) -> pa.Table:
             f"segment {path} cannot be read: {error}",
             hint="move that file out of the spool; what it held will be measured again",
         ) from error
-    return rows if rows.schema.equals(schema) else _adapted(rows, schema)
+    return Segment(_adapted(runs, RUN_SCHEMA), _adapted(batches, BATCH_SCHEMA))
 
 
-def placed_rows(segments: Mapping[Path, pa.Table]) -> tuple[pa.Table, pa.Table]:
-    """Return the run rows and the batch rows of some segments, each with its ``place``."""
-    runs = [_placed(RUN_SCHEMA.empty_table(), 0)]
-    batches = [_placed(BATCH_SCHEMA.empty_table(), 0)]
-    for place, path in enumerate(in_order(segments)):
-        (runs if _is_run(path) else batches).append(_placed(segments[path], place))
-    return pa.concat_tables(runs), pa.concat_tables(batches)
+def joined(segments: Iterable[Segment]) -> Segment:
+    """Return the rows of some segments, given in the order they were written, as one."""
+    met = list(segments)
+    return Segment(
+        _in_few_pieces([RUN_SCHEMA.empty_table(), *(segment.runs for segment in met)]),
+        _in_few_pieces([BATCH_SCHEMA.empty_table(), *(segment.batches for segment in met)]),
+    )
+
+
+def score_rows(batches: pa.Table) -> pa.Table:
+    """Return the rows of ``batch_scores`` nested in some batches, in their order."""
+    pieces = [
+        pa.RecordBatch.from_arrays(
+            [
+                *(piece[name].take(pc.list_parent_indices(piece["scores"])) for name in _KEY),
+                *piece["scores"].flatten().flatten(),
+            ],
+            schema=BATCH_SCORES.arrow(),
+        )
+        for piece in batches.to_batches()
+    ]
+    return pa.Table.from_batches(pieces, BATCH_SCORES.arrow())
+
+
+def score_owners(batches: pa.Table) -> pa.ChunkedArray:
+    """Return which of the batches, counting from 0, each of their ``score_rows`` belongs to."""
+    lengths = pc.fill_null(pc.list_value_length(batches["scores"]), 0).to_numpy()
+    return pa.chunked_array([np.repeat(np.arange(batches.num_rows), lengths)], pa.int64())
+
+
+def require_storable(batches: pa.Table) -> None:
+    """Refuse a table that ``batch_table`` cannot have made.
+
+    Raises
+    ------
+    StoreError
+        If its columns are others, or it holds a number that may not be stored.
+    """
+    hint = "make it with catalog.segments.batch_table"
+    if not batches.schema.equals(BATCH_SCHEMA):
+        names = set(batches.schema.names) ^ set(BATCH_SCHEMA.names)
+        what = f"they differ in {', '.join(sorted(names))}" if names else "their types differ"
+        raise StoreError(f"a table's columns are not those of a segment: {what}", hint=hint)
+    for piece in batches.to_batches():
+        scores = piece["scores"].flatten().flatten()
+        unfit = _infinite(scores, len(scores[0])) | _mistaken(scores)
+        if unfit.any() or _infinite([piece["seconds"]], piece.num_rows).any():
+            raise StoreError(
+                f"a table holds {max(int(unfit.sum()), 1)} rows with a number that may not be"
+                " stored: NaN, infinite, or an affinity that does not fit its status",
+                hint=hint,
+            )
 
 
 def sync_folder(folder: Path) -> None:
@@ -152,7 +251,7 @@ def storable(score: SiteScore) -> SiteScore:
     changes["notes"] = score.notes + notes
     broken = [name for name in unfit if name not in _METRICS]
     if broken:
-        changes["reason"] = _joined(score.reason, f"not finite: {', '.join(broken)}")
+        changes["reason"] = _with(score.reason, f"not finite: {', '.join(broken)}")
     if score.status != "ok":
         return dataclasses.replace(score, **{**changes, "affinity": None})
     status, reason = _verdict(score, broken)
@@ -165,61 +264,81 @@ def storable(score: SiteScore) -> SiteScore:
 
 def _verdict(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
     if broken:
-        return "nonfinite", _joined(score.reason, f"not finite: {', '.join(broken)}")
+        return "nonfinite", _with(score.reason, f"not finite: {', '.join(broken)}")
     if score.affinity is None:
-        return "failed", _joined(score.reason, "said to be ok, but came without an affinity")
+        return "failed", _with(score.reason, "said to be ok, but came without an affinity")
     if not 0 <= score.affinity <= 1:
-        return "out_of_range", _joined(score.reason, f"{score.affinity!r} lies outside [0, 1]")
+        return "out_of_range", _with(score.reason, f"{score.affinity!r} lies outside [0, 1]")
     return "ok", score.reason
 
 
-def _batch_row(record: BatchRecord, now: datetime) -> dict[str, Any]:
-    batch = record.batch
-    return {
-        "run_id": record.run_id,
-        "batch": batch.batch,
-        "attempt": record.attempt,
-        "images": batch.images,
-        "end_position": record.end_position,
-        "skipped_images": len(record.skipped_names),
-        "skipped_names": list(record.skipped_names),
-        "labelled": batch.labelled,
-        "top1_hits": batch.top1_hits,
-        "top5_hits": batch.top5_hits,
-        "seconds": batch.seconds if math.isfinite(batch.seconds) else None,
-        "recorded_at": now,
-        "scores": [_score_row(storable(score)) for score in batch.scores],
-    }
+#: Columns of ``batches`` that a batch's own scores tell, rather than its record.
+_OF_BATCH = ("batch", "images", "labelled", "top1_hits", "top5_hits")
 
 
-def _score_row(score: SiteScore) -> dict[str, Any]:
-    return {column.name: getattr(score, column.name) for column in _SCORE_COLUMNS}
+def _column(rows: Sequence[object], field: pa.Field) -> pa.Array:
+    return pa.array(list(map(attrgetter(field.name), rows)), field.type)
 
 
-def _run_row(record: RunRecord) -> dict[str, Any]:
-    row = dataclasses.asdict(record)
-    broken = [k for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)]
-    if broken:
-        row |= dict.fromkeys(broken)
-        row["error"] = _joined(record.error, f"not finite: {', '.join(broken)}")
-    return row
+def _score_array(scores: Sequence[SiteScore]) -> pa.StructArray:
+    columns = [_column(scores, field) for field in _SCORE_TYPE]
+    unfit = _infinite(columns, len(scores)) | _mistaken(columns)
+    if unfit.any():
+        fit = [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
+        columns = [_column(fit, field) for field in _SCORE_TYPE]
+    return pa.StructArray.from_arrays(columns, fields=list(_SCORE_TYPE))
 
 
-def _joined(first: str | None, second: str) -> str:
+def _infinite(columns: list[pa.Array], rows: int) -> np.ndarray:
+    """Return which rows hold a number that is none."""
+    numbers = [column for column in columns if pa.types.is_floating(column.type)]
+    finite = pc.fill_null(pc.is_finite(pa.concat_arrays(numbers)), fill_value=True)
+    by_column = finite.to_numpy(zero_copy_only=False).reshape(len(numbers), rows)
+    unfit: np.ndarray = ~by_column.all(axis=0)
+    return unfit
+
+
+def _mistaken(columns: list[pa.Array]) -> np.ndarray:
+    """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
+    affinity, status = (columns[_SCORE_TYPE.get_field_index(n)] for n in ("affinity", "status"))
+    within = pc.and_(pc.greater_equal(affinity, 0.0), pc.less_equal(affinity, 1.0))
+    fit = pc.if_else(pc.equal(status, "ok"), pc.fill_null(within, False), pc.is_null(affinity))
+    mistaken: np.ndarray = ~fit.to_numpy(zero_copy_only=False)
+    return mistaken
+
+
+def _storable_run(record: RunRecord) -> RunRecord:
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    broken = [k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)]
+    error = _with(record.error, f"not finite: {', '.join(broken)}")
+    changes: dict[str, Any] = {**dict.fromkeys(broken), "error": error}
+    return dataclasses.replace(record, **changes)
+
+
+def _with(first: str | None, second: str) -> str:
     return f"{first}; {second}" if first else second
 
 
-def _placed(rows: pa.Table, place: int) -> pa.Table:
-    # Within a segment the rows keep their order: the place is of the segment, then of the row.
-    places = pa.array(range(rows.num_rows), pa.int64())
-    return rows.append_column(PLACE, pa.compute.add(places, place << 32))
+def _write_all(descriptor: int, content: memoryview) -> None:
+    # One call may write less than it was given, such as on a disk that is nearly full.
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
-def _is_run(path: Path) -> bool:
-    return path.name.startswith("run-")
+def _checksum(content: memoryview | pa.Buffer) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little")
+
+
+def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:
+    # DuckDB takes long over many small pieces, and copying large ones takes longer than that.
+    whole = pa.concat_tables(tables)
+    small = whole.get_total_buffer_size() < len(tables) * _LARGE_BYTES
+    return whole.combine_chunks() if small else whole
 
 
 def _adapted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    if rows.schema.equals(schema):
+        return rows
     # A segment of an older version lacks newer columns.
     for field in schema:
         if field.name not in rows.column_names:
@@ -227,7 +346,7 @@ def _adapted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
-def _hint(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "free some disk space and run the same command again: finished batches are kept"
     return "check the disk, then run the same command again: finished batches are kept"

@@ -1,10 +1,12 @@
 """The signature store's one writer.
 
-What it is given is durable when the call returns: a small Parquet segment in the spool. Now and
+What it is given is durable when the call returns: a small Arrow segment in the spool. Now and
 then it merges the segments into the DuckDB file in one short transaction, each at most once, and
 only when no reader has the file open: a reader never stops a scan, and a scan never stops a
 reader. A crash at any moment is harmless. Segments that were merged but not yet removed are known
 by name and only removed; files that were not finished were never acknowledged and are swept away.
+
+What it costs is waiting for the disk, twice a call: many records in one call wait as long as one.
 
 One thread uses a writer at a time. Every process may read at any time, through ``catalog.store``.
 """
@@ -15,6 +17,7 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 
@@ -27,10 +30,11 @@ from catalog.home import Home
 from catalog.runs import BatchRecord, RunRecord
 from catalog.segments import (
     UNFINISHED,
-    batch_rows,
-    placed_rows,
+    batch_table,
+    joined,
     read_segment,
-    run_rows,
+    require_storable,
+    run_table,
     segment_paths,
     sync_folder,
     write_segment,
@@ -46,8 +50,12 @@ SEGMENTS_DUE = 200
 #: ... or when some wait and the last try is this many seconds ago.
 SECONDS_DUE = 5.0
 
-#: Segments in one transaction: bounds its memory and how long readers wait for it.
+#: Segments and bytes in one transaction: bounds its memory and how long readers wait for it.
 SEGMENTS_A_MERGE = 1000
+BYTES_A_MERGE = 64 << 20
+
+#: Days for which a merged segment is known by name after its file is gone.
+DAYS_KNOWN = 1
 
 #: How long closing waits for readers before it leaves the rest to the next writer.
 CLOSING_SECONDS = 5.0
@@ -129,16 +137,43 @@ class Writer:
             If the disk is full or fails.
         """
         record = BatchRecord(run_id, attempt, batch, end_position, tuple(skipped_names))
-        self.write_batches([record])
-
-    def write_batches(self, records: Sequence[BatchRecord]) -> None:
-        """Make some batches durable at once, all or none of them."""
-        if records:
-            self._write("batch", batch_rows(records))
+        self.write(batches=[record])
 
     def write_run(self, record: RunRecord) -> None:
         """Make a run's row durable, in place of its earlier ones."""
-        self._write("run", run_rows([record]))
+        self.write(runs=[record])
+
+    def write(
+        self,
+        runs: Sequence[RunRecord] = (),
+        batches: Sequence[BatchRecord] | pa.Table = (),
+    ) -> None:
+        """Make some runs' rows and some batches durable at once, all or none of them.
+
+        Parameters
+        ----------
+        runs : sequence of RunRecord
+            Rows that replace the runs' earlier ones, the latest last.
+        batches : sequence of BatchRecord, or pyarrow.Table
+            Batches of any runs, in any order; or what ``catalog.segments.batch_table`` made of
+            them elsewhere, which spares this process the making of columns.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full or fails, or a table holds what ``batch_table`` cannot have made.
+        """
+        if not self._lock.is_locked:
+            raise StoreError(
+                f"the writer of {self.home.path} is closed",
+                hint="open another one with Writer.open",
+            )
+        table = batches if isinstance(batches, pa.Table) else batch_table(batches)
+        if table is batches:
+            require_storable(table)
+        if runs or table.num_rows:
+            write_segment(self.home.spool, run_table(runs), table)
+            self._waiting += 1
 
     def merge_if_due(self) -> int:
         """Merge if many segments wait or some wait long; return how many were merged."""
@@ -162,7 +197,7 @@ class Writer:
             If the store or a segment cannot be used.
         """
         merged = 0
-        while paths := segment_paths(self.home.spool)[:SEGMENTS_A_MERGE]:
+        while paths := _next_part(segment_paths(self.home.spool)):
             count = _merge(self.home.signatures, paths)
             if count is None:
                 break
@@ -197,14 +232,12 @@ class Writer:
     ) -> None:
         self.close()
 
-    def _write(self, kind: str, rows: pa.Table) -> None:
-        if not self._lock.is_locked:
-            raise StoreError(
-                f"the writer of {self.home.path} is closed",
-                hint="open another one with Writer.open",
-            )
-        write_segment(self.home.spool, kind, rows)
-        self._waiting += 1
+
+def _next_part(paths: list[Path]) -> list[Path]:
+    """Return the first segments, as many as one transaction may hold and at least one."""
+    sizes = accumulate(path.stat().st_size for path in paths[:SEGMENTS_A_MERGE])
+    count = sum(size <= BYTES_A_MERGE for size in sizes)
+    return paths[: max(count, 1)]
 
 
 def _merge(path: Path, segments: list[Path]) -> int | None:
@@ -222,14 +255,22 @@ def _merge(path: Path, segments: list[Path]) -> int | None:
 
 
 def _merge_fresh(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> None:
-    runs, batches = placed_rows({path: read_segment(path) for path in segments})
-    replaces = stage(connection, "main", runs, batches)
+    replaces = stage(connection, "main", joined(read_segment(path) for path in segments))
     connection.execute("BEGIN").fetchall()
     store_staged(connection, replaces=replaces)
     connection.execute(
         "INSERT INTO segments SELECT unnest(?), now()", [[path.name for path in segments]]
     ).fetchall()
+    _forget_removed(connection, segments[0].parent)
     connection.execute("COMMIT").fetchall()
+
+
+def _forget_removed(connection: duckdb.DuckDBPyConnection, spool: Path) -> None:
+    connection.execute(
+        "DELETE FROM segments WHERE merged_at < now() - to_days(?)"
+        " AND name NOT IN (SELECT unnest(?::VARCHAR[]))",
+        [DAYS_KNOWN, [path.name for path in segment_paths(spool)]],
+    ).fetchall()
 
 
 def _remove(segments: list[Path]) -> None:

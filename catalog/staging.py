@@ -15,50 +15,51 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from catalog.schema import BATCH_SCORES, BATCHES, RUNS, VIEWS, Table, comments
-from catalog.segments import PLACE
+from catalog.segments import Segment, score_owners, score_rows
 
-_SCORES = tuple(name for name in BATCH_SCORES.names if name not in ("run_id", "batch"))
+#: Which row it is in the order of writing; a score has that of its batch.
+_PLACE = "place"
 
 # `rank` orders the unmerged rows among themselves, `old` lets a stored row stand.
 _STAGE = f"""
 CREATE TEMP TABLE spooled_runs AS
 SELECT {", ".join(RUNS.names)} FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY run_id ORDER BY attempt DESC, status <> 'running' DESC, {PLACE} DESC) AS rank
+    PARTITION BY run_id ORDER BY attempt DESC, status <> 'running' DESC, {_PLACE} DESC) AS rank
   FROM incoming_runs
 ) AS new
 WHERE rank = 1 AND NOT EXISTS (
   SELECT 1 FROM {{stored}}.runs AS old WHERE old.run_id = new.run_id AND (
     old.attempt > new.attempt OR old.attempt = new.attempt
     AND old.status <> 'running' AND new.status = 'running'));
-CREATE TEMP TABLE spooled_whole AS
-SELECT {", ".join(BATCHES.names)}, scores FROM (
+CREATE TEMP TABLE spooled_batches AS
+SELECT {", ".join(BATCHES.names)}, {_PLACE} FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY run_id, batch ORDER BY attempt DESC, {PLACE}) AS rank
+    PARTITION BY run_id, batch ORDER BY attempt DESC, {_PLACE}) AS rank
   FROM incoming_batches
 ) AS new
 WHERE rank = 1 AND NOT EXISTS (
   SELECT 1 FROM {{stored}}.batches AS old
-  WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt);
-CREATE TEMP TABLE spooled_batches AS
-SELECT {", ".join(BATCHES.names)} FROM spooled_whole;
-CREATE TEMP TABLE spooled_batch_scores AS
-SELECT run_id, batch, {", ".join(f"score.{name} AS {name}" for name in _SCORES)}
-FROM (SELECT run_id, batch, unnest(scores) AS score FROM spooled_whole);
-DROP TABLE spooled_whole
+  WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt)
 """
 
 _REPLACED = """
 SELECT count(*) FROM {stored}.batches SEMI JOIN temp.spooled_batches USING (run_id, batch)
 """
 
+#: The staged rows of each table. Scores are many: they stay where they came from.
+_STAGED = {
+    "runs": "FROM temp.spooled_runs",
+    "batches": "FROM temp.spooled_batches",
+    "batch_scores": f"FROM incoming_scores SEMI JOIN temp.spooled_batches USING ({_PLACE})",
+}
 
-def stage(
-    connection: duckdb.DuckDBPyConnection, stored: str, runs: pa.Table, batches: pa.Table
-) -> bool:
+
+def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> bool:
     """Put the unmerged rows that count into the temporary tables ``spooled_*``.
 
     Parameters
@@ -67,19 +68,19 @@ def stage(
         Open on the store.
     stored : str
         The qualified schema of the stored tables.
-    runs, batches : pyarrow.Table
-        What ``read_segments`` gave.
+    rows : Segment
+        What ``joined`` gave.
 
     Returns
     -------
     bool
         Whether some of these batches replace stored ones.
     """
-    connection.register("incoming_runs", runs)
-    connection.register("incoming_batches", batches)
+    scores = score_rows(rows.batches).append_column(_PLACE, score_owners(rows.batches))
+    connection.register("incoming_runs", _placed(rows.runs))
+    connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
+    connection.register("incoming_scores", scores)
     connection.execute(_STAGE.format(stored=stored)).fetchall()
-    connection.unregister("incoming_runs")
-    connection.unregister("incoming_batches")
     replaced = connection.execute(_REPLACED.format(stored=stored)).fetchall()
     return bool(replaced[0][0])
 
@@ -96,14 +97,13 @@ def store_staged(connection: duckdb.DuckDBPyConnection, *, replaces: bool) -> No
                 f" WHERE {table.name}.run_id = new.run_id AND {table.name}.batch = new.batch"
             ).fetchall()
     for table in (RUNS, BATCHES, BATCH_SCORES):
-        connection.execute(
-            f"INSERT INTO {table.name} BY NAME SELECT * FROM temp.spooled_{table.name}"
-        ).fetchall()
+        connection.execute(f"INSERT INTO {table.name} BY NAME {_staged(table)}").fetchall()
 
 
 def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, *, replaces: bool) -> None:
     """Put temporary views over stored and staged rows under the stored tables' and views' names."""
     parts = [
+        f"CREATE TEMP TABLE spooled_batch_scores AS {_staged(BATCH_SCORES)}",
         _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
         *(
             _union(table, stored, "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * replaces)
@@ -113,6 +113,8 @@ def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, *, replaces:
         *(statement for view in VIEWS for statement in comments(view)),
     ]
     connection.execute(";\n".join(parts)).fetchall()
+    for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
+        connection.unregister(name)
 
 
 def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> set[str]:
@@ -124,9 +126,17 @@ def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) ->
     return {str(name) for (name,) in rows}
 
 
+def _placed(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
+
+
+def _staged(table: Table) -> str:
+    return f"SELECT {', '.join(table.names)} {_STAGED[table.name]}"
+
+
 def _union(table: Table, stored: str, without: str) -> str:
     return (
         f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
-        f" UNION ALL BY NAME SELECT * FROM temp.spooled_{table.name};\n"
+        f" UNION ALL BY NAME SELECT {', '.join(table.names)} FROM temp.spooled_{table.name};\n"
         + ";\n".join(comments(table)).replace("COMMENT ON TABLE", "COMMENT ON VIEW")
     )

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from catalog.connection import connect_reading, explained
 from catalog.home import Home
-from catalog.runs import RunRecord, RunState
-from catalog.segments import placed_rows, read_segment, segment_paths
+from catalog.runs import RunRecord, RunState, Span
+from catalog.segments import Segment, joined, read_segment, segment_paths
 from catalog.staging import merged_names, show_staged, stage
 from catalog.versions import check_version
 from survey.errors import SettingsError, UnknownName
@@ -31,25 +31,27 @@ WAIT_SECONDS = 30.0
 Parameters = Mapping[str, object]
 
 _RUN_STATES = """
-WITH placed AS (
-  SELECT *, row_number() OVER (PARTITION BY run_id ORDER BY batch) - 1 AS place FROM batches
+WITH islands AS (
+  -- Batches that follow each other keep their distance from their rank.
+  SELECT *, batch - row_number() OVER (PARTITION BY run_id ORDER BY batch) AS island FROM batches
+), spans AS (
+  SELECT run_id, {
+    'first': min(batch), 'stop': max(batch) + 1, 'position': arg_max(end_position, batch)
+  } AS span
+  FROM islands GROUP BY run_id, island
+), done AS (
+  SELECT run_id, list(span ORDER BY span.first) AS done FROM spans GROUP BY run_id
 ), reached AS (
-  SELECT run_id, max(attempt) AS attempt,
-    count(*) FILTER (batch = place) AS batches_done,
-    max(end_position) FILTER (batch = place) AS end_position,
-    sum(images) FILTER (batch = place) AS images,
-    sum(labelled) FILTER (batch = place) AS labelled,
-    sum(top1_hits) FILTER (batch = place) AS top1_hits,
-    sum(top5_hits) FILTER (batch = place) AS top5_hits,
-    sum(skipped_images) FILTER (batch = place) AS skipped_images,
-    flatten(list(skipped_names ORDER BY batch) FILTER (batch = place)) AS skipped_names,
-    sum(seconds) FILTER (batch = place) AS seconds
-  FROM placed GROUP BY run_id
+  SELECT run_id, max(attempt) AS attempt, count(*) AS batches_done, sum(images) AS images,
+    sum(labelled) AS labelled, sum(top1_hits) AS top1_hits, sum(top5_hits) AS top5_hits,
+    sum(skipped_images) AS skipped_images,
+    flatten(list(skipped_names ORDER BY batch)) AS skipped_names, sum(seconds) AS seconds
+  FROM batches GROUP BY run_id
 )
 SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
   greatest(runs.attempt, reached.attempt) AS attempt,
   coalesce(batches_done, 0)::BIGINT AS batches_done,
-  coalesce(end_position, 0)::BIGINT AS end_position,
+  coalesce(done, []) AS done,
   coalesce(reached.images, 0)::BIGINT AS images,
   coalesce(labelled, 0)::BIGINT AS labelled,
   coalesce(top1_hits, 0)::BIGINT AS top1_hits,
@@ -58,7 +60,7 @@ SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
   coalesce(reached.skipped_names, []) AS skipped_names,
   coalesce(reached.seconds, 0)::DOUBLE AS seconds,
   measured_top1, expected_top1, suspicion
-FROM runs FULL JOIN reached USING (run_id)
+FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
 """
 
 
@@ -137,6 +139,7 @@ def run_states(home: Home) -> dict[str, RunState]:
     states = {}
     for row in query(home, _RUN_STATES).to_pylist():
         run_id = row.pop("run_id")
+        row["done"] = tuple(Span(**span) for span in row["done"])
         states[run_id] = RunState(**{**row, "skipped_names": tuple(row["skipped_names"])})
     return states
 
@@ -169,7 +172,7 @@ def run_row(home: Home, prefix: str) -> RunRecord:
     return RunRecord(**{**found[0], **names})
 
 
-def _read_early(home: Home) -> dict[Path, pa.Table]:
+def _read_early(home: Home) -> dict[Path, Segment]:
     # Most segments are read before the file is held: readers in a row would otherwise leave the
     # writer no moment to merge, and each would find more segments to read than the last.
     early = {}
@@ -180,7 +183,7 @@ def _read_early(home: Home) -> dict[Path, pa.Table]:
 
 
 def _show_spool(
-    connection: duckdb.DuckDBPyConnection, home: Home, early: dict[Path, pa.Table]
+    connection: duckdb.DuckDBPyConnection, home: Home, early: dict[Path, Segment]
 ) -> None:
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
@@ -189,8 +192,8 @@ def _show_spool(
     waiting = [path for path in paths if path.name not in known]
     if waiting:
         stored = f"{home.signatures.stem}.main"
-        rows = {path: early[path] if path in early else read_segment(path) for path in waiting}
-        replaces = stage(connection, stored, *placed_rows(rows))
+        rows = joined(early[path] if path in early else read_segment(path) for path in waiting)
+        replaces = stage(connection, stored, rows)
         show_staged(connection, stored, replaces=replaces)
 
 

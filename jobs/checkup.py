@@ -60,6 +60,7 @@ def checkup(home: Path) -> list[Finding]:
 def _home(home: Path) -> Iterator[Finding]:
     from catalog.home import Home
     from catalog.registry import Registry
+    from catalog.segments import segment_paths
     from catalog.spool import writing_process
     from catalog.store import query
 
@@ -81,7 +82,7 @@ def _home(home: Path) -> Iterator[Finding]:
     yield Finding("registry", "ok", f"{opened.registry}: {len(jobs)} jobs")
     used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
     yield Finding("caches", "ok", f"{opened.cache}: {used / 1024**2:.1f} MiB")
-    waiting = len(list(opened.spool.glob("*.parquet")))
+    waiting = len(segment_paths(opened.spool))
     writer = writing_process(opened)
     if writer:
         yield Finding("spool", "ok", f"{waiting} segments, a scan is writing ({writer})")

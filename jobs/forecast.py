@@ -120,7 +120,7 @@ def forecast(home: Path, definition: Definition) -> Forecast:
 
 def _remaining(job: Job, states: dict[str, RunState]) -> int:
     state = states.get(job.run_id)
-    return job.images - (state.end_position if state else 0)
+    return job.images - (state.images + state.skipped_images if state else 0)
 
 
 def _state(job: Job, states: dict[str, RunState]) -> str:

@@ -78,10 +78,19 @@ class Ledger:
     def batch(self, job: Job, event: BatchDone) -> None:
         """Make a batch durable, then count it."""
         account = self._accounts[job.run_id]
+        started = account.started
         record = BatchRecord(
-            job.run_id, account.attempt, event.batch, event.end_position, names_of(event.skipped)
+            job.run_id,
+            account.attempt,
+            event.batch,
+            event.end_position,
+            names_of(event.skipped),
+            micro_batch=job.settings.micro_batch,
+            threads=started.threads if started else None,
+            device_name=started.device_name if started else None,
+            hostname=started.hostname if started else None,
         )
-        self._writer.write_batches([record])
+        self._writer.write(batches=[record])
         account.progress = advanced(account.progress, event)
         if account.sites is None and event.batch.scores:
             account.sites = len(event.batch.scores)
@@ -191,11 +200,12 @@ class Ledger:
 
 def progress_of(state: RunState | None) -> Progress:
     """Return where a job goes on, given what is durable of it."""
-    if state is None:
+    if state is None or len(state.done) != 1 or state.done[0].first != 0:
+        # With a gap among its batches a run is measured again from the first one.
         return Progress()
     return Progress(
         batches=state.batches_done,
-        position=state.end_position,
+        position=state.done[0].position,
         images=state.images,
         labelled=state.labelled,
         top1_hits=state.top1_hits,

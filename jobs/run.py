@@ -116,10 +116,10 @@ def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
     def checkpoint(checkpoint: Checkpoint) -> str:
         if checkpoint.path is None:
             return checkpoint.sha256()
-        return registry.cached_checkpoint_sha256(checkpoint.path)
+        return registry.hashes.checkpoint_sha256(checkpoint.path)
 
     def dataset(dataset: ImageDataset) -> str:
-        return registry.cached_dataset_fingerprint(
+        return registry.hashes.dataset_fingerprint(
             dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
         )
 

@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 
 from catalog.database import registry_engine
 from catalog.home import Home
-from catalog.registry import JobEntry, Registry
+from catalog.registry import Description, End, JobEntry, JobState, Registry, Start
 from catalog.store import query
 from catalog.tables import Base
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
@@ -133,6 +133,116 @@ def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
         assert sorted(pool.map(start, range(24))) == list(range(1, 25))
 
 
+def test_many_surveys_share_a_job(registry: Registry) -> None:
+    first, second = (registry.record_survey(name, {}) for name in ("a", "b"))
+    assert registry.add_jobs(first, [job("k1"), job("k2")]) == 2
+    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 1
+    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 0
+    assert [one.key for one in registry.jobs(first)] == ["k1", "k2"]
+    assert [one.key for one in registry.jobs(second)] == ["k2", "k3"]
+    assert [one.key for one in registry.jobs()] == ["k1", "k2", "k3"]
+
+
+def test_many_attempts_in_one_go(registry: Registry) -> None:
+    keys = [f"k{number:05}" for number in range(12_000)]
+    survey = registry.record_survey("s", {})
+    assert registry.add_jobs(survey, [job(key) for key in keys]) == len(keys)
+    numbers = registry.start_attempts(
+        [Start(key, "w", after=number % 3) for number, key in enumerate(keys)]
+    )
+    assert numbers == [number % 3 + 1 for number in range(len(keys))]
+    assert registry.start_attempts([Start("k00000", "a"), Start("k00000", "b")]) == [2, 3]
+    registry.describe_attempts(
+        [Description("k00000", 3, "host", 7), Description("k00001", 2, "h", 8)]
+    )
+    assert [(one.worker, one.pid) for one in registry.attempts("k00000")] == [
+        ("w", None),
+        ("a", None),
+        ("host", 7),
+    ]
+    registry.finish_attempts(
+        [End(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
+    )
+    newest = registry.last_attempts()
+    assert [newest[key].attempt for key in keys[:3]] == [3, 2, 3]
+    assert {one.state for one in registry.jobs()} == {"done", "running"}
+    assert [one.key for one in registry.jobs() if one.state == "running"] == ["k00000"]
+
+
+def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    with pytest.raises(UnknownName, match="unknown job 'k9'"):
+        registry.start_attempts([Start("k1", "w"), Start("k9", "w")])
+    assert registry.attempts("k1") == []
+    assert registry.jobs()[0].state == "todo"
+    number = registry.start_attempt("k1", "w")
+    with pytest.raises(SettingsError, match="outcome"):
+        registry.finish_attempts(
+            [End("k1", number, "done"), End("k1", 2, "gone")]  # type: ignore[arg-type]
+        )
+    assert registry.jobs()[0].state == "running"
+
+
+def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    number = registry.start_attempt("k1", "w")
+    registry.finish_attempts([End("k1", number, "lost"), End("k1", number, "failed")])
+    assert registry.attempts("k1")[0].outcome == "lost"
+    assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
+
+
+def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+
+    def losses(**how: bool) -> int:
+        number = registry.start_attempt("k1", "w")
+        registry.finish_attempts([End("k1", number, "lost", **how)])
+        return registry.jobs()[0].losses
+
+    assert [losses(), losses(), losses(progressed=True), losses()] == [1, 2, 0, 1]
+    registry.set_states(["k1"], "todo")
+    assert registry.jobs()[0].losses == 0
+    losses()
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    assert registry.jobs()[0].losses == 0
+
+
+@pytest.mark.parametrize("state", ["parked", "cancelled"])
+def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state: JobState) -> None:
+    survey = registry.record_survey("s", {})
+    registry.add_jobs(survey, [job("k1"), job("k2")])
+    number = registry.start_attempt("k1", "w")
+    assert registry.set_states(["k1", "k9"], state) == 1
+    assert registry.cancelled_keys() == ({"k1"} if state == "cancelled" else set())
+    registry.finish_attempt("k1", number, "lost")
+    registry.mark_interrupted()
+    registry.add_jobs(survey, [job("k1")])
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": state, "k2": "todo"}
+    registry.set_states(["k1"], "todo")
+    assert {one.state for one in registry.jobs()} == {"todo"}
+    with pytest.raises(SettingsError, match="state is 'gone'"):
+        registry.set_states(["k1"], "gone")  # type: ignore[arg-type]
+
+
+def test_the_smallest_micro_batch_that_was_told_stays(registry: Registry) -> None:
+    for told in (32, 16, 64):
+        registry.remember_micro_batch("timm:vit", "H100", 224, told)
+    registry.remember_micro_batch("timm:vit", "H100", 384, 8)
+    assert registry.micro_batches() == {("timm:vit", "H100", 224): 16, ("timm:vit", "H100", 384): 8}
+
+
+def test_a_forked_process_uses_connections_of_its_own(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    pool = registry._database._engine.pool
+    child = os.fork()
+    if child == 0:
+        own = registry._database._engine.pool is not pool
+        os._exit(0 if own and registry.start_attempt("k1", "child") == 1 else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert registry.start_attempt("k1", "parent") == 2
+
+
 def test_wrong_names_are_refused(registry: Registry) -> None:
     with pytest.raises(UnknownName, match="unknown job 'k9'"):
         registry.start_attempt("k9", "a")
@@ -147,21 +257,21 @@ def test_a_file_is_hashed_again_only_when_it_changed(
 ) -> None:
     path = tmp_path / "weights.th"
     path.write_bytes(b"one")
-    assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr("catalog.registry.file_sha256", lambda _: pytest.fail("hashed again"))
-        assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+        patch.setattr("catalog.hashes.file_sha256", lambda _: pytest.fail("hashed again"))
+        assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
     path.write_bytes(b"other")
-    assert registry.cached_checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
+    assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
     with pytest.raises(CheckpointError, match="cannot be read"):
-        registry.cached_checkpoint_sha256(tmp_path / "absent.th")
+        registry.hashes.checkpoint_sha256(tmp_path / "absent.th")
 
 
 def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> None:
     computed = iter(["f1", "f2"])
 
     def fingerprint(signature: str) -> str:
-        return registry.cached_dataset_fingerprint("digits", signature, lambda: next(computed), 9)
+        return registry.hashes.dataset_fingerprint("digits", signature, lambda: next(computed), 9)
 
     assert [fingerprint(s) for s in ("a", "a", "b", "b")] == ["f1", "f1", "f2", "f2"]
 

@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from catalog import segments, spool
@@ -21,43 +23,98 @@ from catalog.spool import Writer
 from catalog.store import query, run_row
 from survey.errors import StoreError
 from survey.signature import SiteScore
-from tests.catalog.records import SITES, batch, run, score, stored
+from tests.catalog.records import EVERYTHING, SITES, batch, run, score, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("batches", "sites", "lives"), [(1, SITES, 12), (205, 49, 8)], ids=["one", "ten-thousand-rows"]
+)
+def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(
+    home: Home, batches: int, sites: int, lives: int
+) -> None:
+    feed = [str(lives), str(batches), str(sites)]
     killing = subprocess.run(
-        [sys.executable, "-m", "tests.catalog.kill_writer", str(home.path), "12"],
+        [sys.executable, "-m", "tests.catalog.kill_writer", str(home.path), *feed],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert killing.returncode == 0, killing.stderr
-    acknowledged = int(killing.stdout)
-    before = stored(home)
+    acknowledged, met = int(killing.stdout), met_batches(home)
     with Writer.open(home) as writer:
         writer.merge()
-        assert stored(home) == before
+        assert met_batches(home) == met
         assert not list(home.spool.iterdir())
-    # One batch beyond may be there: written, but killed before it was acknowledged.
-    batches = len(before) // SITES
-    assert acknowledged <= batches <= acknowledged + 1
-    met = [(row["batch"], row["site"]) for row in before]
-    assert met == [(number, site) for number in range(batches) for site in range(SITES)]
-    # Each batch is that of its own attempt, whole, and never its replay.
-    assert all(row["affinity"] == row["attempt"] / 1000 for row in before)
-    assert acknowledged > 30
+    # One call beyond may be there: written, but killed before it was acknowledged.
+    assert len(met) in (acknowledged, acknowledged + batches)
+    for number, row in enumerate(met):
+        assert (row["batch"], row["scores"], row["sites"]) == (number, sites, sites)
+        # Each batch is that of its own attempt, whole, and never its replay.
+        assert row["lowest"] == row["highest"] == row["attempt"] / 1000
+    # A run's row is never ahead of the batches it was written with.
+    (row,) = stored(home, "SELECT batches FROM runs")
+    assert acknowledged <= row["batches"] <= len(met)
+    assert acknowledged > 20 * batches
+
+
+def met_batches(home: Home) -> list[dict[str, Any]]:
+    """Return every batch with what its scores add up to."""
+    return stored(
+        home,
+        """SELECT batch, attempt, count(*) AS scores, count(DISTINCT site) AS sites,
+             min(affinity) AS lowest, max(affinity) AS highest
+           FROM batches LEFT JOIN batch_scores USING (run_id, batch)
+           GROUP BY ALL ORDER BY ALL""",
+    )
 
 
 def test_what_is_written_is_in_the_spool_at_once(home: Home) -> None:
     with Writer.open(home) as writer:
-        writer.write_batches([BatchRecord("r1", 1, batch(n), 512 * n) for n in range(5)])
+        writer.write(batches=[BatchRecord("r1", 1, batch(n), 512 * n) for n in range(5)])
         assert len(list(home.spool.iterdir())) == 1
         assert len(stored(home)) == 5 * SITES
         with duckdb.connect(home.signatures, read_only=True) as raw:
             assert raw.execute("SELECT count(*) FROM batches").fetchall() == [(0,)]
+
+
+def test_runs_and_batches_of_one_call_are_one_segment(home: Home) -> None:
+    with Writer.open(home) as writer:
+        writer.write()
+        assert not list(home.spool.iterdir())
+        writer.write([run(), run(status="done")], [BatchRecord("r2", 1, batch(0), 512)])
+        assert len(list(home.spool.iterdir())) == 1
+        assert stored(home, "SELECT run_id, status FROM runs") == [
+            {"run_id": "r1", "status": "done"}
+        ]
+        assert len(stored(home)) == SITES
+
+
+def test_a_merged_segments_name_is_known_while_it_is_there_and_for_a_day(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known_after(run_id: str) -> int:
+        writer.write_run(run(run_id))
+        writer.merge()
+        return len(stored(home, "SELECT name FROM segments"))
+
+    def let_days_pass() -> None:
+        with duckdb.connect(home.signatures) as raw:
+            raw.execute("UPDATE segments SET merged_at = merged_at - to_days(2)").fetchall()
+
+    with Writer.open(home) as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(spool, "_remove", _crash)
+            with pytest.raises(KeyboardInterrupt):
+                known_after("r1")
+        let_days_pass()
+        assert known_after("r2") == 2
+        let_days_pass()
+        assert known_after("r3") == 1
+        assert known_after("r4") == 2
+    assert len(stored(home, "SELECT * FROM runs")) == 4
 
 
 def test_a_segment_left_after_its_merge_is_merged_once(
@@ -108,7 +165,7 @@ def test_one_writer_at_a_time(home: Home) -> None:
 
 
 def test_what_a_killed_writer_left_unfinished_is_swept_away(home: Home) -> None:
-    leftover = home.spool / f"batch-1-1-1.parquet{UNFINISHED}"
+    leftover = home.spool / f"1-1-1.arrow{UNFINISHED}"
     leftover.write_bytes(b"half")
     assert stored(home) == []
     with Writer.open(home):
@@ -133,12 +190,60 @@ def test_a_full_or_failing_disk_leaves_nothing_half_written(
     assert len(stored(home)) == SITES
 
 
-def test_a_broken_segment_is_named(home: Home) -> None:
-    broken = home.spool / "batch-00000000000000000001-1-000000.parquet"
-    broken.write_bytes(b"not parquet")
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.99, None])
+def test_a_broken_segment_is_named(home: Home, kept: float | None) -> None:
+    rows = segments.run_table([run()]), segments.batch_table([BatchRecord("r1", 1, batch(0), 512)])
+    broken = segments.write_segment(home.spool, *rows)
+    content = broken.read_bytes()
+    broken.write_bytes(b"no segment" if kept is None else content[: int(kept * len(content))])
     with pytest.raises(StoreError, match=broken.name) as caught:
         query(home, "SELECT 1")
     assert "spool" in str(caught.value.hint)
+    with Writer.open(home) as writer:
+        with pytest.raises(StoreError, match=broken.name):
+            writer.merge()
+        broken.unlink()
+
+
+def test_a_segment_that_a_failing_disk_changed_is_refused(home: Home) -> None:
+    rows = segments.run_table([run()]), segments.batch_table([BatchRecord("r1", 1, batch(0), 512)])
+    path = segments.write_segment(home.spool, *rows)
+    content = path.read_bytes()
+    for place in range(0, len(content), 40):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(StoreError, match="checksum"):
+            segments.read_segment(path)
+
+
+def test_a_table_made_elsewhere_is_stored_as_its_records_are(home: Home) -> None:
+    records = [BatchRecord("r1", 1, batch(n), 512 * n, ("x.png",)) for n in range(5)]
+    bad = dataclasses.replace(batch(5), scores=tuple(given for given, _, _ in BAD))
+    records.append(BatchRecord("r1", 1, bad, 3072))
+    with Writer.open(home) as writer:
+        writer.write(batches=segments.batch_table(records))
+        met = stored(home)
+        writer.write(batches=[dataclasses.replace(one, run_id="r2") for one in records])
+        again = stored(home, f"SELECT * FROM ({EVERYTHING}) WHERE run_id = 'r2'")
+    assert [{**row, "run_id": "r2"} for row in met] == again
+    assert len(met) == 5 * SITES + len(BAD)
+
+
+def test_a_table_that_no_segment_may_hold_is_refused(home: Home) -> None:
+    good = segments.batch_table([BatchRecord("r1", 1, batch(0), 512)])
+    scores = good["scores"].to_pylist()
+    spoiled = []
+    for change in ({"cka": math.inf}, {"affinity": 1.5}, {"affinity": None}, {"status": "failed"}):
+        rows = [[{**scores[0][0], **change}, *scores[0][1:]]]
+        spoiled.append(good.set_column(NESTED, "scores", pa.array(rows, good[NESTED].type)))
+    seconds = pa.array([math.nan])
+    spoiled.append(good.set_column(good.schema.names.index("seconds"), "seconds", seconds))
+    with Writer.open(home) as writer:
+        for table in spoiled:
+            with pytest.raises(StoreError, match="1 rows with a number"):
+                writer.write(batches=table)
+        with pytest.raises(StoreError, match="differ in threads"):
+            writer.write(batches=good.drop_columns("threads"))
+        assert not list(home.spool.iterdir())
 
 
 def test_merging_falls_due_by_number_and_by_time(
@@ -170,6 +275,9 @@ def test_a_long_spool_is_merged_in_parts(home: Home, monkeypatch: pytest.MonkeyP
         assert writer.merge() == 10
     assert len(stored(home)) == 10 * SITES
 
+
+#: Where a segment's table of batches has their scores.
+NESTED = len(segments.BATCH_SCHEMA) - 1
 
 BAD = [
     (score(affinity=math.nan), "nonfinite", None),
@@ -210,6 +318,21 @@ def test_a_metric_that_is_no_number_is_null_with_a_note_and_spoils_nothing_else(
     assert (row["cka"], row["r2_heldout"], row["cka_debiased"]) == (None, None, 0.25)
     assert row["notes"] == ["norm: overflow", "cka: not finite", "r2_heldout: not finite"]
     assert (row["affinity"], row["status"], row["reason"]) == (0.5, "ok", None)
+
+
+def test_bad_numbers_among_many_good_ones_change_nothing_else(home: Home) -> None:
+    bad = [given for given, _, _ in BAD]
+    mixed = [score(affinity=0.001 * n) for n in range(200)]
+    mixed[50:50] = [*bad, score(cka=math.nan), score(affinity=None, status="failed")]
+    scores = tuple(dataclasses.replace(given, site=n) for n, given in enumerate(mixed))
+    one = dataclasses.replace(batch(0), scores=scores)
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, one, 512)])
+        rows = stored(home, "SELECT * EXCLUDE run_id FROM batch_scores ORDER BY site")
+    expected = [dataclasses.asdict(storable(given)) for given in scores]
+    for row in expected:
+        row |= {name: list(row[name]) for name in ("flags", "notes")}
+    assert rows == expected
 
 
 def test_a_good_score_is_stored_as_it_is() -> None:

@@ -15,8 +15,10 @@ import duckdb
 import numpy as np
 import pytest
 
+from catalog.connection import connect_writing
 from catalog.home import Home
 from catalog.queries import run_sites
+from catalog.runs import BatchRecord, Span
 from catalog.schema import METRICS
 from catalog.spool import Writer
 from catalog.store import query, reading, run_row, run_states
@@ -28,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 READER = f"""
 import sys
 from pathlib import Path
+from catalog.connection import connect_writing
 from catalog.home import Home
 from catalog.store import query
 home, last = Home(Path(sys.argv[1])), 0
@@ -160,21 +163,35 @@ def test_one_batch_has_no_deviation(home: Home) -> None:
         assert (row["affinity"], row["affinity_std"], row["affinity_se"]) == (0.25, None, None)
 
 
-def test_a_run_goes_on_after_its_batches_without_a_gap(home: Home) -> None:
+def test_a_run_is_as_far_as_its_batches_whatever_order_they_came_in(home: Home) -> None:
     with Writer.open(home) as writer:
         writer.write_run(run())
         writer.write_run(run("r2"))
-        for number in (0, 1, 3):
+        for number in (7, 1, 3, 0, 8):
             writer.write_batch("r1", 2, batch(number), 600 * (number + 1), [f"{number}.jpg"])
+            if number == 3:
+                writer.merge()
+        writer.write_batch("r1", 3, batch(3), 2400)
         writer.write_batch("orphan", 1, batch(1), 1024)
         states = run_states(home)
     state = states["r1"]
-    assert (state.status, state.attempt, state.batches_done) == ("running", 2, 2)
-    assert (state.end_position, state.images, state.top1_hits) == (1200, 1024, 800)
-    assert (state.skipped_images, state.skipped_names) == (2, ("0.jpg", "1.jpg"))
-    assert state.seconds == 3.0
-    assert (states["r2"].batches_done, states["r2"].end_position) == (0, 0)
-    assert (states["orphan"].batches_done, states["orphan"].images) == (0, 0)
+    assert (state.status, state.attempt, state.batches_done) == ("running", 3, 5)
+    assert state.done == (Span(0, 2, 1200), Span(3, 4, 2400), Span(7, 9, 5400))
+    assert (state.images, state.top1_hits, state.seconds) == (5 * 512, 5 * 400, 7.5)
+    # Batch 3 was measured again, and passed over nothing.
+    assert state.skipped_names == ("0.jpg", "1.jpg", "7.jpg", "8.jpg")
+    assert state.skipped_images == 4
+    assert (states["r2"].batches_done, states["r2"].done) == (0, ())
+    assert (states["orphan"].done, states["orphan"].status) == ((Span(1, 2, 1024),), "running")
+
+
+def test_what_measured_a_batch_is_told_with_it(home: Home) -> None:
+    told = {"micro_batch": 32, "threads": 4, "device_name": "H100", "hostname": "node7"}
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512, **told)])
+        writer.write_batch("r1", 1, batch(1), 1024)
+        rows = stored(home, f"SELECT {', '.join(told)} FROM batches ORDER BY batch")
+    assert rows == [told, dict.fromkeys(told)]
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(home: Home) -> None:
@@ -232,9 +249,9 @@ UNTRUSTED = [
     "SELECT * FROM read_text('{file}')",
     "SELECT * FROM '{file}'",
     "SELECT * FROM glob('{folder}/*')",
-    "SELECT * FROM read_parquet('{home}/spool/*.parquet')",
+    "SELECT * FROM read_parquet('{home}/spool/*.arrow')",
     "COPY runs TO '{folder}/out.csv'",
-    "COPY runs TO '{home}/spool/run-1-1-1.parquet'",
+    "COPY runs TO '{home}/spool/1-1-1.arrow'",
     "COPY (SELECT 1) TO '/dev/stdout'",
     "COPY (SELECT 1) TO '{home}/signatures.duckdb'",
     "COPY (SELECT 1) TO '{home}/signatures.duckdb.wal' (FORMAT csv)",
@@ -331,3 +348,12 @@ def test_a_missing_or_busy_store_is_told(home: Home, tmp_path: Path) -> None:
         pytest.raises(StoreError, match=r"held by a writer for 0\.1 seconds"),
     ):
         query(home, "SELECT 1", wait_seconds=0.1)
+
+
+def test_duckdb_draws_no_progress_bar_among_the_output(home: Home) -> None:
+    setting = "SELECT current_setting('enable_progress_bar') AS shown"
+    assert stored(home, setting) == [{"shown": False}]
+    connection = connect_writing(home.signatures)
+    assert connection
+    with connection:
+        assert connection.execute(setting).fetchall() == [(False,)]

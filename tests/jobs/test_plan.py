@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from catalog.models.base import InputTransform
-from catalog.runs import RunState
+from catalog.runs import RunState, Span
 from jobs.definition import parse_definition
 from jobs.plan import make_plan, plain_holdings
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
@@ -76,13 +76,13 @@ def test_the_key_does_not_change_with_names_and_places(change):
 
 @pytest.mark.parametrize(("status", "todo"), [("done", 0), ("running", 1), ("failed", 1)])
 def test_only_what_is_done_is_left_out(status, todo):
-    state = RunState(status, 7, 1, 2, 512, 512, 512, 1, 1, 0, (), 1.0)
+    state = RunState(status, 7, 1, 2, (Span(0, 2, 512),), 512, 512, 1, 1, 0, (), 1.0)
     plan = make_plan(declared(), {job().run_id: state}, plain_holdings())
     assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
 
 
 def test_what_an_older_version_measured_is_measured_again(monkeypatch):
-    state = RunState("done", 7, 1, 8, 1797, 1797, 1797, 1, 1, 0, (), 1.0)
+    state = RunState("done", 7, 1, 8, (Span(0, 8, 1797),), 1797, 1797, 1, 1, 0, (), 1.0)
     with monkeypatch.context() as older:
         older.setattr("jobs.job.MEASURING_VERSION", MEASURING_VERSION - 1)
         states = {job().run_id: state}

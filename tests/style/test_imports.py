@@ -46,7 +46,9 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "vl_convert",
         }
     ),
-    "jobs": frozenset({"click", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch", "typer"}),
+    "jobs": frozenset(
+        {"click", "cronsim", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch", "typer"}
+    ),
 }
 
 #: Packages that exactly one room may import.

@@ -61,7 +61,17 @@ def test_importing_analysis_loads_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [(), ("run",), ("plan",), ("status",), ("show",), ("sql",), ("activations",)]
+    "verb",
+    [
+        (),
+        ("run",),
+        ("plan",),
+        ("status",),
+        ("show",),
+        ("sql",),
+        ("activations",),
+        ("schedule", "tick"),
+    ],
 )
 def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     loaded = loaded_after(command(*verb, "--help"))

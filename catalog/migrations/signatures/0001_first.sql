@@ -40,6 +40,9 @@ CREATE TABLE runs (
   pooling VARCHAR,
   transform VARCHAR,
   order_seed INTEGER,
+  wanted_precision DOUBLE,
+  reached_precision DOUBLE,
+  parts INTEGER,
   device VARCHAR,
   device_name VARCHAR,
   dtype VARCHAR,
@@ -56,6 +59,7 @@ CREATE TABLE runs (
   started_at TIMESTAMPTZ,
   finished_at TIMESTAMPTZ,
   seconds DOUBLE,
+  peak_memory BIGINT,
   PRIMARY KEY (run_id)
 );
 
@@ -100,6 +104,9 @@ COMMENT ON COLUMN runs.ridge IS 'Whether the ridge is absolute or relative to th
 COMMENT ON COLUMN runs.pooling IS 'From tensor to matrix: mean, pre, sum, flatten or public_code.';
 COMMENT ON COLUMN runs.transform IS 'How images became the network''s input, as JSON.';
 COMMENT ON COLUMN runs.order_seed IS 'Seed of the order of the images.';
+COMMENT ON COLUMN runs.wanted_precision IS 'Standard error to stop at; NULL where every image is read.';
+COMMENT ON COLUMN runs.reached_precision IS 'Largest standard error of a site''s mean affinity.';
+COMMENT ON COLUMN runs.parts IS 'Parts the run was split into, each measured by one worker.';
 COMMENT ON COLUMN runs.device IS 'The device that measured, such as cpu or cuda:0.';
 COMMENT ON COLUMN runs.device_name IS 'The device''s model name.';
 COMMENT ON COLUMN runs.dtype IS 'Number format of weights and activations.';
@@ -116,6 +123,7 @@ COMMENT ON COLUMN runs.dropped_keys IS 'Entries of the checkpoint that were not 
 COMMENT ON COLUMN runs.started_at IS 'When the attempt began.';
 COMMENT ON COLUMN runs.finished_at IS 'When the run ended, done or failed.';
 COMMENT ON COLUMN runs.seconds IS 'Seconds of measuring, over all attempts that were kept.';
+COMMENT ON COLUMN runs.peak_memory IS 'Most bytes of memory that a worker held.';
 CREATE TABLE batches (
   run_id VARCHAR,
   batch INTEGER,
@@ -127,6 +135,10 @@ CREATE TABLE batches (
   labelled BIGINT,
   top1_hits BIGINT,
   top5_hits BIGINT,
+  micro_batch INTEGER,
+  threads INTEGER,
+  device_name VARCHAR,
+  hostname VARCHAR,
   seconds DOUBLE,
   recorded_at TIMESTAMPTZ,
   PRIMARY KEY (run_id, batch)
@@ -143,6 +155,10 @@ COMMENT ON COLUMN batches.skipped_names IS 'The names of the images passed over.
 COMMENT ON COLUMN batches.labelled IS 'Images whose label fits the network''s outputs.';
 COMMENT ON COLUMN batches.top1_hits IS 'Labelled images whose label is the largest output.';
 COMMENT ON COLUMN batches.top5_hits IS 'Labelled images whose label is among the five largest.';
+COMMENT ON COLUMN batches.micro_batch IS 'Images in one forward pass of this batch.';
+COMMENT ON COLUMN batches.threads IS 'Threads of one forward pass of this batch on a CPU.';
+COMMENT ON COLUMN batches.device_name IS 'The model name of the device that measured the batch.';
+COMMENT ON COLUMN batches.hostname IS 'The machine that measured the batch.';
 COMMENT ON COLUMN batches.seconds IS 'Seconds from the first image in to the last score out.';
 COMMENT ON COLUMN batches.recorded_at IS 'When the batch was made durable.';
 CREATE TABLE batch_scores (

@@ -1,0 +1,255 @@
+"""How fast the signature store's writer is, beside DuckDB's own bulk insert of the same rows.
+
+Single batches of ResNet-50's 49 sites are made durable one by one, and as many bare files of the
+same size. Then three processes take turns, a round each: two feed writers segments of 10,045 rows
+(205 batches), from Arrow tables and from records, durable one by one and merged on the way; the
+third inserts the same rows and columns from Arrow tables of a round each. Making what is fed is not
+timed.
+
+    python bench/writer.py [ROWS]      # 10 million rows by default
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from catalog import schema
+from catalog.home import Home
+from catalog.runs import BatchRecord
+from catalog.segments import batch_table, run_table, score_rows, sync_folder, write_segment
+from catalog.spool import Writer
+from survey.signature import BatchScores, SiteScore
+
+SITES, GROUP, IMAGES = 49, 205, 512
+ROUNDS = 10
+SINGLE, CALL = 2000, 20
+
+Made = Callable[[int], Iterator[Any]]
+
+#: Seconds by the clock, of the processor, and peak bytes.
+Answer = tuple[float, float, int]
+
+
+def scores(number: int) -> tuple[SiteScore, ...]:
+    """Return one batch's scores, of random numbers as a network gives them."""
+    values = np.random.default_rng(number).random((SITES, len(schema.METRICS) + 4))
+    names = [column.name for column in schema.METRICS]
+    return tuple(
+        SiteScore(
+            batch=0,
+            site=site,
+            site_name=f"layer{site // 16 + 1}.{site % 16 // 3}.relu#{site % 3 + 1}",
+            activation="relu",
+            call=site % 3 + 1,
+            graph_depth=site + 1,
+            role="main",
+            repeat=site % 3 + 1,
+            layout="N,C,*,*",
+            spatial=f"{112 >> site // 16}x{112 >> site // 16}",
+            channels=64 << site // 16,
+            images=IMAGES,
+            affinity=affinity,
+            status="ok",
+            reason=None,
+            raw_affinity=affinity,
+            input_variance=before,
+            output_variance=after,
+            constant_fraction=constant,
+            flags=("few_images",) if site > 40 else (),
+            notes=("affinity_plain: 512 images, 2048 channels",) if site > 40 else (),
+            **dict(zip(names, metrics, strict=True)),
+        )
+        for site, (affinity, before, after, constant, *metrics) in enumerate(values.tolist())
+    )
+
+
+def groups(number: int) -> Iterator[list[BatchRecord]]:
+    """Yield some groups of batches, each a segment's, numbered through."""
+    made = [scores(n) for n in range(4 * GROUP)]
+    counter = itertools.count()
+    for _ in range(number):
+        yield [record(next(counter), made) for _ in range(GROUP)]
+
+
+def record(number: int, made: list[tuple[SiteScore, ...]]) -> BatchRecord:
+    """Return one batch of one of many runs."""
+    batch = BatchScores(number, IMAGES, made[number % len(made)], IMAGES, 400, 480, 1.5)
+    place = IMAGES * (number + 1)
+    return BatchRecord(f"{number // 97:012x}", 1, batch, place, (), 64, 2, "Xeon", "node7")
+
+
+class Clock:
+    """Sums up the time within it, by the clock and of the processor (all threads)."""
+
+    seconds = busy = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began[0]
+        self.busy += time.process_time() - self._began[1]
+
+
+def tables(number: int) -> Iterator[pa.Table]:
+    """Yield the same groups as the tables that a segment takes."""
+    made = [batch_table(group) for group in groups(4)]
+    for turn in range(number):
+        first = turn * GROUP
+        numbers = range(first, first + GROUP)
+        yield (
+            made[turn % 4]
+            .set_column(0, "run_id", pa.array([f"{n // 97:012x}" for n in numbers]))
+            .set_column(1, "batch", pa.array(numbers, pa.int32()))
+        )
+
+
+def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
+    """Make groups durable and merge them, a round whenever told to; answer seconds and memory."""
+    waiting = made(number)
+    writer = Writer.open(Home.open(path, create=True))
+    for last in iter(pipe.recv, None):
+        clock = Clock()
+        for group in itertools.islice(waiting, number // ROUNDS):
+            with clock:
+                writer.write(batches=group)
+                writer.merge_if_due()
+        with clock:
+            if last:
+                writer.close()
+        pipe.send((clock.seconds, clock.busy, peak_bytes()))
+
+
+def feed_duckdb(path: Path, number: int, pipe: Connection, made: Made) -> None:
+    """Insert the same rows from Arrow tables, a round whenever told to; answer the seconds."""
+    waiting = made(number)
+    connection = duckdb.connect(path / "bulk.duckdb")
+    connection.execute("SET enable_progress_bar = false").fetchall()
+    for table in (schema.BATCHES, schema.BATCH_SCORES):
+        connection.execute(table.ddl()).fetchall()
+    for last in iter(pipe.recv, None):
+        batches = pa.concat_tables(itertools.islice(waiting, number // ROUNDS)).combine_chunks()
+        rows = {"batches": batches.drop_columns("scores"), "batch_scores": score_rows(batches)}
+        del batches
+        clock = Clock()
+        with clock:
+            for name, table in rows.items():
+                connection.register("rows", table)
+                connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM rows").fetchall()
+            if last:
+                connection.close()
+        pipe.send((clock.seconds, clock.busy, peak_bytes()))
+
+
+def bulk(folder: Path, wanted: int) -> None:
+    """Let them take turns and print the ratios of their rates."""
+    number = max(round(wanted / (GROUP * SITES) / ROUNDS), 1) * ROUNDS
+    context, pipes = multiprocessing.get_context("spawn"), []
+    feeds = ((feed_writer, tables), (feed_writer, groups), (feed_duckdb, tables))
+    places = [folder / name for name in ("tables", "records", "bulk")]
+    for place, (feed, made) in zip(places, feeds, strict=True):
+        place.mkdir()
+        ours, theirs = context.Pipe()
+        context.Process(target=feed, args=(place, number, theirs, made), daemon=True).start()
+        pipes.append(ours)
+    answers: list[list[Answer]] = [[] for _ in pipes]
+    for turn in range(ROUNDS):
+        for pipe, said in zip(pipes, answers, strict=True):
+            pipe.send(turn == ROUNDS - 1)
+            said.append(pipe.recv())
+    for pipe in pipes:
+        pipe.send(None)
+    rows = number * GROUP * SITES
+    seconds, busy = ([sum(a[k] for a in said) for said in answers] for k in (0, 1))
+    print(f"{rows:,} rows in segments of {GROUP * SITES:,}")
+    print(f"  DuckDB's bulk insert {rows / seconds[2]:,.0f} rows/s")
+    for index, place in enumerate(places[:2]):
+        ratios = sorted(d[0] / w[0] for w, d in zip(answers[index], answers[2], strict=True))
+        peaks = " ".join(str(answer[2] >> 20) for answer in answers[index])
+        print(f"  the writer, fed {place.name}: {rows / seconds[index]:,.0f} rows/s,")
+        print(f"    ratio {seconds[2] / seconds[index]:.2f} (rounds {ratios[0]:.2f} to", end=" ")
+        print(f"{ratios[-1]:.2f}), of processor time {busy[2] / busy[index]:.2f};", end=" ")
+        print(f"{stored(place):,} rows are in the store")
+        print(f"    peak memory after each round, MiB: {peaks}")
+
+
+def stored(place: Path) -> int:
+    """Return how many scores a home holds."""
+    with duckdb.connect(place / "signatures.duckdb", read_only=True) as connection:
+        return connection.execute("SELECT count(*) FROM batch_scores").fetchall()[0][0]
+
+
+def single(folder: Path) -> None:
+    """Make batches durable one by one, with and without merging, and bare files of their size."""
+    made = [scores(n) for n in range(GROUP)]
+    records, again = ([record(n, made) for n in range(k, k + SINGLE)] for k in (0, SINGLE))
+    with Writer.open(Home.open(folder / "single", create=True)) as writer:
+        began = time.perf_counter()
+        for one in records:
+            writer.write(batches=[one])
+            writer.merge_if_due()
+        writer.merge()
+        merged = SINGLE / (time.perf_counter() - began)
+        began = time.perf_counter()
+        for start in range(0, SINGLE, CALL):
+            writer.write(batches=again[start : start + CALL])
+            writer.merge_if_due()
+        writer.merge()
+        grouped = SINGLE / (time.perf_counter() - began)
+        alone = bare = 0.0
+        for one in records:
+            began = time.perf_counter()
+            writer.write(batches=[one])
+            alone += time.perf_counter() - began
+            bare += bare_seconds(folder, one)
+    print(f"{SITES} rows a segment: {merged:,.0f} segments/s durable and merged on the way")
+    print(f"  {SINGLE / alone:,.0f} segments/s without merging, {SINGLE / bare:,.0f} bare files/s")
+    print(f"  in calls of {CALL} batches: {grouped:,.0f} batches/s durable and merged on the way")
+
+
+def bare_seconds(folder: Path, one: BatchRecord) -> float:
+    """Return how long a file of a segment's size takes to be durable under its name."""
+    path = write_segment(folder, run_table([]), batch_table([one]))
+    content, fresh = path.read_bytes(), path.with_name("fresh")
+    path.unlink()
+    began = time.perf_counter()
+    with fresh.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(folder)
+    seconds = time.perf_counter() - began
+    path.unlink()
+    return seconds
+
+
+def peak_bytes() -> int:
+    """Return the most memory this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    """Run both cases in a temporary folder."""
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        single(Path(folder))
+        bulk(Path(folder), wanted)
+
+
+if __name__ == "__main__":
+    main()

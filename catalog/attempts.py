@@ -1,0 +1,221 @@
+"""Attempts at jobs: what is told about them, and the statements that write it down.
+
+Every function works within a transaction of its caller's, which is the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, bindparam, case, func, insert, select, update
+
+from catalog.database import portions
+from catalog.tables import AttemptTable, JobTable
+
+#: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
+Outcome = Literal["done", "failed", "lost", "interrupted"]
+
+#: What becomes of a job after its newest attempt.
+STATE_AFTER: dict[str, str] = {
+    "done": "done",
+    "failed": "failed",
+    "lost": "todo",
+    "interrupted": "todo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An attempt that begins."""
+
+    #: The job attempted.
+    job_key: str
+    #: Who attempts it.
+    worker: str
+    pid: int | None = None
+    #: A number the attempt's must exceed: rows of earlier attempts may be in the store though the
+    #: registry does not know them.
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Which process carries an attempt out, once that is known."""
+
+    job_key: str
+    attempt: int
+    worker: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An attempt that ended."""
+
+    job_key: str
+    attempt: int
+    #: How.
+    outcome: Outcome
+    #: The stage it failed in.
+    stage: str | None = None
+    #: What went wrong, in a sentence.
+    error: str | None = None
+    #: Where in the program it failed.
+    traceback: str | None = None
+    #: Images measured when it ended.
+    images_done: int | None = None
+    #: Whether it made a batch durable: a worker lost after that does not count against the job.
+    progressed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a job."""
+
+    #: Its number among all attempts.
+    id: int
+    #: The job attempted.
+    job_key: str
+    #: Which attempt at the job, counting from 1.
+    attempt: int
+    #: The worker's name.
+    worker: str
+    #: The worker's process.
+    pid: int | None
+    #: When it began.
+    started_at: datetime
+    #: When it ended; None while it goes on.
+    ended_at: datetime | None
+    #: How it ended; None while it goes on.
+    outcome: Outcome | None
+    #: The stage it failed in.
+    stage: str | None
+    #: What went wrong, in a sentence.
+    error: str | None
+    #: Where in the program it failed.
+    traceback: str | None
+    #: Images measured when it ended.
+    images_done: int | None
+
+
+def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
+    """Begin attempts at jobs whose rows the caller has taken; return their numbers."""
+    now = datetime.now(UTC)
+    newest = _newest(connection, {one.job_key for one in starts})
+    numbers = []
+    for one in starts:
+        numbers.append(max(newest.get(one.job_key, 0), one.after) + 1)
+        newest[one.job_key] = numbers[-1]
+    rows = [
+        {"job_key": one.job_key, "attempt": number, "worker": one.worker}
+        | {"pid": one.pid, "started_at": now}
+        for one, number in zip(starts, numbers, strict=True)
+    ]
+    for portion in portions(rows):
+        connection.execute(insert(AttemptTable), portion)
+    return numbers
+
+
+def describe(connection: Connection, descriptions: Sequence[Description]) -> None:
+    """Say which processes carry attempts out."""
+    statement = (
+        update(AttemptTable)
+        .where(
+            AttemptTable.job_key == bindparam("of_key"),
+            AttemptTable.attempt == bindparam("of_attempt"),
+        )
+        .values(worker=bindparam("new_worker"), pid=bindparam("new_pid"))
+    )
+    rows = [
+        {"of_key": one.job_key, "of_attempt": one.attempt}
+        | {"new_worker": one.worker, "new_pid": one.pid}
+        for one in descriptions
+    ]
+    for portion in portions(rows):
+        connection.execute(statement, portion)
+
+
+def finish(connection: Connection, ends: Sequence[End]) -> None:
+    """End attempts that go on, and move the jobs whose newest they are."""
+    keys = {end.job_key for end in ends}
+    _hold(connection, keys)
+    going = _going(connection, keys)
+    ended = []
+    for end in ends:
+        if (end.job_key, end.attempt) in going:
+            going.remove((end.job_key, end.attempt))
+            ended.append(end)
+    _write(connection, ended)
+    newest = _newest(connection, keys)
+    _move(connection, [end for end in ended if newest[end.job_key] == end.attempt])
+
+
+def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
+    wanted = select(AttemptTable.job_key, func.max(AttemptTable.attempt)).group_by(
+        AttemptTable.job_key
+    )
+    newest: dict[str, int] = {}
+    for portion in portions(sorted(keys)):
+        rows = connection.execute(wanted.where(AttemptTable.job_key.in_(portion)))
+        newest.update((row[0], row[1]) for row in rows)
+    return newest
+
+
+def _hold(connection: Connection, keys: Collection[str]) -> None:
+    """Keep other processes from moving these jobs until the transaction ends."""
+    for portion in portions(sorted(keys)):
+        held = update(JobTable).where(JobTable.key.in_(portion))
+        connection.execute(held.values(losses=JobTable.losses))
+
+
+def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
+    wanted = select(AttemptTable.job_key, AttemptTable.attempt).where(
+        AttemptTable.ended_at.is_(None)
+    )
+    found: set[tuple[str, int]] = set()
+    for portion in portions(sorted(keys)):
+        rows = connection.execute(wanted.where(AttemptTable.job_key.in_(portion)))
+        found.update((row[0], row[1]) for row in rows)
+    return found
+
+
+def _write(connection: Connection, ends: Sequence[End]) -> None:
+    written = ("outcome", "stage", "error", "traceback", "images_done")
+    statement = (
+        update(AttemptTable)
+        .where(
+            AttemptTable.job_key == bindparam("of_key"),
+            AttemptTable.attempt == bindparam("of_attempt"),
+        )
+        .values(ended_at=datetime.now(UTC), **{name: bindparam(f"new_{name}") for name in written})
+    )
+    rows = [
+        {"of_key": end.job_key, "of_attempt": end.attempt}
+        | {f"new_{name}": getattr(end, name) for name in written}
+        for end in ends
+    ]
+    for portion in portions(rows):
+        connection.execute(statement, portion)
+
+
+def _move(connection: Connection, ends: Sequence[End]) -> None:
+    alike: dict[tuple[Outcome, bool], list[str]] = {}
+    for end in ends:
+        alike.setdefault((end.outcome, end.progressed), []).append(end.job_key)
+    for (outcome, progressed), keys in alike.items():
+        values = _values_after(outcome, progressed)
+        for portion in portions(sorted(keys)):
+            connection.execute(update(JobTable).where(JobTable.key.in_(portion)).values(**values))
+
+
+def _values_after(outcome: Outcome, progressed: bool) -> dict[str, Any]:
+    state: Any = STATE_AFTER[outcome]
+    if state == "todo":
+        state = case((JobTable.state == "running", "todo"), else_=JobTable.state)
+    values = {"state": state, "updated_at": datetime.now(UTC)}
+    if progressed or outcome == "done":
+        return {**values, "losses": 0}
+    return {**values, "losses": JobTable.losses + 1} if outcome == "lost" else values

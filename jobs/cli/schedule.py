@@ -1,0 +1,272 @@
+"""``survey schedule``: surveys that are run again and again, and carrying out what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli.app import (
+    SOME_FAILED,
+    FormatOption,
+    HomeOption,
+    app,
+    chosen_format,
+    chosen_home,
+    complain,
+    guarded,
+)
+from jobs.cli.run import AddressOption, DeviceOption, RunnerOption, WorkersOption, make_runner
+from jobs.cli.selection import OfflineOption
+from jobs.words import Format, MissedChoice, OverlapChoice
+from survey.errors import SettingsError, StoreError
+
+if TYPE_CHECKING:
+    from catalog.schedules import Schedule, Schedules
+    from jobs.runner import Runner
+    from jobs.tick import Ran
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+
+group = typer.Typer(
+    name="schedule",
+    help="Run surveys again and again: on Mondays at three, and only what is new.",
+    no_args_is_help=True,
+)
+app.add_typer(group)
+
+
+@group.command("add")
+@guarded
+def add(
+    context: typer.Context,
+    name: NameArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A survey file.")],
+    cron: Annotated[
+        str,
+        typer.Option(help="Due times: minute hour day-of-month month day-of-week, as cron has it."),
+    ],
+    timezone: Annotated[
+        str, typer.Option(help="The time zone they are meant in, such as Europe/Paris.")
+    ] = "UTC",
+    missed: Annotated[
+        MissedChoice,
+        typer.Option(help="Which due times run that nobody was there for: the newest, each, none."),
+    ] = "latest",
+    overlap: Annotated[
+        OverlapChoice,
+        typer.Option(help="What is done when a former run still goes: skip, queue or replace it."),
+    ] = "skip",
+    home: HomeOption = None,
+) -> None:
+    """Add a schedule. The file is read now; it may change or move afterwards.
+
+    Sets and globs in it, such as timm:*, are looked up at every run.
+    """
+    from catalog.home import Home
+    from catalog.registry import Registry
+    from jobs.definition import read_definition
+    from jobs.plan import check, plain_holdings
+    from jobs.schedule import new_entry
+    from jobs.tick import utc_now
+    from jobs.timetable import coming_up
+
+    definition = read_definition(file)
+    entry = new_entry(
+        name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
+    )
+    check(definition, plain_holdings())
+    with Registry(Home.open(chosen_home(context, home), create=True)) as registry:
+        schedule = registry.schedules.add(entry, utc_now())
+    typer.echo(f"{name} is due next at {coming_up(schedule, utc_now())[0]}", err=True)
+    typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)
+
+
+@group.command("list")
+@guarded
+def list_all(
+    context: typer.Context,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """List the schedules, when each is due next, and what became of its last due time."""
+    from jobs.cli.output import emit
+    from jobs.tick import utc_now
+    from jobs.timetable import schedules_table
+
+    with _schedules(context, home) as schedules:
+        emit(schedules_table(schedules, utc_now()), chosen_format(context, format))
+
+
+@group.command("show")
+@guarded
+def show(
+    context: typer.Context,
+    name: NameArgument,
+    last: Annotated[int, typer.Option("--last", min=1, help="Due times to show.")] = 10,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """Show one schedule: its survey, its next due times, and what became of the last ones."""
+    from jobs.cli.output import emit, headed
+    from jobs.tick import utc_now
+    from jobs.timetable import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
+
+    now, chosen = utc_now(), chosen_format(context, format)
+    with _schedules(context, home) as schedules:
+        schedule = schedules.named(name)
+        ticks = ticks_table([(schedule, tick) for tick in schedules.ticks(schedule, last)], now)
+    if chosen != "table":
+        emit(schedule_table(schedule, ticks, now), chosen)
+        return
+    for label, value in facts(schedule).items():
+        typer.echo(f"{label:<9} {value}")
+    for line in _declared(schedule):
+        typer.echo(line)
+    for moment in coming_up(schedule, now):
+        typer.echo(f"{'next due':<9} {moment}")
+    if ticks.num_rows:
+        typer.echo()
+        emit(headed(ticks, TICK_HEADINGS), chosen)
+
+
+@group.command("pause")
+@guarded
+def pause(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+    """Let nothing more begin. A run that goes goes on to its end."""
+    from jobs.tick import utc_now
+
+    with _schedules(context, home) as schedules:
+        paused = schedules.pause(schedules.named(name), utc_now())
+    typer.echo(f"{name} is paused" if paused else f"{name} was paused before", err=True)
+
+
+@group.command("resume")
+@guarded
+def resume(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+    """Let a paused schedule go again. What fell due meanwhile does not count as missed."""
+    from jobs.tick import utc_now
+
+    with _schedules(context, home) as schedules:
+        resumed = schedules.resume(schedules.named(name), utc_now())
+    typer.echo(f"{name} goes again" if resumed else f"{name} was not paused", err=True)
+
+
+@group.command("remove")
+@guarded
+def remove(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+    """Forget a schedule and what became of its due times. What was measured stays."""
+    from jobs.holder import is_gone
+    from jobs.tick import utc_now
+
+    with _schedules(context, home) as schedules:
+        schedule = schedules.named(name)
+        for tick in schedules.open_ticks(schedule):
+            if tick.state == "running" and not is_gone(tick, utc_now()):
+                raise SettingsError(
+                    f"a run of {name} goes on {tick.host}, process {tick.pid}",
+                    hint=f"wait for it or stop it; `survey schedule pause {name}` begins no other",
+                )
+        schedules.remove(schedule)
+    typer.echo(f"{name} is removed", err=True)
+
+
+@group.command("tick")
+@guarded
+def tick(
+    context: typer.Context,
+    grace: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Seconds by which a due time may be seen late and still run under --missed skip:"
+            " at least the time between two ticks.",
+        ),
+    ] = 60.0,
+    offline: OfflineOption = False,
+    runner: RunnerOption = "ray",
+    workers: WorkersOption = None,
+    device: DeviceOption = "auto",
+    address: AddressOption = None,
+    home: HomeOption = None,
+    format: FormatOption = None,  # noqa: A002
+) -> None:
+    """Carry out what is due, each due time once however many processes look.
+
+    For cron, systemd or Kubernetes, every minute. Does nothing where nothing is due. A run whose
+    process died goes on where it stopped.
+    """
+    from catalog.home import Home
+    from jobs.progress import progress_reporter
+    from jobs.signals import termination_interrupts
+    from jobs.tick import Pace
+    from jobs.tick import tick as carry_out_due
+
+    # Not made here: a mistyped home would otherwise have nothing due for ever.
+    opened = Home.open(chosen_home(context, home), create=False)
+
+    def made() -> Runner:
+        return make_runner(runner, device, workers, address)
+
+    with termination_interrupts(), progress_reporter() as reporter:
+        ran = carry_out_due(opened, made, reporter, offline=offline, pace=Pace(grace=grace))
+    _report(ran, chosen_format(context, format))
+
+
+def _report(ran: list[Ran], format: Format) -> None:  # noqa: A002
+    from jobs.cli.output import emit, headed
+    from jobs.tick import utc_now
+    from jobs.timetable import TICK_HEADINGS, ticks_table
+
+    table = ticks_table([(one.schedule, one.tick) for one in ran], utc_now())
+    if format != "table":
+        emit(table, format)
+    elif ran:
+        emit(headed(table, TICK_HEADINGS), format)
+    else:
+        typer.echo("nothing is due", err=True)
+    for one in ran:
+        _complain(one)
+    if any(one.left and not one.busy for one in ran):
+        raise typer.Exit(StoreError.exit_code)
+    if any(one.tick.state == "failed" for one in ran):
+        raise typer.Exit(SOME_FAILED)
+
+
+def _complain(one: Ran) -> None:
+    if one.busy:
+        typer.echo(f"{one.schedule.name} waits: another scan is writing to the home", err=True)
+    elif one.left:
+        complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
+    elif one.outcome is None and one.tick.state == "failed":
+        complain(f"{one.schedule.name}: {one.tick.reason}", None)
+    elif one.outcome:
+        for job, failure in one.outcome.failed:
+            complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
+        for problem in one.outcome.unfetched:
+            complain(problem.message, problem.hint)
+
+
+def _declared(schedule: Schedule) -> Iterator[str]:
+    from jobs.schedule import definition_of
+
+    definition = definition_of(schedule)
+    for model in definition.models:
+        checkpoints = f" with {', '.join(model.checkpoints)}" if model.checkpoints else ""
+        yield f"{'model':<9} {model.name}{checkpoints}"
+    for dataset in definition.datasets:
+        yield f"{'dataset':<9} {dataset.full_name}"
+    for name, value in definition.settings.to_dict().items():
+        yield f"{'setting':<9} {name} = {value}"
+
+
+@contextmanager
+def _schedules(context: typer.Context, home: Path | None) -> Iterator[Schedules]:
+    from catalog.home import Home
+    from catalog.registry import Registry
+
+    with Registry(Home.open(chosen_home(context, home), create=False)) as registry:
+        yield registry.schedules
