@@ -198,27 +198,29 @@ def single(folder: Path) -> None:
     made = [scores(n) for n in range(GROUP)]
     records, again = ([record(n, made) for n in range(k, k + SINGLE)] for k in (0, SINGLE))
     with Writer.open(Home.open(folder / "single", create=True)) as writer:
-        began = time.perf_counter()
+        merged, grouped, alone, bare = Clock(), Clock(), Clock(), 0.0
+        with merged:
+            for one in records:
+                writer.write(batches=[one])
+                writer.merge_if_due()
+            writer.merge()
+        with grouped:
+            for start in range(0, SINGLE, CALL):
+                writer.write(batches=again[start : start + CALL])
+                writer.merge_if_due()
+            writer.merge()
         for one in records:
-            writer.write(batches=[one])
-            writer.merge_if_due()
-        writer.merge()
-        merged = SINGLE / (time.perf_counter() - began)
-        began = time.perf_counter()
-        for start in range(0, SINGLE, CALL):
-            writer.write(batches=again[start : start + CALL])
-            writer.merge_if_due()
-        writer.merge()
-        grouped = SINGLE / (time.perf_counter() - began)
-        alone = bare = 0.0
-        for one in records:
-            began = time.perf_counter()
-            writer.write(batches=[one])
-            alone += time.perf_counter() - began
+            with alone:
+                writer.write(batches=[one])
             bare += bare_seconds(folder, one)
-    print(f"{SITES} rows a segment: {merged:,.0f} segments/s durable and merged on the way")
-    print(f"  {SINGLE / alone:,.0f} segments/s without merging, {SINGLE / bare:,.0f} bare files/s")
-    print(f"  in calls of {CALL} batches: {grouped:,.0f} batches/s durable and merged on the way")
+    print(f"{SITES} rows a segment: {rate(merged)} segments/s durable and merged on the way")
+    print(f"  {rate(alone)} segments/s without merging, {SINGLE / bare:,.0f} bare files/s")
+    print(f"  in calls of {CALL} batches: {rate(grouped)} batches/s durable and merged on the way")
+
+
+def rate(clock: Clock) -> str:
+    """Return how many of the single batches a second, by the clock and of the processor's time."""
+    return f"{SINGLE / clock.seconds:,.0f} ({SINGLE / clock.busy:,.0f} of processor time)"
 
 
 def bare_seconds(folder: Path, one: BatchRecord) -> float:

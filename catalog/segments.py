@@ -1,10 +1,11 @@
 """Spool segments: small files that make batches and runs durable before they are merged.
 
-A segment holds two Arrow streams, one after the other, and a checksum over both: a row a run, then
-a row a batch with its site scores nested in it, so that a batch and its scores are one thing. It
-appears under its name whole or not at all; names sort in the order of writing. Arrow's own form it
-is because every query reads what is not merged yet, and small Parquet files take ten times as long
-to write and to read; and one file, one wait for the disk, can hold both kinds of rows.
+A segment holds one or two Arrow streams, one after the other, and a checksum over them: a row a
+run, then a row a batch with its site scores nested in it, so that a batch and its scores are one
+thing; a stream without rows is left out. It appears under its name whole or not at all; names sort
+in the order of writing. Arrow's own form it is because every query reads what is not merged yet,
+and small Parquet files take ten times as long to write and to read; and one file, one wait for the
+disk, can hold both kinds of rows.
 
 Which numbers may enter the store is decided here: NaN and infinity become NULL, with a reason, and
 for a metric beside the affinity with a note, which leaves the affinity as it is.
@@ -74,41 +75,72 @@ class Segment:
     batches: pa.Table
 
 
+class _Form:
+    """Makes rows of what objects have as attributes of the columns' names, all columns at once.
+
+    A call a column takes three times as long where rows are few.
+    """
+
+    def __init__(self, fields: Iterable[pa.Field]) -> None:
+        self.type = pa.struct(list(fields))
+        self.names = tuple(field.name for field in self.type)
+        self._values = attrgetter(*self.names)
+
+    def rows(self, objects: Sequence[object]) -> pa.StructArray:
+        """Return a row an object."""
+        return pa.array(list(map(self._values, objects)), self.type)
+
+
+_RUN_FORM, _SCORE_FORM = _Form(RUN_SCHEMA), _Form(_SCORE_TYPE)
+
+#: Columns of ``batches`` that a batch's own scores tell, ...
+_BATCH_FORM = _Form(
+    map(BATCH_SCHEMA.field, ("batch", "images", "labelled", "top1_hits", "top5_hits"))
+)
+
+#: ... that are made here, ...
+_MADE = ("skipped_images", "seconds", "recorded_at", "scores")
+
+#: ... and that the batch's record tells.
+_RECORD_FORM = _Form(
+    field for field in BATCH_SCHEMA if field.name not in (*_BATCH_FORM.names, *_MADE)
+)
+
+_OK = pa.scalar("ok")
+
+# Making an empty table takes longer than making a full one.
+_NO_RUNS, _NO_BATCHES = RUN_SCHEMA.empty_table(), BATCH_SCHEMA.empty_table()
+
+
 def run_table(records: Sequence[RunRecord]) -> pa.Table:
     """Return the segment rows of some runs."""
     if not records:
-        return RUN_SCHEMA.empty_table()
-    columns = [_column(records, field) for field in RUN_SCHEMA]
-    unfit = _infinite(columns, len(records))
+        return _NO_RUNS
+    rows = _RUN_FORM.rows(records)
+    unfit = _infinite(rows.flatten(), len(records))
     if unfit.any():
         fit = [_storable_run(r) if bad else r for r, bad in zip(records, unfit, strict=True)]
-        columns = [_column(fit, field) for field in RUN_SCHEMA]
-    return pa.Table.from_arrays(columns, schema=RUN_SCHEMA)
+        rows = _RUN_FORM.rows(fit)
+    return pa.Table.from_arrays(rows.flatten(), schema=RUN_SCHEMA)
 
 
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
-    """Return the segment rows of some batches, made column by column."""
+    """Return the segment rows of some batches."""
     if not records:
-        return BATCH_SCHEMA.empty_table()
+        return _NO_BATCHES
     batches = [record.batch for record in records]
-    lengths = [len(batch.scores) for batch in batches]
-    offsets = pa.array(np.cumsum([0, *lengths]), pa.int32())
-    scores = _score_array([score for batch in batches for score in batch.scores])
-    seconds = [batch.seconds if math.isfinite(batch.seconds) else None for batch in batches]
-    made: dict[str, list[Any]] = {
-        "skipped_images": [len(record.skipped_names) for record in records],
-        "seconds": seconds,
-        "recorded_at": [datetime.now(UTC)] * len(records),
-    }
-    columns = [
-        pa.array(made[field.name], field.type)
-        if field.name in made
-        else _column(batches if field.name in _OF_BATCH else records, field)
-        for field in BATCH_SCHEMA
-        if field.name != "scores"
-    ]
-    columns.append(pa.ListArray.from_arrays(offsets, scores))
-    return pa.Table.from_arrays(columns, schema=BATCH_SCHEMA)
+    ends = np.cumsum([0, *(len(batch.scores) for batch in batches)], dtype=np.int32)
+    scores = _storable_rows([score for batch in batches for score in batch.scores])
+    made = (
+        pa.array([len(record.skipped_names) for record in records], pa.int64()),
+        pa.array([b.seconds if math.isfinite(b.seconds) else None for b in batches], pa.float64()),
+        pa.array([datetime.now(UTC)] * len(records), BATCH_SCHEMA.field("recorded_at").type),
+        pa.ListArray.from_arrays(pa.array(ends), scores),
+    )
+    columns = dict(zip(_MADE, made, strict=True))
+    for form, objects in ((_BATCH_FORM, batches), (_RECORD_FORM, records)):
+        columns |= zip(form.names, form.rows(objects).flatten(), strict=True)
+    return pa.Table.from_arrays([columns[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA)
 
 
 def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
@@ -123,7 +155,7 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     unfinished = path.with_name(path.name + UNFINISHED)
     # Gathered first: a write to the file for each of some hundred buffers takes longer.
     gathered = pa.BufferOutputStream()
-    for table in (runs, batches):
+    for table in filter(len, (runs, batches)):
         with pa.ipc.new_stream(gathered, table.schema) as stream:
             stream.write_table(table)
     content = gathered.getvalue()
@@ -162,10 +194,16 @@ def read_segment(path: Path) -> Segment:
         content = memoryview(path.read_bytes())
         content, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
         # Arrow and DuckDB trust what they are given: a failing disk must be noticed here.
-        if _checksum(content) != checksum:
+        if not content or _checksum(content) != checksum:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
-        runs, batches = (pa.ipc.open_stream(source).read_all() for _ in range(2))
+        runs, batches = _NO_RUNS, _NO_BATCHES
+        while source.tell() < source.size():
+            rows = pa.ipc.open_stream(source).read_all()
+            if "scores" in rows.schema.names:
+                batches = rows
+            else:
+                runs = rows
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -180,8 +218,8 @@ def joined(segments: Iterable[Segment]) -> Segment:
     """Return the rows of some segments, given in the order they were written, as one."""
     met = list(segments)
     return Segment(
-        _in_few_pieces([RUN_SCHEMA.empty_table(), *(segment.runs for segment in met)]),
-        _in_few_pieces([BATCH_SCHEMA.empty_table(), *(segment.batches for segment in met)]),
+        _in_few_pieces([_NO_RUNS, *(one.runs for one in met if len(one.runs))]),
+        _in_few_pieces([_NO_BATCHES, *(one.batches for one in met if len(one.batches))]),
     )
 
 
@@ -272,21 +310,14 @@ def _verdict(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
     return "ok", score.reason
 
 
-#: Columns of ``batches`` that a batch's own scores tell, rather than its record.
-_OF_BATCH = ("batch", "images", "labelled", "top1_hits", "top5_hits")
-
-
-def _column(rows: Sequence[object], field: pa.Field) -> pa.Array:
-    return pa.array(list(map(attrgetter(field.name), rows)), field.type)
-
-
-def _score_array(scores: Sequence[SiteScore]) -> pa.StructArray:
-    columns = [_column(scores, field) for field in _SCORE_TYPE]
+def _storable_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
+    rows = _SCORE_FORM.rows(scores)
+    columns = rows.flatten()
     unfit = _infinite(columns, len(scores)) | _mistaken(columns)
     if unfit.any():
         fit = [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
-        columns = [_column(fit, field) for field in _SCORE_TYPE]
-    return pa.StructArray.from_arrays(columns, fields=list(_SCORE_TYPE))
+        rows = _SCORE_FORM.rows(fit)
+    return rows
 
 
 def _infinite(columns: list[pa.Array], rows: int) -> np.ndarray:
@@ -300,10 +331,10 @@ def _infinite(columns: list[pa.Array], rows: int) -> np.ndarray:
 
 def _mistaken(columns: list[pa.Array]) -> np.ndarray:
     """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
-    affinity, status = (columns[_SCORE_TYPE.get_field_index(n)] for n in ("affinity", "status"))
-    within = pc.and_(pc.greater_equal(affinity, 0.0), pc.less_equal(affinity, 1.0))
-    fit = pc.if_else(pc.equal(status, "ok"), pc.fill_null(within, False), pc.is_null(affinity))
-    mistaken: np.ndarray = ~fit.to_numpy(zero_copy_only=False)
+    affinity, status = (columns[_SCORE_FORM.names.index(n)] for n in ("affinity", "status"))
+    numbers = affinity.to_numpy(zero_copy_only=False)  # NULL becomes NaN, which is within nothing
+    ok = pc.equal(status, _OK).to_numpy(zero_copy_only=False)
+    mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
     return mistaken
 
 

@@ -12,6 +12,7 @@ Owns the rules as SQL over an open connection; opens and commits nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -47,19 +48,32 @@ WHERE rank = 1 AND NOT EXISTS (
   WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt)
 """
 
-_REPLACED = """
-SELECT count(*) FROM {stored}.batches SEMI JOIN temp.spooled_batches USING (run_id, batch)
+_COUNTED = """
+SELECT (SELECT count(*) FROM temp.spooled_batches),
+  (SELECT count(*) FROM {stored}.batches SEMI JOIN temp.spooled_batches USING (run_id, batch))
 """
 
 #: The staged rows of each table. Scores are many: they stay where they came from.
 _STAGED = {
     "runs": "FROM temp.spooled_runs",
     "batches": "FROM temp.spooled_batches",
-    "batch_scores": f"FROM incoming_scores SEMI JOIN temp.spooled_batches USING ({_PLACE})",
+    "batch_scores": "FROM incoming_scores",
 }
 
+_OF_STAGED_BATCHES = f" SEMI JOIN temp.spooled_batches USING ({_PLACE})"
 
-def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What is known of the rows that were staged."""
+
+    #: Whether some of these batches replace stored ones.
+    replaces: bool
+    #: Whether every batch that came counts, and so do all scores.
+    every: bool
+
+
+def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> Staged:
     """Put the unmerged rows that count into the temporary tables ``spooled_*``.
 
     Parameters
@@ -73,42 +87,40 @@ def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> 
 
     Returns
     -------
-    bool
-        Whether some of these batches replace stored ones.
+    Staged
+        What ``store_staged`` and ``show_staged`` want to know.
     """
     scores = score_rows(rows.batches).append_column(_PLACE, score_owners(rows.batches))
     connection.register("incoming_runs", _placed(rows.runs))
     connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
     connection.register("incoming_scores", scores)
     connection.execute(_STAGE.format(stored=stored)).fetchall()
-    replaced = connection.execute(_REPLACED.format(stored=stored)).fetchall()
-    return bool(replaced[0][0])
+    ((count, replaced),) = connection.execute(_COUNTED.format(stored=stored)).fetchall()
+    return Staged(replaces=replaced > 0, every=count == rows.batches.num_rows)
 
 
-def store_staged(connection: duckdb.DuckDBPyConnection, *, replaces: bool) -> None:
+def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
     """Move the staged rows into the stored tables, inside the caller's transaction."""
     connection.execute(
         "DELETE FROM runs WHERE run_id IN (SELECT run_id FROM temp.spooled_runs)"
     ).fetchall()
-    if replaces:
+    if staged.replaces:
         for table in (BATCH_SCORES, BATCHES):
             connection.execute(
                 f"DELETE FROM {table.name} USING temp.spooled_batches AS new"
                 f" WHERE {table.name}.run_id = new.run_id AND {table.name}.batch = new.batch"
             ).fetchall()
     for table in (RUNS, BATCHES, BATCH_SCORES):
-        connection.execute(f"INSERT INTO {table.name} BY NAME {_staged(table)}").fetchall()
+        connection.execute(f"INSERT INTO {table.name} BY NAME {_rows(table, staged)}").fetchall()
 
 
-def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, *, replaces: bool) -> None:
+def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Staged) -> None:
     """Put temporary views over stored and staged rows under the stored tables' and views' names."""
+    without = "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * staged.replaces
     parts = [
-        f"CREATE TEMP TABLE spooled_batch_scores AS {_staged(BATCH_SCORES)}",
+        f"CREATE TEMP TABLE spooled_batch_scores AS {_rows(BATCH_SCORES, staged)}",
         _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
-        *(
-            _union(table, stored, "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * replaces)
-            for table in (BATCHES, BATCH_SCORES)
-        ),
+        *(_union(table, stored, without) for table in (BATCHES, BATCH_SCORES)),
         *(f"CREATE TEMP VIEW {view.name} AS {view.sql}" for view in VIEWS),
         *(statement for view in VIEWS for statement in comments(view)),
     ]
@@ -130,8 +142,9 @@ def _placed(rows: pa.Table) -> pa.Table:
     return rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
 
 
-def _staged(table: Table) -> str:
-    return f"SELECT {', '.join(table.names)} {_STAGED[table.name]}"
+def _rows(table: Table, staged: Staged) -> str:
+    chosen = "" if staged.every or table is not BATCH_SCORES else _OF_STAGED_BATCHES
+    return f"SELECT {', '.join(table.names)} {_STAGED[table.name]}{chosen}"
 
 
 def _union(table: Table, stored: str, without: str) -> str:

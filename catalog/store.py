@@ -193,8 +193,7 @@ def _show_spool(
     if waiting:
         stored = f"{home.signatures.stem}.main"
         rows = joined(early[path] if path in early else read_segment(path) for path in waiting)
-        replaces = stage(connection, stored, rows)
-        show_staged(connection, stored, replaces=replaces)
+        show_staged(connection, stored, stage(connection, stored, rows))
 
 
 def _require_one_statement(sql: str) -> None:

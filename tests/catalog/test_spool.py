@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import io
 import math
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,45 @@ def test_a_segment_that_a_failing_disk_changed_is_refused(home: Home) -> None:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(StoreError, match="checksum"):
             segments.read_segment(path)
+
+
+def test_a_segment_with_an_empty_stream_of_runs_is_read(home: Home) -> None:
+    """Earlier versions wrote both streams, whether or not they had rows."""
+    batches = segments.batch_table([BatchRecord("r1", 1, batch(0), 512)])
+    content = io.BytesIO()
+    for table in (segments.RUN_SCHEMA.empty_table(), batches):
+        with pa.ipc.new_stream(content, table.schema) as stream:
+            stream.write_table(table)
+    checksum = zlib.crc32(content.getvalue()).to_bytes(4, "little")
+    path = home.spool / "1-1-1.arrow"
+    path.write_bytes(content.getvalue() + checksum)
+    read = segments.read_segment(path)
+    assert read.batches.equals(batches)
+    assert read.runs.num_rows == 0
+    assert len(stored(home)) == SITES
+
+
+def test_a_merge_writes_nothing_anew_that_is_stored(home: Home) -> None:
+    # A little more than one of DuckDB's row groups a merge, which leaves one that is nearly empty.
+    records = [BatchRecord("r", 1, batch(n, sites=500), 512) for n in range(260)]
+    table, met = segments.batch_table(records), []
+    with Writer.open(home) as writer:
+        for number in range(3):
+            runs = pa.array([f"r{number}"] * len(records))
+            writer.write(batches=table.set_column(0, segments.BATCH_SCHEMA.field(0), runs))
+            writer.merge()
+            with duckdb.connect(home.signatures, read_only=True) as raw:
+                met.append(raw.execute(ROW_GROUPS).fetchall())
+    assert [sum(rows for _, rows in groups) for groups in met] == [130_000, 260_000, 390_000]
+    assert met[1][: len(met[0])] == met[0]
+    assert met[2][: len(met[1])] == met[1]
+
+
+#: How the scores are divided in the store's file.
+ROW_GROUPS = """
+SELECT row_group_id, sum(count)::BIGINT FROM pragma_storage_info('batch_scores')
+WHERE column_name = 'site' AND segment_type = 'INTEGER' GROUP BY ALL ORDER BY ALL
+"""
 
 
 def test_a_table_made_elsewhere_is_stored_as_its_records_are(home: Home) -> None:
