@@ -8,7 +8,7 @@ from pathlib import Path
 
 from catalog.datasets.base import ORDER_SEED, Files, ImageDataset, Sample
 from catalog.datasets.listing import DATASETS, DatasetInfo
-from catalog.datasets.selected import Selected, selected_name, split_name
+from catalog.datasets.selected import Selected, order_seed_of, selected_name, split_name
 from catalog.files import at_home
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError, UnknownName
@@ -23,6 +23,7 @@ __all__ = [
     "Sample",
     "needed_files",
     "open_dataset",
+    "order_seed_of",
     "selected_name",
 ]
 
@@ -45,7 +46,8 @@ def open_dataset(
     ----------
     name : str
         One of ``DATASET_NAMES``, with a selection behind it where only some images are meant:
-        ``NAME[:1000]`` or ``NAME[:1000 stratified]``.
+        ``NAME[:1000]`` or ``NAME[:1000 stratified]``; or another order of them:
+        ``NAME[order 3]``, ``NAME[:1000 order 3]``.
     base_dir : Path
         Where a relative path, as in ``folder:PATH``, starts from.
     store : Files, optional
@@ -62,7 +64,7 @@ def open_dataset(
     """
     whole, selection = split_name(name)
     dataset = _kind(whole).open(_Place(base_dir, store, data_dir))
-    return dataset if selection is None else Selected(dataset, selection)
+    return Selected(dataset, selection) if selection and str(selection) else dataset
 
 
 def needed_files(name: str) -> tuple[RemoteFile, ...]:

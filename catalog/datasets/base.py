@@ -12,7 +12,8 @@ from catalog.models.base import InputTransform, RemoteFile
 if TYPE_CHECKING:
     import torch
 
-#: Seed of the one order every model sees a dataset's images in.
+#: Seed of a dataset's own order, in which every model sees its images unless another is asked for
+#: (``catalog.datasets.selected``).
 ORDER_SEED = 0
 
 

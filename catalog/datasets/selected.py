@@ -1,7 +1,8 @@
-"""A part of a dataset, declared in its name: ``cifar10[:1000]``, ``cifar10[:1000 stratified]``.
+"""A part of a dataset, or another order of it, declared in its name.
 
-The first images of the fixed order, or equally many of every class. Positions count within the
-part, so that everything that reads a dataset reads a part of one the same way.
+``cifar10[:1000]``, ``cifar10[:1000 stratified]``, ``cifar10[order 3]``, ``cifar10[:1000 order 3]``:
+the first images of the order, or equally many of every class. Positions count within what is
+selected, so that everything that reads a dataset reads a part of one the same way.
 """
 
 from __future__ import annotations
@@ -12,26 +13,41 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from catalog.datasets.base import ImageDataset, Sample
+from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError, SettingsError
 
-_SELECTION = re.compile(r"\[:(?P<limit>[0-9]{1,12})(?P<stratified> stratified)?\]")
-_HINT = "write NAME[:1000] or NAME[:1000 stratified]"
+_SELECTION = re.compile(
+    r"\[(?::(?P<limit>[0-9]{1,12})(?P<stratified> stratified)?)?"
+    r"(?:(?(limit) |)order (?P<order>[0-9]{1,9}))?\]"
+)
+_BEGINNINGS = ("[:", "[order ")
+_HINT = "write NAME[:1000], NAME[:1000 stratified], NAME[order 3] or NAME[:1000 order 3]"
+
+#: The most images another order can be made of: it takes a number in memory and a hash for each.
+MOST_REORDERED = 10**7
+
+#: The largest seed of an order, so that a name can hold it.
+LARGEST_ORDER_SEED = 10**9 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which images of a dataset are meant."""
+    """Which images of a dataset are meant, and in which order."""
 
-    #: How many.
-    limit: int
+    #: How many; None for all.
+    limit: int | None
     #: Whether every class gives equally many, as far as it can.
     stratified: bool = False
+    #: Seed of the order; the dataset's own order has ``ORDER_SEED``.
+    order_seed: int = ORDER_SEED
 
     def __str__(self) -> str:
-        """Return how it is written behind a dataset's name."""
-        return f"[:{self.limit}{' stratified' if self.stratified else ''}]"
+        """Return how it is written behind a dataset's name; empty for all in the own order."""
+        words = [] if self.limit is None else [f":{self.limit}"]
+        words += ["stratified"] if self.stratified else []
+        words += [f"order {self.order_seed}"] if self.order_seed != ORDER_SEED else []
+        return f"[{' '.join(words)}]" if words else ""
 
 
 def split_name(name: str) -> tuple[str, Selection | None]:
@@ -42,21 +58,41 @@ def split_name(name: str) -> tuple[str, Selection | None]:
     DatasetError
         If there is a selection that cannot be understood.
     """
-    start = name.rfind("[:")
-    if start < 0 or not name.endswith("]"):
+    start = _start(name)
+    if start < 0:
         return name, None
     match = _SELECTION.fullmatch(name[start:])
     if match is None:
         raise DatasetError(f"{name!r} ends in no selection of images", hint=_HINT)
-    limit = int(match["limit"])
-    if limit < 1:
+    if match["limit"] is not None and int(match["limit"]) < 1:
         raise DatasetError(f"{name!r} selects 0 images, must be at least 1", hint=_HINT)
-    if name[:start].endswith("]") and "[:" in name[:start]:
+    if _start(name[:start]) >= 0:
         raise DatasetError(f"{name!r} selects images twice", hint=_HINT)
-    return name[:start], Selection(limit, match["stratified"] is not None)
+    limit = None if match["limit"] is None else int(match["limit"])
+    seed = ORDER_SEED if match["order"] is None else int(match["order"])
+    return name[:start], Selection(limit, match["stratified"] is not None, seed)
 
 
-def selected_name(name: str, limit: int | None, *, stratified: bool = False) -> str:
+def order_seed_of(name: str) -> int:
+    """Return the seed of the order that a dataset's full name asks for."""
+    _, selection = split_name(name)
+    return ORDER_SEED if selection is None else selection.order_seed
+
+
+def without_order(name: str) -> str:
+    """Return a dataset's full name in its own order: ``digits[:9]`` for ``digits[:9 order 3]``."""
+    whole, selection = split_name(name)
+    return name if selection is None else f"{whole}{replace(selection, order_seed=ORDER_SEED)}"
+
+
+def _start(name: str) -> int:
+    """Return where the selection behind a name starts; -1 where there is none."""
+    return max(map(name.rfind, _BEGINNINGS)) if name.endswith("]") else -1
+
+
+def selected_name(
+    name: str, limit: int | None, *, stratified: bool = False, order_seed: int | None = None
+) -> str:
     """Return a dataset's name with a selection behind it.
 
     Parameters
@@ -67,34 +103,55 @@ def selected_name(name: str, limit: int | None, *, stratified: bool = False) -> 
         How many images; None for all.
     stratified : bool
         Whether every class gives equally many.
+    order_seed : int, optional
+        Seed of the order; by default the dataset's own.
 
     Raises
     ------
     SettingsError
-        If the limit is less than 1, there is none to be stratified, or the name has one already.
+        If the limit is less than 1, there is none to be stratified, the seed cannot be used, or
+        the name says the same thing already.
     DatasetError
         If the name ends in a selection that cannot be understood.
     """
-    _, there = split_name(name)
-    if limit is None:
-        if stratified:
-            raise SettingsError(
-                f"{name!r} is to be stratified, but has no limit",
-                hint="say how many images to take: limit (--limit)",
-            )
-        return name
-    if limit < 1:
+    whole, there = split_name(name)
+    if limit is None and stratified:
+        raise SettingsError(
+            f"{name!r} is to be stratified, but has no limit",
+            hint="say how many images to take: limit (--limit)",
+        )
+    if limit is not None and limit < 1:
         raise SettingsError(f"the limit of {name!r} is {limit}, must be at least 1")
-    if there is not None:
+    if limit is not None and there is not None and there.limit is not None:
         raise SettingsError(
             f"{name!r} selects images already, and a limit of {limit} is given",
             hint="write one of the two",
         )
-    return f"{name}{Selection(limit, stratified)}"
+    selection = there or Selection(None)
+    if limit is not None:
+        selection = replace(selection, limit=limit, stratified=stratified)
+    if order_seed is not None:
+        selection = replace(selection, order_seed=_new_seed(name, there, order_seed))
+    return f"{whole}{selection}"
+
+
+def _new_seed(name: str, there: Selection | None, order_seed: int) -> int:
+    if not 0 <= order_seed <= LARGEST_ORDER_SEED:
+        raise SettingsError(
+            f"the order seed of {name!r} is {order_seed}, must be between 0 and"
+            f" {LARGEST_ORDER_SEED}",
+            hint=f"{ORDER_SEED} is the dataset's own order",
+        )
+    if there is not None and there.order_seed not in (ORDER_SEED, order_seed):
+        raise SettingsError(
+            f"{name!r} names an order already, and an order seed of {order_seed} is given",
+            hint="write one of the two",
+        )
+    return order_seed
 
 
 class Selected:
-    """Some images of a dataset, in its fixed order.
+    """Some images of a dataset in its own order, or in another one that is as fixed.
 
     Parameters
     ----------
@@ -128,15 +185,18 @@ class Selected:
 
     def stat_signature(self) -> str:
         """Return a sha256 (hex) that is quick to get, over the whole's and the selection."""
-        return self._hash(self._dataset.stat_signature())
+        return _hash(self._dataset.stat_signature(), self._selection)
 
     def fingerprint(self) -> str:
         """Return a sha256 (hex) over the whole's fingerprint and the selection.
 
-        All of a dataset are the dataset: their fingerprint is the whole's.
+        All of a dataset in its own order are the dataset: their fingerprint is the whole's.
         """
-        whole = self._dataset.fingerprint()
-        return whole if len(self) == len(self._dataset) else self._hash(whole)
+        whole, selection = self._dataset.fingerprint(), self._selection
+        if len(self) == len(self._dataset):
+            # However they were asked for: the order alone is left to tell them apart.
+            selection = Selection(None, order_seed=selection.order_seed)
+        return _hash(whole, selection) if str(selection) else whole
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
         """Yield the images selected from position ``start`` on, in the fixed order."""
@@ -149,22 +209,47 @@ class Selected:
         for position, sample in zip(positions, samples, strict=True):
             yield replace(sample, position=position)
 
-    def _hash(self, whole: str) -> str:
-        return hashlib.sha256(f"{whole}{self._selection}".encode()).hexdigest()
+
+def _hash(whole: str, selection: Selection) -> str:
+    return hashlib.sha256(f"{whole}{selection}".encode()).hexdigest()
 
 
 def _positions(dataset: ImageDataset, selection: Selection) -> Sequence[int]:
+    """Return the positions in the whole of the images selected, in the order they are read."""
+    order = _order(dataset, selection.order_seed)
+    if selection.limit is None:
+        return order
     if not selection.stratified:
         _require_enough(dataset, selection, len(dataset))
-        return range(selection.limit)
+        return order[: selection.limit]
     if not dataset.class_names:
         raise DatasetError(
             f"{dataset.name} has no labels to stratify by",
             hint=f"write {dataset.name}[:{selection.limit}]",
         )
-    ranked = _ranked(dataset.labels())
+    labels = dataset.labels()
+    ranked = _ranked([labels[position] for position in order])
     _require_enough(dataset, selection, len(ranked))
-    return tuple(sorted(position for _, position in ranked[: selection.limit]))
+    return tuple(order[place] for place in sorted(at for _, at in ranked[: selection.limit]))
+
+
+def _order(dataset: ImageDataset, seed: int) -> Sequence[int]:
+    """Return every position of a dataset, shuffled by a seed that is not its own order's."""
+    if seed == ORDER_SEED:
+        return range(len(dataset))
+    if len(dataset) > MOST_REORDERED:
+        raise DatasetError(
+            f"{dataset.name} has {len(dataset):,} images, another order is made of at most"
+            f" {MOST_REORDERED:,}",
+            hint=f"write {dataset.name} for its own order",
+        )
+    return tuple(sorted(range(len(dataset)), key=lambda position: _place(seed, position)))
+
+
+def _place(seed: int, position: int) -> bytes:
+    # A hash, and no random generator, whose numbers may change with its library: the fingerprint
+    # holds the seed alone.
+    return hashlib.sha256(f"{seed}/{position}".encode()).digest()
 
 
 def _ranked(labels: Sequence[int | None]) -> list[tuple[int, int]]:
@@ -183,7 +268,7 @@ def _ranked(labels: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _require_enough(dataset: ImageDataset, selection: Selection, images: int) -> None:
-    if selection.limit > images:
+    if selection.limit is not None and selection.limit > images:
         kind = "images with labels" if selection.stratified else "images"
         raise DatasetError(
             f"{dataset.name}{selection} asks for {selection.limit:,} {kind}, there are {images:,}",

@@ -176,3 +176,55 @@ def test_limits_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(SettingsError):
         selected_name(name, limit, stratified=stratified)
+
+
+def test_another_order_is_all_of_the_same_images(folder: Path) -> None:
+    whole = open_dataset("folder:pictures", folder)
+    other = open_dataset("folder:pictures[order 3]", folder)
+    assert other.name == "folder:pictures[order 3]"
+    assert names(other) != names(whole)
+    assert sorted(names(other)) == sorted(names(whole))
+    assert names(other, 40) == names(other)[40:]
+    assert [sample.label for sample in other.samples(SMALL)] == list(other.labels())
+    assert names(other) != names(open_dataset("folder:pictures[order 4]", folder))
+
+
+def test_a_part_of_another_order_is_the_first_of_it(folder: Path) -> None:
+    other = open_dataset("folder:pictures[order 3]", folder)
+    part = open_dataset("folder:pictures[:9 order 3]", folder)
+    assert names(part) == names(other)[:9]
+    fair = open_dataset("folder:pictures[:9 stratified order 3]", folder)
+    assert Counter(fair.labels()) == {0: 3, 1: 3, 2: 3}
+    assert names(fair) == [name for name in names(other) if name in set(names(fair))]
+    everything = open_dataset("folder:pictures[:45 order 3]", folder)
+    assert everything.fingerprint() == other.fingerprint()
+    kinds = [part, fair, other, open_dataset("folder:pictures", folder)]
+    assert len({each.fingerprint() for each in kinds}) == 4
+
+
+def test_an_order_stays_what_it_is_for_ever() -> None:
+    first = [sample.name for sample in open_dataset("random:9[order 7]", Path()).samples(SMALL)]
+    assert first == ["0", "2", "5", "7", "4", "3", "1", "6", "8"]
+
+
+def test_the_own_order_needs_no_name() -> None:
+    assert selected_name("digits", None, order_seed=0) == "digits"
+    assert selected_name("digits[order 0]", None) == "digits"
+    assert selected_name("digits", 9, stratified=True, order_seed=3) == (
+        "digits[:9 stratified order 3]"
+    )
+    assert selected_name("digits[:9]", None, order_seed=3) == "digits[:9 order 3]"
+    assert selected_name("digits[order 3]", 9) == "digits[:9 order 3]"
+    assert open_dataset("digits[order 0]", Path()).name == "digits"
+
+
+@pytest.mark.parametrize(("name", "seed"), [("digits", -1), ("digits", 10**9), ("d[order 2]", 3)])
+def test_orders_that_make_no_sense_are_refused(name: str, seed: int) -> None:
+    with pytest.raises(SettingsError, match="order"):
+        selected_name(name, None, order_seed=seed)
+
+
+@pytest.mark.parametrize("name", ["digits[order x]", "digits[:5order 3]", "digits[order 1][:5]"])
+def test_orders_that_cannot_be_read_are_refused(name: str) -> None:
+    with pytest.raises(DatasetError, match=r"no selection|twice"):
+        open_dataset(name, Path())

@@ -1,0 +1,583 @@
+"""Drift: which signatures moved since they were measured before, by more than chance explains.
+
+A run is compared with its predecessor site by site. The batch scores of the two runs at a site are
+samples of what the network scores there; each site is tested against its own batch-to-batch error,
+and the tests of all sites of all compared pairs are one family, whose error level is held by Holm's
+correction. Reads the signature store; measures and writes nothing.
+
+Notes
+-----
+*The hypothesis* is that a site's mean affinity differs by no more than the tolerance t (a
+minimum-effect test; Murphy and Myors 1999, doi:10.1037/0021-9010.84.2.234), so that rounding and
+differences too small to matter never count, however sharp the test. With the difference d of the
+means and its standard error s,
+
+    p = P(T > (|d| - t) / s) + P(T > (|d| + t) / s),
+
+T of Student's distribution; with t = 0 that is the two-sided test.
+
+*Paired*: where both runs saw the same images in the same batches (equal dataset fingerprints, which
+hold the order, equal images a score, equally many images skipped), batch k is compared with batch
+k: s is that of the differences, with one degree of freedom less than there are of them.
+
+*Unpaired*: Welch's test (1947, doi:10.1093/biomet/34.1-2.28) with its degrees of freedom where both
+runs have equally many batches. Where they have not, its tail is too light by far when batches are
+few (``bench/drift.py``), and one less than the smaller number of batches is taken, which bounds the
+error from above (Mickey and Brown 1966, doi:10.1214/aoms/1177699517).
+
+Batches of one run hold different images, drawn without replacement, which makes means vary less
+than the tests assume: they err on the side of no drift. Holm's correction (1979, *Scandinavian
+Journal of Statistics* 6, 65-70) holds however sites depend on each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
+
+from catalog.datasets.selected import without_order
+from catalog.home import Home
+from catalog.store import query, run_row
+from survey.errors import DatasetError, SettingsError
+
+#: The smallest difference of a mean affinity that matters, where nobody says otherwise: a hundred
+#: times what other threads or another micro-batch may move a score by.
+DEFAULT_TOLERANCE = 0.001
+
+#: The chance that anything at all is said to have moved when nothing did.
+DEFAULT_LEVEL = 0.001
+
+#: Settings that must be equal for two runs to be compared.
+COMPARABLE = ("images_per_score", "pooling", "shrinkage", "ridge")
+
+#: Verdicts on a site that make drift.
+MOVES = ("moved", "status changed")
+
+#: Verdicts on what stayed as it was.
+QUIET = ("unchanged", "stayed")
+
+#: Columns of the report, one row a site, or a run that has no sites to compare.
+COLUMNS = {
+    "verdict": "str",
+    "architecture": "str",
+    "checkpoint": "str",
+    "dataset": "str",
+    "before": "str",
+    "after": "str",
+    "site": "Int64",
+    "site_name": "str",
+    "affinity_before": "float64",
+    "affinity_after": "float64",
+    "difference": "float64",
+    "standard_error": "float64",
+    "test": "str",
+    "p": "float64",
+    "p_corrected": "float64",
+    "detail": "str",
+}
+
+Floats = NDArray[np.float64]
+Run = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which signatures are looked at; globs, each None for all."""
+
+    #: Source and architecture, such as ``timm:convnext*``, or the architecture alone.
+    model: str | None = None
+    dataset: str | None = None
+    family: str | None = None
+
+    def holds(self, run: Run) -> bool:
+        """Tell whether a run is meant."""
+        names = (f"{run['source']}:{run['architecture']}", run["architecture"])
+        return (
+            _fits(self.model, names)
+            and _fits(self.dataset, (run["dataset"],))
+            and _fits(self.family, (run["family"] or "",))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A run and its predecessor."""
+
+    before: Run
+    after: Run
+
+    @property
+    def paired(self) -> bool:
+        """Whether batch k of one holds the images of batch k of the other."""
+        names = ("dataset_fingerprint", "images_per_score", "skipped_images")
+        known = self.before["dataset_fingerprint"] is not None
+        return known and all(self.before[name] == self.after[name] for name in names)
+
+    @property
+    def settings_that_differ(self) -> str:
+        """Settings for which the two cannot be compared, from what to what; empty for none."""
+        return ", ".join(_differences(self.before, self.after, COMPARABLE))
+
+    @property
+    def causes(self) -> str:
+        """What else is known to differ, which may be why scores moved."""
+        return ", ".join(_causes(self.before, self.after))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What became of signatures since they were measured before."""
+
+    #: One row a site of every compared pair, and one a run that appeared, vanished or could not
+    #: be compared; the columns of ``COLUMNS``.
+    rows: pd.DataFrame
+    #: How many pairs of runs were compared.
+    pairs: int
+    #: Smallest difference that matters.
+    tolerance: float
+    #: Family-wise error level.
+    level: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether anything moved beyond the tolerance."""
+        return bool(self.rows["verdict"].isin(MOVES).any())
+
+    @property
+    def news(self) -> pd.DataFrame:
+        """The rows of what did not stay as it was."""
+        return self.rows[~self.rows["verdict"].isin(QUIET)].reset_index(drop=True)
+
+    @property
+    def tests(self) -> int:
+        """How many tests the family holds."""
+        return int(self.rows["p"].notna().sum())
+
+    def summary(self) -> str:
+        """Return what was compared and what was found, in two lines."""
+        found = Counter(self.rows["verdict"])
+        order = (*MOVES, *(verdict for verdict in sorted(found) if verdict not in MOVES))
+        counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in order if verdict in found)
+        return (
+            f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
+            f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
+            f"\n{counts or 'no finished run has a predecessor'}"
+        )
+
+
+def drift(
+    home: str | Path = "survey-home",
+    *,
+    since: datetime | None = None,
+    selection: Selection | None = None,
+    pair: tuple[str, str] | None = None,
+    any_order: bool = False,
+    tolerance: float = DEFAULT_TOLERANCE,
+    level: float = DEFAULT_LEVEL,
+) -> Drift:
+    """Compare signatures with their predecessors.
+
+    A run's predecessor is the newest finished run before it of the same source, architecture,
+    checkpoint name and dataset name whose ``COMPARABLE`` settings are the same.
+
+    Parameters
+    ----------
+    home : str or pathlib.Path
+        The home that holds them.
+    since : datetime, optional
+        Compare every run that finished since then; by default the newest of each name.
+    selection : Selection, optional
+        Which of them.
+    pair : (str, str), optional
+        Compare these two runs alone, the earlier one first, whatever their names.
+    any_order : bool
+        Whether a run on another order of the same dataset may be a predecessor.
+    tolerance : float
+        Smallest difference of a mean affinity that matters, at least 0.
+    level : float
+        Family-wise error level, in (0, 1).
+
+    Returns
+    -------
+    Drift
+        What moved, appeared and vanished.
+
+    Raises
+    ------
+    SettingsError
+        If there is no home, a number is out of range, nothing is selected, or an explicit pair
+        cannot be compared.
+    UnknownName
+        If a run of the pair is not known.
+    """
+    _require(0.0 <= tolerance < 1.0, "tolerance", tolerance, "at least 0 and below 1")
+    _require(0.0 < level < 1.0, "level", level, "between 0 and 1, neither included")
+    opened = Home.open(Path(home), create=False)
+    if pair is None:
+        runs = _runs(opened, selection or Selection())
+        pairs, others = _with_predecessors(runs, since, any_order=any_order)
+    else:
+        pairs, others = [_explicit(opened, pair)], list[Row]()
+    rows = _judged(_site_rows(opened, pairs), tolerance, level)
+    return Drift(_frame([*rows, *others]), len(pairs), tolerance, level)
+
+
+def difference_p(
+    difference: ArrayLike, standard_error: ArrayLike, freedom: ArrayLike, tolerance: float = 0.0
+) -> Floats:
+    """Return the p-values of differences that matter only beyond a tolerance.
+
+    Parameters
+    ----------
+    difference : array of float
+        Difference of means.
+    standard_error : array of float
+        Its standard error; where it is 0, the difference is taken as it is.
+    freedom : array of float
+        Degrees of freedom.
+    tolerance : float
+        Largest difference that does not matter.
+
+    Returns
+    -------
+    array of float
+        The chance of as large a difference where the true one is the tolerance.
+    """
+    size, error = np.abs(np.asarray(difference, float)), np.asarray(standard_error, float)
+    certain, degrees = error == 0, np.asarray(freedom, float)
+    scale = np.where(certain, 1.0, error)
+    below = student.sf((size - tolerance) / scale, degrees)
+    beyond = student.sf((size + tolerance) / scale, degrees)
+    exact = np.where(size > tolerance, 0.0, 1.0)
+    return np.where(certain, exact, np.minimum(below + beyond, 1.0))
+
+
+def unpaired_freedom(
+    variance_before: ArrayLike,
+    batches_before: ArrayLike,
+    variance_after: ArrayLike,
+    batches_after: ArrayLike,
+) -> tuple[Floats, Floats]:
+    """Return the standard error of a difference of two means, and its degrees of freedom.
+
+    Parameters
+    ----------
+    variance_before, variance_after : array of float
+        Sample variances of the batch scores.
+    batches_before, batches_after : array of int
+        How many there are, at least 2.
+
+    Returns
+    -------
+    standard_error, freedom : array of float
+        Welch's degrees of freedom for equally many batches, else the smaller number less 1.
+    """
+    n, m = np.asarray(batches_before, float), np.asarray(batches_after, float)
+    a, b = np.asarray(variance_before, float) / n, np.asarray(variance_after, float) / m
+    total = a + b
+    spread = np.where(total == 0, 1.0, a**2 / (n - 1) + b**2 / (m - 1))
+    welch = np.where(total == 0, n + m - 2, total**2 / spread)
+    return np.sqrt(total), np.where(n == m, welch, np.minimum(n, m) - 1)
+
+
+def holm(p: ArrayLike) -> Floats:
+    """Return p-values corrected for their number: p_(i) max over j <= i of (m - j + 1) p_(j).
+
+    Parameters
+    ----------
+    p : array of float
+        The p-values of a family of tests.
+
+    Returns
+    -------
+    array of float
+        Rejecting those at most a level keeps the chance of any false rejection at that level.
+
+    References
+    ----------
+    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+       Journal of Statistics 6 (1979), 65-70.
+    """
+    values = np.asarray(p, float)
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
+
+
+def _require(holds: bool, name: str, value: float, allowed: str) -> None:
+    if not holds:
+        raise SettingsError(f"the {name} is {value:g}, must be {allowed}")
+
+
+_RUNS = """
+SELECT run_id, source, architecture, family, checkpoint, dataset, status, stage, error,
+  checkpoint_sha256, dataset_fingerprint, images_per_score, skipped_images, micro_batch, pooling,
+  shrinkage, ridge, transform, measuring_version, torch_version, torchvision_version,
+  numpy_version, scipy_version, device_name, threads, finished_at
+FROM runs WHERE status IN ('done', 'failed') AND finished_at IS NOT NULL
+ORDER BY finished_at, run_id
+"""
+
+
+def _runs(home: Home, selection: Selection) -> list[Run]:
+    """Return the ended runs that are selected, oldest first."""
+    found = query(home, _RUNS).to_pylist()
+    runs = [run for run in found if selection.holds(run)]
+    if found and not runs:
+        raise SettingsError(
+            f"none of the {len(found)} ended runs is selected by {selection}",
+            hint="names are globs, such as --model 'timm:convnext*'; survey sql shows the runs:"
+            " SELECT source, architecture, family, dataset FROM runs",
+        )
+    return runs
+
+
+def _explicit(home: Home, names: tuple[str, str]) -> Pair:
+    before, after = (_row(home, name) for name in names)
+    for run in (before, after):
+        if run["status"] != "done":
+            raise SettingsError(
+                f"run {run['run_id']} is {run['status']}, only finished runs can be compared",
+                hint="run its survey again to go on with it",
+            )
+    if before["run_id"] == after["run_id"]:
+        raise SettingsError(f"a run cannot be compared with itself: {before['run_id']}")
+    pair = Pair(before, after)
+    if pair.settings_that_differ:
+        raise SettingsError(
+            f"runs {before['run_id']} and {after['run_id']} cannot be compared, their settings"
+            f" differ: {pair.settings_that_differ}",
+            hint="measure one of them again with the settings of the other",
+        )
+    return pair
+
+
+def _row(home: Home, name: str) -> Run:
+    record = run_row(home, name)
+    return {column: getattr(record, column) for column in record.__dataclass_fields__}
+
+
+def _with_predecessors(
+    runs: Sequence[Run], since: datetime | None, *, any_order: bool
+) -> tuple[list[Pair], list[Row]]:
+    """Return the pairs to compare, and a row for each run that cannot be."""
+    pairs: list[Pair] = []
+    others: list[Row] = []
+    for history in _histories(runs, any_order=any_order):
+        done = [run for run in history if run["status"] == "done"]
+        for place in _looked_at(done, since):
+            found = _paired_up(done[:place], done[place])
+            if isinstance(found, Pair):
+                pairs.append(found)
+            else:
+                others.append(found)
+        last = history[-1]
+        if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
+            detail = f"measuring it again failed at {last['stage']}: {last['error']}"
+            others.append(_run_row("run vanished", done[-1], last, detail))
+    return pairs, others
+
+
+def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
+    histories: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        dataset = _own_order(run["dataset"]) if any_order else run["dataset"]
+        key = (run["source"], run["architecture"], run["checkpoint"], dataset)
+        histories[key].append(run)
+    return histories.values()
+
+
+def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:
+    if since is None:
+        return range(max(0, len(done) - 1), len(done))
+    return [place for place, run in enumerate(done) if run["finished_at"] >= since]
+
+
+def _paired_up(earlier: Sequence[Run], run: Run) -> Pair | Row:
+    candidates = [Pair(before, run) for before in reversed(earlier)]
+    if not candidates:
+        return _run_row("run appeared", None, run, "no finished run of its name before")
+    for pair in candidates:
+        if not pair.settings_that_differ:
+            return pair
+    detail = f"settings differ: {candidates[0].settings_that_differ}"
+    return _run_row("not compared", candidates[0].before, run, detail)
+
+
+_SITES = """
+WITH pairs AS (
+  SELECT unnest($pairs::BIGINT[]) AS pair, unnest($before::VARCHAR[]) AS before,
+    unnest($after::VARCHAR[]) AS after
+), x AS (
+  SELECT pair, site_name, batch, site, affinity, status
+  FROM pairs JOIN batch_scores ON run_id = before
+), y AS (
+  SELECT pair, site_name, batch, site, affinity, status
+  FROM pairs JOIN batch_scores ON run_id = after
+)
+SELECT pair, site_name, min(x.site) AS site_before, min(y.site) AS site_after,
+  count(x.affinity) AS batches_before, avg(x.affinity) AS mean_before,
+  var_samp(x.affinity) AS variance_before,
+  count(y.affinity) AS batches_after, avg(y.affinity) AS mean_after,
+  var_samp(y.affinity) AS variance_after,
+  count(y.affinity - x.affinity) AS batches_both, avg(y.affinity - x.affinity) AS mean_both,
+  var_samp(y.affinity - x.affinity) AS variance_both,
+  count(*) FILTER (x.affinity IS DISTINCT FROM y.affinity) AS unequal,
+  list_sort(list_distinct(list(x.status))) AS statuses_before,
+  list_sort(list_distinct(list(y.status))) AS statuses_after,
+  count(*) FILTER (x.status <> y.status) AS other_status
+FROM x FULL JOIN y USING (pair, site_name, batch)
+GROUP BY pair, site_name ORDER BY pair, coalesce(site_after, site_before), site_name
+"""
+
+
+def _site_rows(home: Home, pairs: Sequence[Pair]) -> list[Row]:
+    """Return one row a site of every pair, with a verdict where no test is needed for it."""
+    if not pairs:
+        return []
+    parameters = {
+        "pairs": list(range(len(pairs))),
+        "before": [pair.before["run_id"] for pair in pairs],
+        "after": [pair.after["run_id"] for pair in pairs],
+    }
+    found = query(home, _SITES, parameters).to_pylist()
+    return [_site_row(pairs[site["pair"]], site) for site in found]
+
+
+def _site_row(pair: Pair, site: Mapping[str, Any]) -> Row:
+    before, after = site["mean_before"], site["mean_after"]
+    row = _run_row("", pair.before, pair.after, pair.causes)
+    row |= {
+        "site": site["site_before"] if site["site_after"] is None else site["site_after"],
+        "site_name": site["site_name"],
+        "affinity_before": before,
+        "affinity_after": after,
+    }
+    if site["site_before"] is None or site["site_after"] is None:
+        return row | {
+            "verdict": f"site {'appeared' if site['site_before'] is None else 'vanished'}"
+        }
+    if told := _status_change(pair, site):
+        return row | {"verdict": "status changed", "detail": told}
+    if before is None or after is None:
+        # The same status without a score in both runs.
+        return row | {"verdict": "unchanged", "detail": f"no score: {site['statuses_after'][0]}"}
+    return row | _measured(pair, site)
+
+
+def _measured(pair: Pair, site: Mapping[str, Any]) -> Row:
+    """Return the difference of a site's means, its standard error and degrees of freedom."""
+    if pair.paired and site["unequal"] == 0:
+        equal = {"difference": 0.0, "standard_error": 0.0, "test": "paired", "freedom": 1.0}
+        return {**equal, "verdict": "unchanged"}
+    if pair.paired:
+        batches, difference = site["batches_both"], site["mean_both"]
+    else:
+        batches = min(site["batches_before"], site["batches_after"])
+        difference = site["mean_after"] - site["mean_before"]
+    if batches < 2:
+        return {"difference": difference, "verdict": "too few batches"}
+    if pair.paired:
+        error, freedom = (site["variance_both"] / batches) ** 0.5, batches - 1.0
+    else:
+        names = ("variance_before", "batches_before", "variance_after", "batches_after")
+        error, freedom = map(float, unpaired_freedom(*(site[name] for name in names)))
+    return {
+        "difference": difference,
+        "standard_error": error,
+        "freedom": freedom,
+        "test": "paired" if pair.paired else "unpaired",
+    }
+
+
+def _status_change(pair: Pair, site: Mapping[str, Any]) -> str:
+    """Say how a site's status changed, where that is no accident of which images were seen."""
+    before, after = site["statuses_before"], site["statuses_after"]
+    changed = site["other_status"] > 0 if pair.paired else not set(before) & set(after)
+    if not changed:
+        return ""
+    batches = f" at {site['other_status']} batches" if pair.paired else ""
+    return f"{' and '.join(before)} -> {' and '.join(after)}{batches}"
+
+
+def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
+    """Test every site that has a difference and an error, all in one family."""
+    tested = [row for row in rows if "freedom" in row]
+    difference, error, freedom = (
+        np.array([row[name] for row in tested], dtype=float)
+        for name in ("difference", "standard_error", "freedom")
+    )
+    p = difference_p(difference, error, freedom, tolerance)
+    for row, single, corrected in zip(tested, p, holm(p), strict=True):
+        row |= {"p": float(single), "p_corrected": float(corrected)}
+        row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
+    return rows
+
+
+def _run_row(verdict: str, before: Run | None, after: Run, detail: str) -> Row:
+    names = ("architecture", "checkpoint", "dataset")
+    return {
+        "verdict": verdict,
+        **{name: after[name] for name in names},
+        "before": before["run_id"] if before else None,
+        "after": after["run_id"],
+        "detail": detail,
+    }
+
+
+def _frame(rows: list[Row]) -> pd.DataFrame:
+    """Return the rows as a frame, moves first."""
+    places = {verdict: place for place, verdict in enumerate(MOVES)}
+    rows = sorted(rows, key=lambda row: places.get(row["verdict"], len(places)))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.astype(COLUMNS)
+
+
+def _differences(before: Run, after: Run, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if before[name] != after[name]:
+            yield f"{name} {before[name]} -> {after[name]}"
+
+
+def _causes(before: Run, after: Run) -> Iterator[str]:
+    """Yield what two runs are known to differ in, beside their scores."""
+    if before["checkpoint_sha256"] != after["checkpoint_sha256"]:
+        yield "other weights"
+    if before["dataset_fingerprint"] != after["dataset_fingerprint"]:
+        yield "other images or order"
+    if json.loads(before["transform"] or "{}") != json.loads(after["transform"] or "{}"):
+        yield "other input transform"
+    versions = [name for name in _VERSIONS if before[name] and after[name]]
+    yield from _differences(before, after, [*versions, "device_name", "threads", "micro_batch"])
+
+
+_VERSIONS = (
+    "measuring_version",
+    *("torch_version", "torchvision_version", "numpy_version", "scipy_version"),
+)
+
+
+def _fits(glob: str | None, names: Iterable[str]) -> bool:
+    return glob is None or any(name == glob or fnmatchcase(name, glob) for name in names)
+
+
+def _own_order(dataset: str) -> str:
+    try:
+        return without_order(dataset)
+    except DatasetError:
+        # Whatever a run was recorded under stays its name.
+        return dataset
