@@ -43,6 +43,7 @@ def checkup(home: Path) -> list[Finding]:
         ("torch", _torch),
         ("models", _models),
         ("ray", _ray),
+        ("token", _token),
     ]
     findings: list[Finding] = []
     for name, check in checks:
@@ -137,3 +138,14 @@ def _ray(_home: Path) -> Iterator[Finding]:
         devices = runner.devices
     detail = f"a local Ray starts: {devices.workers} worker(s) on {devices.kind}"
     yield Finding("ray", "ok", f"{detail}, {devices.threads} thread(s) each")
+
+
+def _token(_home: Path) -> Iterator[Finding]:
+    from jobs.clusters import token_source
+
+    source = token_source()
+    if source is None:
+        hint = "a cluster on the network needs one: `ray get-auth-token --generate` makes it"
+        yield Finding("token", "ok", "none here: only a local Ray, which makes its own", hint)
+    else:
+        yield Finding("token", "ok", f"a token for clusters comes from {source}")

@@ -47,13 +47,24 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
         }
     ),
     "jobs": frozenset(
-        {"click", "cronsim", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch", "typer"}
+        {
+            "click",
+            "cronsim",
+            "grpc",
+            "numpy",
+            "pyarrow",
+            "pydantic",
+            "ray",
+            "rich",
+            "torch",
+            "typer",
+        }
     ),
 }
 
 #: Packages that exactly one room may import.
 ONLY_IN: dict[str, str] = {
-    **dict.fromkeys(["ray", "typer", "rich", "pydantic"], "jobs"),
+    **dict.fromkeys(["ray", "grpc", "typer", "rich", "pydantic"], "jobs"),
     **dict.fromkeys(
         ["sqlalchemy", "alembic", "duckdb", "timm", "torchvision", "filelock", "safetensors"],
         "catalog",

@@ -1,10 +1,11 @@
-"""ray_cluster.yaml: valid for Ray's own schema, closed to the network, installed from the lock."""
+"""ray_cluster.yaml and its variants for clouds: valid for Ray's own schema, closed, pinned."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,13 @@ def schema() -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-def text() -> str:
-    return (ROOT / "ray_cluster.yaml").read_text(encoding="utf-8")
+def read(name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / name).read_text(encoding="utf-8")))
 
 
-def active() -> dict[str, Any]:
-    return dict(yaml.safe_load(text()))
+FILES = ("ray_cluster.yaml", "deploy/aws.yaml", "deploy/gcp.yaml")
 
-
-def on_amazon() -> dict[str, Any]:
-    """Return what the file says once its commented section takes the place of the active one."""
-    lines = re.findall(r"^#~ ?(.*)$", text(), re.MULTILINE)
-    section = yaml.safe_load("\n".join(lines))
-    return active() | section
-
-
-VARIANTS = pytest.mark.parametrize("config", [active(), on_amazon()], ids=["local", "aws"])
+VARIANTS = pytest.mark.parametrize("config", [read(name) for name in FILES], ids=FILES)
 
 
 @VARIANTS
@@ -49,7 +41,7 @@ def test_it_fits_the_schema_of_ray(config: dict[str, Any]) -> None:
 
 def test_a_wrong_key_does_not_fit_the_schema_of_ray() -> None:
     with pytest.raises(jsonschema.ValidationError, match="wrong_key"):
-        jsonschema.Draft7Validator(schema()).validate(active() | {"wrong_key": 1})
+        jsonschema.Draft7Validator(schema()).validate(read(FILES[0]) | {"wrong_key": 1})
 
 
 @VARIANTS
@@ -65,13 +57,48 @@ def test_every_node_starts_with_a_token_and_no_open_dashboard(config: dict[str, 
 
 
 @VARIANTS
-def test_nodes_install_the_pinned_packages(config: dict[str, Any]) -> None:
+def test_no_token_stands_in_the_file(config: dict[str, Any]) -> None:
+    text = json.dumps(config)
+    assert "RAY_AUTH_TOKEN" not in text
+    assert not re.search(r"[0-9a-f]{32}", text)
+    assert config["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    assert "chmod 600 ~/.ray/auth_token" in config["setup_commands"]
+
+
+@VARIANTS
+def test_nodes_install_the_pinned_packages_of_this_version(config: dict[str, Any]) -> None:
     assert any("make -C ~/model-zoo-survey install" in line for line in config["setup_commands"])
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = (
+        f'test "$(~/model-zoo-survey/.venv/bin/survey --version)" = {version["project"]["version"]}'
+    )
+    assert wanted in config["setup_commands"]
 
 
-def test_amazon_workers_have_a_type_of_their_own() -> None:
-    config = on_amazon()
-    assert config["head_node_type"] in config["available_node_types"]
-    assert len(config["available_node_types"]) == 2
-    most = [kind.get("max_workers", 0) for kind in config["available_node_types"].values()]
-    assert sum(most) <= config["max_workers"]
+@VARIANTS
+def test_the_variants_differ_in_their_machines_alone(config: dict[str, Any]) -> None:
+    own = {"provider", "auth", "max_workers", "idle_timeout_minutes"}
+    own |= {"head_node_type", "available_node_types", "head_setup_commands"}
+    first = read(FILES[0])
+    assert {k: v for k, v in config.items() if k not in own} == {
+        k: v for k, v in first.items() if k not in own
+    }
+
+
+@pytest.mark.parametrize("name", FILES[1:])
+def test_rented_workers_have_gpus_and_one_is_always_there(name: str) -> None:
+    config = read(name)
+    kinds = dict(config["available_node_types"])
+    kinds.pop(config["head_node_type"])
+    for kind in kinds.values():
+        assert kind["resources"]["GPU"] >= 1
+        # A survey looks for machines when it starts.
+        assert 1 <= kind["min_workers"] <= kind["max_workers"]
+    assert sum(kind["max_workers"] for kind in kinds.values()) <= config["max_workers"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_file_says_how_a_survey_is_run_on_it(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert f"ray up {name}" in text
+    assert "survey run zoo.toml --address auto" in text

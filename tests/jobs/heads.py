@@ -1,0 +1,109 @@
+"""Heads of Ray clusters for tests: processes of their own, each with its own token or none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+#: What a token looks like; worth nothing elsewhere.
+TOKEN = "0123456789abcdef" * 4
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class StartedHead:
+    """A head that runs."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    folder: Path
+
+    def gcs_pid(self) -> int:
+        """Return the process that is the head proper."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"gcs_server") and f"{self.folder}/".encode() in b" ".join(
+                    words
+                ):
+                    return int(entry.name)
+        raise AssertionError(f"no gcs_server of {self.folder}")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextlib.contextmanager
+def head(token: str | None = None) -> Iterator[StartedHead]:
+    """Start a head with one core, and end it; with a token it lets in only those who have it."""
+    # A name of its own: Ray's sockets lie below, and their paths have to be short.
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
+        yield from _started(Path(folder), token)
+
+
+def _started(folder: Path, token: str | None) -> Iterator[StartedHead]:
+    port = free_port()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "token" if token else "disabled"}
+    if token:
+        environment["RAY_AUTH_TOKEN"] = token
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+                *(f"--port={port}", "--include-dashboard=false", "--num-cpus=1"),
+                *("--object-store-memory=80000000", f"--temp-dir={folder}/ray"),
+                # Ray's client server takes a fixed port otherwise.
+                *(f"--ray-client-server-port={free_port()}", "--disable-usage-stats"),
+            ],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_for(process, port, folder)
+        yield StartedHead(process, port, folder)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def answer(address: str, token: str | None) -> grpc.StatusCode:
+    """Ask a head what any client asks first, and return the status of its answer."""
+    given = (("authorization", f"Bearer {token}"),) if token else ()
+    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        stub = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        try:
+            stub.CheckAlive(gcs_service_pb2.CheckAliveRequest(), timeout=5, metadata=given)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    # Said once the machine itself has joined the cluster.
+    while b"Ray runtime started" not in (said := (folder / "log").read_bytes()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"no head on port {port}: {said.decode(errors='replace')}")
+        time.sleep(0.2)
