@@ -15,11 +15,15 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 from catalog.database import portions
 from catalog.tables import AttemptTable, JobTable
 
+#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
+#: ``parked`` (it kept losing its workers) or ``cancelled``.
+JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
+
 #: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
 Outcome = Literal["done", "failed", "lost", "interrupted"]
 
 #: What becomes of a job after its newest attempt.
-STATE_AFTER: dict[str, str] = {
+STATE_AFTER: dict[Outcome, JobState] = {
     "done": "done",
     "failed": "failed",
     "lost": "todo",
@@ -69,6 +73,9 @@ class End:
     images_done: int | None = None
     #: Whether it made a batch durable: a worker lost after that does not count against the job.
     progressed: bool = False
+    #: The job's state afterwards, where it does not follow from the outcome: several attempts may
+    #: be at parts of one job at once.
+    leaves: JobState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ def describe(connection: Connection, descriptions: Sequence[Description]) -> Non
 
 
 def finish(connection: Connection, ends: Sequence[End]) -> None:
-    """End attempts that go on, and move the jobs whose newest they are."""
+    """End attempts that go on; move the jobs whose newest they are, or whose state they tell."""
     keys = {end.job_key for end in ends}
     _hold(connection, keys)
     going = _going(connection, keys)
@@ -150,7 +157,7 @@ def finish(connection: Connection, ends: Sequence[End]) -> None:
             ended.append(end)
     _write(connection, ended)
     newest = _newest(connection, keys)
-    _move(connection, [end for end in ended if newest[end.job_key] == end.attempt])
+    _move(connection, [e for e in ended if e.leaves or newest[e.job_key] == e.attempt])
 
 
 def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
@@ -202,20 +209,22 @@ def _write(connection: Connection, ends: Sequence[End]) -> None:
 
 
 def _move(connection: Connection, ends: Sequence[End]) -> None:
-    alike: dict[tuple[Outcome, bool], list[str]] = {}
+    alike: dict[tuple[JobState, Outcome, bool], list[str]] = {}
     for end in ends:
-        alike.setdefault((end.outcome, end.progressed), []).append(end.job_key)
-    for (outcome, progressed), keys in alike.items():
-        values = _values_after(outcome, progressed)
+        state = end.leaves or STATE_AFTER[end.outcome]
+        alike.setdefault((state, end.outcome, end.progressed), []).append(end.job_key)
+    for (state, outcome, progressed), keys in alike.items():
+        values = _values_after(state, outcome, progressed)
         for portion in portions(sorted(keys)):
             connection.execute(update(JobTable).where(JobTable.key.in_(portion)).values(**values))
 
 
-def _values_after(outcome: Outcome, progressed: bool) -> dict[str, Any]:
-    state: Any = STATE_AFTER[outcome]
-    if state == "todo":
-        state = case((JobTable.state == "running", "todo"), else_=JobTable.state)
-    values = {"state": state, "updated_at": datetime.now(UTC)}
+def _values_after(state: JobState, outcome: Outcome, progressed: bool) -> dict[str, Any]:
+    after: Any = state
+    if state in ("todo", "running"):
+        # What somebody cancelled or parked meanwhile stays so.
+        after = case((JobTable.state == "running", state), else_=JobTable.state)
+    values = {"state": after, "updated_at": datetime.now(UTC)}
     if progressed or outcome == "done":
         return {**values, "losses": 0}
     return {**values, "losses": JobTable.losses + 1} if outcome == "lost" else values

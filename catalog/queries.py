@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,5 +64,15 @@ def latest_runs(home: Home, limit: int = 20) -> pa.Table:
 
 
 def run_costs(home: Home) -> pa.Table:
-    """Return what each finished run took: full name, GFLOPs, images, seconds."""
+    """Return what each finished run took: work, images, seconds, device, memory."""
     return query(home, named_query("run_costs").sql)
+
+
+def run_progress(home: Home) -> pa.Table:
+    """Return how far every run is: quick, for those who look often."""
+    return query(home, named_query("run_progress").sql)
+
+
+def batch_affinities(home: Home, run_ids: Sequence[str]) -> pa.Table:
+    """Return every batch score of some runs, in the order of batches and sites."""
+    return query(home, named_query("batch_affinities").sql, {"run_ids": list(run_ids)})

@@ -62,7 +62,23 @@ ORDER BY started_at DESC NULLS LAST, runs.run_id
 LIMIT $limit;
 
 -- name: run_costs
--- What each finished run took, newest last: source and name, GFLOPs, images and seconds.
-SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images, seconds
+-- What each finished run took, newest last: GFLOPs, images, seconds, and the most memory in use.
+SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images, seconds,
+  device, peak_memory
 FROM runs WHERE status = 'done' AND seconds > 0 AND images > 0
 ORDER BY finished_at;
+
+-- name: run_progress
+-- How far every run is: its status, batches, images, accuracy and what is suspect about it.
+WITH reached AS (
+  SELECT run_id, count(*) AS batches, sum(images)::BIGINT AS images FROM batches GROUP BY run_id
+)
+SELECT run_id, coalesce(status, 'running') AS status, coalesce(reached.batches, 0) AS batches,
+  coalesce(reached.images, 0) AS images, measured_top1, suspicion
+FROM runs FULL JOIN reached USING (run_id);
+
+-- name: batch_affinities
+-- Every batch score of some runs ($run_ids), in the order of batches and sites.
+SELECT run_id, batch, site, affinity
+FROM batch_scores WHERE list_contains($run_ids, run_id)
+ORDER BY run_id, batch, site;

@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy.orm import aliased
 
 from catalog import attempts
-from catalog.attempts import STATE_AFTER, Attempt, Description, End, Outcome, Start
+from catalog.attempts import STATE_AFTER, Attempt, Description, End, JobState, Outcome, Start
 from catalog.database import Database, portions, rowcount
 from catalog.hashes import Hashes
 from catalog.home import Home
@@ -29,15 +30,12 @@ __all__ = [
     "End",
     "Job",
     "JobEntry",
+    "JobOverview",
     "JobState",
     "Outcome",
     "Registry",
     "Start",
 ]
-
-#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
-#: ``parked`` (it kept losing its workers) or ``cancelled``.
-JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,20 @@ class Job(JobEntry):
     created_at: datetime
     #: When its state last changed.
     updated_at: datetime
+
+
+class JobOverview(NamedTuple):
+    """How a job stands, with its newest attempt."""
+
+    run_id: str
+    source: str
+    architecture: str
+    checkpoint: str
+    dataset: str
+    state: JobState
+    #: The newest attempt's number and what went wrong in it; None where there is none.
+    attempt: int | None
+    error: str | None
 
 
 class Registry:
@@ -250,6 +262,24 @@ class Registry:
         with self._database.transaction() as connection:
             rows = [Attempt(*row) for row in connection.execute(wanted)]
         return {row.job_key: row for row in rows}
+
+    def overview(self) -> list[JobOverview]:
+        """Return how every job stands with its newest attempt: quick with many jobs."""
+        newest = (
+            select(AttemptTable.job_key, func.max(AttemptTable.attempt).label("attempt"))
+            .group_by(AttemptTable.job_key)
+            .subquery()
+        )
+        last = aliased(AttemptTable)
+        of_it = (last.job_key == newest.c.job_key) & (last.attempt == newest.c.attempt)
+        names = ("run_id", "source", "architecture", "checkpoint", "dataset", "state")
+        wanted = (
+            select(*(getattr(JobTable, name) for name in names), last.attempt, last.error)
+            .outerjoin(newest, newest.c.job_key == JobTable.key)
+            .outerjoin(last, of_it)
+        )
+        with self._database.transaction() as connection:
+            return [JobOverview._make(row) for row in connection.execute(wanted)]
 
     def mark_interrupted(self) -> int:
         """End what a killed scan left open: its attempts are interrupted, its jobs are to do.

@@ -51,9 +51,10 @@ class RunRecord:
     shrinkage: str | None = None
     ridge: str | None = None
     pooling: str | None = None
+    precision: float | None = None
+    least_batches: int | None = None
     transform: str | None = None
     order_seed: int | None = None
-    wanted_precision: float | None = None
     reached_precision: float | None = None
     parts: int | None = None
     device: str | None = None

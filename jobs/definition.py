@@ -7,6 +7,7 @@ catalog's business.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -22,6 +24,7 @@ from pydantic import (
 )
 
 from catalog.datasets import selected_name
+from jobs.libraries import LIBRARIES
 from survey import MeasureSettings, SettingsError, UnknownName
 
 #: What is measured when a survey names no dataset.
@@ -72,11 +75,15 @@ class DatasetChoice(_Strict):
     limit: PositiveInt | None = None
     #: Whether the limit takes equally many of every class, not the first of the fixed order.
     stratified: bool = False
+    #: Seed of the order of its images; its own order where none is given.
+    order_seed: NonNegativeInt | None = None
 
     @property
     def full_name(self) -> str:
-        """The name with its limit, such as ``cifar10[:1000 stratified]``."""
-        return selected_name(self.name, self.limit, stratified=self.stratified)
+        """The name with its limit and order, such as ``cifar10[:1000 stratified order 3]``."""
+        return selected_name(
+            self.name, self.limit, stratified=self.stratified, order_seed=self.order_seed
+        )
 
 
 _Choice = TypeVar("_Choice", bound=_Strict)
@@ -98,6 +105,8 @@ class Definition:
         How.
     base : pathlib.Path
         Folder that relative paths in it start from.
+    remeasure : tuple of str
+        Libraries of which another version means measuring again, any of ``LIBRARIES``.
     """
 
     name: str
@@ -105,17 +114,21 @@ class Definition:
     datasets: tuple[DatasetChoice, ...] = (DatasetChoice(name=DEFAULT_DATASET),)
     settings: MeasureSettings = field(default_factory=MeasureSettings)
     base: Path = Path()
+    remeasure: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, for the registry."""
-        return {
+        values = {
             "models": [model.model_dump(mode="json") for model in self.models],
             "datasets": [dataset.model_dump(mode="json") for dataset in self.datasets],
             "settings": self.settings.to_dict(),
         }
+        return {**values, "remeasure": list(self.remeasure)} if self.remeasure else values
 
 
-def read_definition(path: Path, settings: dict[str, Any] | None = None) -> Definition:
+def read_definition(
+    path: Path, settings: dict[str, Any] | None = None, remeasure: Sequence[str] = ()
+) -> Definition:
     """Read a survey file.
 
     Parameters
@@ -124,6 +137,8 @@ def read_definition(path: Path, settings: dict[str, Any] | None = None) -> Defin
         A TOML file with ``[[models]]``, ``[[datasets]]`` and ``[settings]``.
     settings : dict, optional
         Settings given on the command line; they win over the file's.
+    remeasure : sequence of str
+        Libraries named on the command line, beside the file's.
 
     Raises
     ------
@@ -141,14 +156,18 @@ def read_definition(path: Path, settings: dict[str, Any] | None = None) -> Defin
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
-    return parse_definition(values, path.stem, path.parent, settings)
+    return parse_definition(values, path.stem, path.parent, settings, remeasure)
 
 
 def parse_definition(
-    values: dict[str, Any], name: str, base: Path, settings: dict[str, Any] | None = None
+    values: dict[str, Any],
+    name: str,
+    base: Path,
+    settings: dict[str, Any] | None = None,
+    remeasure: Sequence[str] = (),
 ) -> Definition:
     """Check plain values and build a definition from them; see ``read_definition``."""
-    _known("survey key", values, ("name", "models", "datasets", "settings"))
+    _known("survey key", values, ("name", "models", "datasets", "settings", "remeasure"))
     models = tuple(_parsed(ModelChoice, item) for item in _tables(values, "models"))
     if not models:
         raise SettingsError(
@@ -165,7 +184,26 @@ def parse_definition(
         datasets=datasets or (DatasetChoice(name=DEFAULT_DATASET),),
         settings=MeasureSettings.from_dict({**declared, **(settings or {})}),
         base=base,
+        remeasure=_libraries([*_names(values, "remeasure"), *remeasure]),
     )
+
+
+def _names(values: dict[str, Any], key: str) -> list[str]:
+    names = values.get(key, [])
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SettingsError(
+            f"{key} is {names!r}, must be a list of names", hint=f'write {key} = ["torch"]'
+        )
+    return names
+
+
+def _libraries(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in LIBRARIES:
+            raise UnknownName("library to measure again with", name, LIBRARIES)
+    return tuple(library for library in LIBRARIES if library in names)
 
 
 def _tables(values: dict[str, Any], key: str) -> list[dict[str, Any]]:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import torch
 
-from catalog.checkpoints import builder
 from catalog.downloads import FileStore
 from catalog.home import Home
-from catalog.models import find
-from catalog.models.cost import model_cost
-from catalog.queries import run_costs
+from catalog.models.base import RemoteFile
+from catalog.models.costs import counted
 from catalog.registry import Registry
 from catalog.runs import RunState
 from catalog.store import run_states
 from jobs.definition import Definition
-from jobs.estimate import Estimate, Measured, estimate
+from jobs.estimate import Estimate, History, estimate, gflops_of, history_of, remaining
 from jobs.job import Job
+from jobs.order import ordered, pixels_of
 from jobs.plan import Plan, make_plan, plain_holdings
 from jobs.progress import batches_of, duration
 from jobs.run import holdings_of
+from jobs.stale import Staleness, staleness, told
+from jobs.supplies import known_bytes, needed
 
 #: Columns of the table.
 COLUMNS = pa.schema(
@@ -36,9 +37,17 @@ COLUMNS = pa.schema(
         ("images", pa.int64()),
         ("batches", pa.int64()),
         ("state", pa.string()),
+        ("why", pa.string()),
         ("seconds", pa.float64()),
     ]
 )
+
+#: Bytes a worker holds before it has a network, and for each pixel of a forward pass; rough, and
+#: used only for networks that were never measured.
+BARE_BYTES, PIXEL_BYTES = 700 * 2**20, 768
+
+#: Bytes of one row of the store, with its share of indices.
+ROW_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +55,22 @@ class Forecast:
     """A plan and what its jobs may take."""
 
     plan: Plan
-    #: One for each job of the plan, in its order.
+    #: One for each job of the plan, in the order in which they will be given out.
+    jobs: tuple[Job, ...]
     states: tuple[str, ...]
     estimates: tuple[Estimate, ...]
+    #: Bytes to fetch, as far as sizes are known, and files whose size is not.
+    fetch_bytes: int
+    unknown_files: int
+    #: Bytes of decoded images and rows that the survey adds to the home.
+    disk_bytes: int
+    #: Bytes the most demanding job may hold.
+    memory_bytes: int
+    workers: int = 1
 
     def table(self) -> pa.Table:
         """Return one row a job."""
+        reasons = self.plan.reasons
         rows = [
             {
                 "run_id": job.run_id,
@@ -61,28 +80,46 @@ class Forecast:
                 "images": job.images,
                 "batches": batches_of(job),
                 "state": state,
+                "why": str(reasons[job.run_id]) if job.run_id in reasons else None,
                 "seconds": round(guess.seconds, 1),
             }
-            for job, state, guess in zip(self.plan.jobs, self.states, self.estimates, strict=True)
+            for job, state, guess in zip(self.jobs, self.states, self.estimates, strict=True)
         ]
         # Their run ids depend on what is in files that are not here.
         rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
         return pa.Table.from_pylist(rows, COLUMNS)
 
     def summary(self) -> str:
-        """Return one line: how many jobs, how many are done, and how long the rest may take."""
-        todo = [e for e, state in zip(self.estimates, self.states, strict=True) if state != "done"]
-        low = sum(guess.seconds / guess.factor for guess in todo)
-        high = sum(guess.seconds * guess.factor for guess in todo)
-        done = len(self.plan.jobs) - len(todo)
+        """Return how many jobs there are, how many are done, and what the rest may take."""
+        todo = [
+            guess
+            for guess, state in zip(self.estimates, self.states, strict=True)
+            if state not in ("done", "parked", "cancelled")
+        ]
+        longest = max((guess.seconds * guess.factor for guess in todo), default=0.0)
+        low = sum(guess.seconds / guess.factor for guess in todo) / self.workers
+        high = max(sum(guess.seconds * guess.factor for guess in todo) / self.workers, longest)
+        done = sum(state == "done" for state in self.states)
+        kept = sum(state in ("parked", "cancelled") for state in self.states)
+        held = f", {kept} parked or cancelled" if kept else ""
         lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
-        return (
-            f"{len(todo)} to measure, {done} done{lacking}; one worker needs "
+        who = "one worker needs" if self.workers == 1 else f"{self.workers} workers need"
+        unknown = f" and {self.unknown_files} files of unknown size" if self.unknown_files else ""
+        jobs = (
+            f"{len(todo)} to measure, {done} done{held}{lacking}; {who} "
             f"{duration(low)} to {duration(high)}"
         )
+        sizes = (
+            f"to fetch: {gigabytes(self.fetch_bytes)}{unknown}; disk: about"
+            f" {gigabytes(self.disk_bytes)}; memory: about {gigabytes(self.memory_bytes)} a worker"
+        )
+        why = told(self.plan.reasons.values())
+        return "\n".join(line for line in (jobs, why, sizes) if line)
 
 
-def forecast(home: Path, definition: Definition) -> Forecast:
+def forecast(
+    home: Path, definition: Definition, *, device: str = "cpu", workers: int = 1
+) -> Forecast:
     """Plan a survey without starting anything; a home that does not exist is not made.
 
     Parameters
@@ -91,54 +128,77 @@ def forecast(home: Path, definition: Definition) -> Forecast:
         Where what was measured is kept, if it exists.
     definition : Definition
         The survey.
+    device : {"cpu", "cuda"}
+        What workers compute on.
+    workers : int
+        How many there are.
     """
     states: dict[str, RunState] = {}
-    history: list[Measured] = []
-    holdings = plain_holdings()
+    held: dict[str, str] = {}
+    history, holdings, store, opened = History(), plain_holdings(), None, None
     if Home(home.absolute()).signatures.is_file():
         opened = Home.open(home, create=False)
         states = run_states(opened)
+        store = FileStore(opened.files, offline=True)
         if os.access(opened.path, os.W_OK):
-            holdings = holdings_of(opened, Registry(opened), FileStore(opened.files, offline=True))
-        history = [Measured(**row) for row in run_costs(opened).to_pylist()]
+            registry = Registry(opened)
+            held = {job.run_id: job.state for job in registry.jobs()}
+            holdings = holdings_of(opened, registry, store)
+        history = history_of(opened, device)
     plan = make_plan(definition, states, holdings)
-    gflops: dict[tuple[str, int], float] = {}
-    for job in plan.jobs:
-        if (job.full_name, job.transform.size) not in gflops:
-            gflops[job.full_name, job.transform.size] = _gflops(job)
-    estimates = tuple(
-        estimate(
-            job.full_name,
-            gflops[job.full_name, job.transform.size],
-            _remaining(job, states),
-            history,
-        )
+    waiting = [job for job in plan.todo if held.get(job.run_id) not in ("parked", "cancelled")]
+    reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
+    plan = dataclasses.replace(plan, reasons=reasons)
+    guesses = {
+        job.run_id: estimate(job.full_name, gflops_of(job), remaining(job, states), history)
         for job in plan.jobs
+    }
+    jobs = ordered(plan.jobs, {run_id: guess.seconds for run_id, guess in guesses.items()})
+    files = _to_fetch(definition, store)
+    todo = [job for job in jobs if job.run_id not in plan.done]
+    return Forecast(
+        plan,
+        tuple(jobs),
+        tuple(_state(job, states, held) for job in jobs),
+        tuple(guesses[job.run_id] for job in jobs),
+        known_bytes(files),
+        sum(not (file.bytes or file.about_bytes) for file in files),
+        _disk_bytes(todo),
+        max((_memory_bytes(job, history) for job in todo), default=0),
+        workers,
     )
-    return Forecast(plan, tuple(_state(job, states) for job in plan.jobs), estimates)
 
 
-def _remaining(job: Job, states: dict[str, RunState]) -> int:
+def gigabytes(count: int) -> str:
+    """Return a number of bytes as a person says it."""
+    return f"{count / 1e9:.1f} GB" if count >= 5e7 else f"{count / 1e6:.1f} MB"
+
+
+def _to_fetch(definition: Definition, store: FileStore | None) -> Sequence[RemoteFile]:
+    files = needed(definition)
+    return files if store is None else store.missing(files)
+
+
+def _state(job: Job, states: dict[str, RunState], held: dict[str, str]) -> str:
     state = states.get(job.run_id)
-    return job.images - (state.images + state.skipped_images if state else 0)
-
-
-def _state(job: Job, states: dict[str, RunState]) -> str:
-    state = states.get(job.run_id)
-    if state is None:
-        return "new"
-    if state.status == "done":
+    if state is not None and state.status == "done":
         return "done"
-    return f"{state.batches_done} batches done"
+    if held.get(job.run_id) in ("parked", "cancelled"):
+        return held[job.run_id]
+    return f"{state.batches_done} batches done" if state else "new"
 
 
-def _gflops(job: Job) -> float:
-    (architecture,) = find(job.full_name)
-    build = builder(architecture, job.checkpoint)
-    try:
-        with torch.device("meta"):
-            model = build()
-    except NotImplementedError:
-        # Some constructors compute with tensors, which needs real ones.
-        model = build()
-    return model_cost(model.eval(), job.transform.size).gflops
+def _disk_bytes(jobs: Sequence[Job]) -> int:
+    pixels = {pixels_of(job): job.images * 3 * job.transform.size**2 for job in jobs}
+    # A network has about one activation for each layer with weights.
+    rows = sum((job.facts.depth or 50) * batches_of(job) for job in jobs)
+    return sum(pixels.values()) + rows * ROW_BYTES
+
+
+def _memory_bytes(job: Job, history: History) -> int:
+    known = history.memory_by_network.get(job.full_name)
+    if known is not None:
+        return known
+    cost = counted(job.source, job.architecture)
+    weights = 8 * cost.parameters if cost else 0
+    return BARE_BYTES + weights + PIXEL_BYTES * job.settings.micro_batch * job.transform.size**2

@@ -25,6 +25,8 @@ def headline(run: RunRecord) -> str:
     if run.reported_top1 is not None:
         reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
         lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
+    if (precision := precision_line(run)) is not None:
+        lines.append(precision)
     if run.suspicion:
         lines.append(f"suspect: {run.suspicion}")
     if run.skipped_images:
@@ -32,6 +34,32 @@ def headline(run: RunRecord) -> str:
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
     return "\n".join(lines)
+
+
+def precision_line(run: RunRecord) -> str | None:
+    """Return how precisely a run was to be measured and was; None where every image was wanted.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run.
+    """
+    if run.precision is None:
+        return None
+    wanted = f"a standard error of {run.precision:g} was wanted at every site"
+    if run.reached_precision is None:
+        return f"{wanted}; {run.batches} batches are too few to tell any"
+    if run.status == "done" and not reached(run):
+        return f"{wanted}; all {run.images} images gave {run.reached_precision:.2g}"
+    return f"{wanted}; {run.images} images gave {run.reached_precision:.2g}"
+
+
+def reached(run: RunRecord) -> bool:
+    """Tell whether a run is as precise as was wanted, with as many batches as that takes."""
+    if run.precision is None:
+        return True
+    enough = (run.batches or 0) >= (run.least_batches or 2)
+    return enough and (run.reached_precision or 1.0) <= run.precision
 
 
 def _percent(fraction: float | None) -> str:

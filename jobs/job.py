@@ -70,6 +70,8 @@ class Job:
     facts: ModelFacts = ModelFacts()
     #: The accuracy its weights should show on this dataset; None where nobody says.
     expectation: Expectation | None = None
+    #: Name and version of each library of which another version means measuring again.
+    libraries: tuple[tuple[str, str], ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -84,14 +86,17 @@ class Job:
     @property
     def key(self) -> str:
         """sha256 (hex) over everything that determines the numbers."""
-        determinants = {
+        determinants: dict[str, object] = {
             "architecture": self.full_name,
             "checkpoint": self.checkpoint_sha256,
             "dataset": self.dataset_fingerprint,
             "transform": _chosen(self.transform),
-            "settings": _chosen(self.settings),
+            "settings": _determining(self.settings),
             "measuring_version": MEASURING_VERSION,
         }
+        if self.libraries:
+            # Only where chosen: keys of jobs without them must stay what they are.
+            determinants["libraries"] = dict(self.libraries)
         text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -109,8 +114,21 @@ class Job:
             source=self.source,
             checkpoint=self.checkpoint.reference,
             dataset=self.dataset,
-            settings=self.settings.to_dict(),
+            settings=self.recorded_settings(),
         )
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """Return the settings as stores keep them, with the versions that are in the key."""
+        chosen = {"libraries": dict(self.libraries)} if self.libraries else {}
+        return {**self.settings.to_dict(), **chosen}
+
+
+def _determining(settings: MeasureSettings) -> dict[str, Any]:
+    """Return the settings that numbers depend on: without a precision, not how it is reached."""
+    chosen = _chosen(settings)
+    if settings.precision is None:
+        chosen.pop("least_batches", None)
+    return chosen
 
 
 def _chosen(values: InputTransform | MeasureSettings) -> dict[str, Any]:
@@ -123,24 +141,3 @@ def _chosen(values: InputTransform | MeasureSettings) -> dict[str, Any]:
         for field in dataclasses.fields(values)
         if getattr(values, field.name) != field.default
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a job's durable batches reach; a new attempt goes on from there."""
-
-    #: Batches that are durable, counted from 0 without a gap.
-    batches: int = 0
-    #: Place in the dataset's order after the last of them.
-    position: int = 0
-    #: Images in them.
-    images: int = 0
-    #: Images among those whose label fits the model.
-    labelled: int = 0
-    #: Labelled images recognised first, and among the first five.
-    top1_hits: int = 0
-    top5_hits: int = 0
-    #: Images that could not be decoded so far.
-    skipped: tuple[str, ...] = ()
-    #: Seconds measuring took so far.
-    seconds: float = 0.0

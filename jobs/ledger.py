@@ -1,38 +1,36 @@
-"""How far each job of a scan is, kept in step with the stores.
+"""The accounts of a scan's jobs, kept in step with the stores.
 
-Every method makes its event durable before it returns: rows through the writer, attempts in
-the registry. What is derived from many batches, such as accuracy, is summed up here.
+What workers say is made durable before anybody hears of it: rows through the writer first, then
+attempts in the registry, each in one go for all that was said at once.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import platform
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from catalog.datasets.base import ORDER_SEED
-from catalog.registry import Outcome, Registry
-from catalog.runs import BatchRecord, RunRecord, RunState
+from catalog.registry import (
+    Description,
+    End,
+    JobState,
+    Outcome,
+    Registry,
+    Start,
+)
+from catalog.runs import BatchRecord, RunRecord
 from catalog.spool import Writer
-from jobs.events import BatchDone, Failed, Finished, Lost, Skipped, Started
-from jobs.job import Job, Progress
-from jobs.verdict import suspicion
-from survey import MEASURING_VERSION, __version__
+from jobs.account import Account, names_of
+from jobs.events import BatchDone, Event, Failed, Finished, Halved, Lost, Returned, Started
+from jobs.job import Job
+from jobs.joblog import append, described
+from jobs.record import record_of
+from jobs.runner import Word
+from jobs.task import Task
 
-
-@dataclass
-class _Account:
-    """What is known of one job: how far it is, and who is at it."""
-
-    progress: Progress
-    #: The last attempt; before the first one begins, the last that wrote rows.
-    attempt: int = 0
-    sites: int | None = None
-    began: datetime | None = None
-    started: Started | None = None
+#: Workers a job may lose in a row, without a new batch, before it is parked.
+MOST_LOSSES = 3
 
 
 class Ledger:
@@ -44,192 +42,183 @@ class Ledger:
         Takes rows.
     registry : Registry
         Takes jobs and attempts.
+    logs : pathlib.Path
+        The folder of the jobs' logs.
+    most_losses : int
+        Workers a job may lose in a row before it is parked.
     """
 
-    def __init__(self, writer: Writer, registry: Registry) -> None:
-        self._writer, self._registry = writer, registry
-        self._accounts: dict[str, _Account] = {}
+    def __init__(
+        self, writer: Writer, registry: Registry, logs: Path, most_losses: int = MOST_LOSSES
+    ) -> None:
+        self._writer, self._registry, self._logs = writer, registry, logs
+        self._most_losses = most_losses
+        self.accounts: dict[str, Account] = {}
+        self._pages = _Pages()
 
-    def resume(self, job: Job, state: RunState | None) -> None:
-        """Open a job's account from what is durable of it."""
-        self._accounts[job.run_id] = (
-            _Account(progress_of(state), state.attempt, state.sites)
-            if state
-            else _Account(Progress())
+    def open(self, account: Account) -> None:
+        """Take an account in."""
+        self.accounts[account.job.run_id] = account
+
+    def begin(self, accounts: Sequence[Account], deadline: float | None) -> tuple[Task, ...]:
+        """Begin an attempt at the next part of each of some accounts."""
+        starts = [Start(each.job.key, "starting", after=each.attempt) for each in accounts]
+        attempts = self._registry.start_attempts(starts)
+        return tuple(
+            _task(account, attempt, deadline)
+            for account, attempt in zip(accounts, attempts, strict=True)
         )
 
-    def begin(self, job: Job) -> Progress:
-        """Open an attempt and return where it goes on."""
-        account = self._accounts[job.run_id]
-        account.attempt = self._registry.start_attempt(
-            job.key, worker="starting", after=account.attempt
-        )
-        return account.progress
+    def handle(self, words: Iterable[Word]) -> list[Word]:
+        """Make what workers say durable and return what it comes to.
 
-    def started(self, job: Job, event: Started) -> None:
-        """Record who measures the job, and with what."""
-        account = self._accounts[job.run_id]
-        account.started, account.began = event, datetime.now(UTC)
-        self._registry.describe_attempt(
-            job.key, account.attempt, worker=event.hostname, pid=event.pid
-        )
-        self._writer.write_run(self._record(job, "running"))
+        Words of attempts that were given up are left out, and so is the end of a part that is not
+        the last one of its job; one loss too many is a failure.
+        """
+        told = []
+        for word in words:
+            account = self.accounts[word.event.run_id]
+            if not account.is_heard(word.event.attempt):
+                continue
+            event = self._weighed(account, word.event)
+            self._note(account, event)
+            append(self._logs, event.run_id, described(event))
+            if account.closed or not isinstance(event, Finished):
+                told.append(Word(word.worker, event))
+        self._turn_page()
+        return told
 
-    def batch(self, job: Job, event: BatchDone) -> None:
-        """Make a batch durable, then count it."""
-        account = self._accounts[job.run_id]
-        started = account.started
-        record = BatchRecord(
-            job.run_id,
-            account.attempt,
-            event.batch,
-            event.end_position,
-            names_of(event.skipped),
-            micro_batch=job.settings.micro_batch,
-            threads=started.threads if started else None,
-            device_name=started.device_name if started else None,
-            hostname=started.hostname if started else None,
-        )
-        self._writer.write(batches=[record])
-        account.progress = advanced(account.progress, event)
-        if account.sites is None and event.batch.scores:
-            account.sites = len(event.batch.scores)
-            self._writer.write_run(self._record(job, "running"))
+    def withdraw(self, job: Job) -> None:
+        """Hear nothing of a job any more: somebody cancelled it."""
+        account = self.accounts[job.run_id]
+        for attempt in account.close():
+            self._pages.end(account, attempt, "interrupted", "cancelled", leaves="cancelled")
+        self._turn_page()
+        append(self._logs, job.run_id, "cancelled")
+
+    def _weighed(self, account: Account, event: Event) -> Event:
+        """Return a loss as a failure if it is one too many."""
+        if not isinstance(event, Lost):
+            return event
+        account.losses += 1
+        if event.of_memory:
+            account.micro_batch = max(1, account.micro_batch // 2)
+        if account.losses < self._most_losses:
+            return event
+        message = f"{event.message} ({account.losses} workers lost in a row; parked)"
+        hint = "survey log shows its history, survey retry tries again; a smaller --micro-batch"
+        return Failed(event.run_id, event.attempt, "worker", message, f"{hint} needs less", "")
+
+    def _note(self, account: Account, event: Event) -> None:
+        pages, key = self._pages, account.job.key
+        if isinstance(event, Started):
+            first = account.started is None
+            account.start(event)
+            host = event.host
+            pages.workers.append(Description(key, event.attempt, host.hostname, host.pid))
+            if first:
+                pages.runs[event.run_id] = record_of(account, "running")
+        elif isinstance(event, BatchDone):
+            pages.batches.append(_batch_record(account, event))
+            account.batch(event)
+        elif isinstance(event, Halved):
+            self._registry.remember_micro_batch(
+                account.job.full_name,
+                account.hosts[event.attempt].device_name,
+                account.job.transform.size,
+                event.micro_batch,
+            )
+            account.micro_batch = event.micro_batch
+        elif isinstance(event, Finished):
+            whole = account.finish(event)
+            if whole:
+                pages.runs[event.run_id] = record_of(account, "done")
+            pages.end(account, event.attempt, "done", leaves="done" if whole else "running")
+        elif isinstance(event, Failed):
+            self._fail(account, event)
+        else:
+            account.give_back(event.attempt)
+            leaves: JobState = "running" if account.parts else "todo"
+            if isinstance(event, Returned):
+                pages.end(account, event.attempt, "interrupted", "never begun", leaves=leaves)
+            else:
+                pages.end(account, event.attempt, "lost", event.message, leaves=leaves)
+
+    def _fail(self, account: Account, event: Failed) -> None:
+        parked = account.losses >= self._most_losses
+        for attempt in account.close():
+            outcome: Outcome = "failed" if attempt == event.attempt else "interrupted"
+            self._pages.end(
+                account,
+                attempt,
+                outcome,
+                event.message,
+                event,
+                leaves="parked" if parked else "failed",
+            )
+        self._pages.runs[event.run_id] = record_of(account, "failed", event)
+
+    def _turn_page(self) -> None:
+        pages, self._pages = self._pages, _Pages()
+        if pages.runs or pages.batches:
+            self._writer.write(runs=list(pages.runs.values()), batches=pages.batches)
+        if pages.workers:
+            self._registry.describe_attempts(pages.workers)
+        if pages.ends:
+            self._registry.finish_attempts(pages.ends)
         self._writer.merge_if_due()
 
-    def finished(self, job: Job, event: Finished) -> None:
-        """Close a job that saw every image."""
-        account = self._accounts[job.run_id]
-        skipped = account.progress.skipped + names_of(event.skipped)
-        account.progress = dataclasses.replace(account.progress, skipped=skipped)
-        self._writer.write_run(self._record(job, "done"))
-        self._close(job, "done", None)
 
-    def failed(self, job: Job, event: Failed) -> None:
-        """Close a job that cannot be done, with its stage and traceback."""
-        self._writer.write_run(self._record(job, "failed", event))
-        self._close(job, "failed", event)
+@dataclass
+class _Pages:
+    """What is to be written at once."""
 
-    def lost(self, job: Job, event: Lost) -> None:
-        """Close an attempt whose worker died; the job goes on in another one."""
-        self._registry.finish_attempt(
-            job.key, self._accounts[job.run_id].attempt, "lost", error=event.message
-        )
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+    batches: list[BatchRecord] = field(default_factory=list)
+    workers: list[Description] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
 
-    def _close(self, job: Job, outcome: Outcome, event: Failed | None) -> None:
-        account = self._accounts[job.run_id]
-        self._registry.finish_attempt(
-            job.key,
-            account.attempt,
-            outcome,
-            stage=event.stage if event else None,
-            error=event.message if event else None,
-            traceback=event.traceback if event else None,
-            images_done=account.progress.images,
-        )
-        self._writer.merge_if_due()
-
-    def _record(self, job: Job, status: str, failure: Failed | None = None) -> RunRecord:
-        account = self._accounts[job.run_id]
-        progress, started, settings = account.progress, account.started, job.settings
-        ended = status != "running"
-        # A failed run has not seen every image: its accuracy would be over some of them.
-        whole = status == "done" and progress.images > 0
-        labelled = whole and progress.labelled == progress.images
-        top1 = progress.top1_hits / progress.images if labelled else None
-        reported, expected = job.facts.reported, job.expectation
-        return RunRecord(
-            run_id=job.run_id,
-            job_key=job.key,
-            attempt=account.attempt,
-            architecture=job.architecture,
-            source=job.source,
-            family=job.family,
-            family_group=job.facts.family_group,
-            year=job.facts.year,
-            checkpoint=job.checkpoint.reference,
-            checkpoint_sha256=job.checkpoint_sha256,
-            dataset=job.dataset,
-            dataset_fingerprint=job.dataset_fingerprint,
-            status=status,
-            stage=failure.stage if failure else None,
-            error=failure.message if failure else None,
-            traceback=failure.traceback if failure else None,
-            measured_top1=top1,
-            measured_top5=progress.top5_hits / progress.images if labelled else None,
-            reported_top1=reported.top1 if reported else None,
-            reported_protocol=reported.protocol if reported else None,
-            reported_dataset=reported.dataset if reported else None,
-            expected_top1=expected.top1 if expected else None,
-            expected_source=expected.source if expected else None,
-            suspicion=suspicion(expected, top1, progress.images) if whole else None,
-            images=progress.images,
-            skipped_images=len(progress.skipped),
-            skipped_names=progress.skipped,
-            batches=progress.batches,
-            sites=account.sites,
-            depth=job.facts.depth,
-            parameters=started.parameters if started else None,
-            gflops=started.gflops if started else None,
-            settings=json.dumps(settings.to_dict()),
-            images_per_score=settings.images_per_score,
-            micro_batch=settings.micro_batch,
-            shrinkage=settings.shrinkage,
-            ridge=settings.ridge,
-            pooling=settings.pooling,
-            transform=json.dumps(dataclasses.asdict(job.transform)),
-            order_seed=ORDER_SEED,
-            device=started.device if started else None,
-            device_name=started.device_name if started else None,
-            dtype="float32",
-            threads=started.threads if started else None,
-            hostname=started.hostname if started else None,
-            python_version=platform.python_version(),
-            torch_version=version("torch"),
-            torchvision_version=version("torchvision"),
-            numpy_version=version("numpy"),
-            scipy_version=version("scipy"),
-            survey_version=__version__,
-            measuring_version=MEASURING_VERSION,
-            dropped_keys=started.dropped_keys if started else (),
-            started_at=account.began,
-            finished_at=datetime.now(UTC) if ended else None,
-            seconds=progress.seconds,
+    def end(
+        self,
+        account: Account,
+        attempt: int,
+        outcome: Outcome,
+        error: str | None = None,
+        failure: Failed | None = None,
+        *,
+        leaves: JobState,
+    ) -> None:
+        self.ends.append(
+            End(
+                account.job.key,
+                attempt,
+                outcome,
+                stage=failure.stage if failure else None,
+                error=error,
+                traceback=failure.traceback if failure else None,
+                images_done=account.totals.images,
+                leaves=leaves,
+            )
         )
 
 
-def progress_of(state: RunState | None) -> Progress:
-    """Return where a job goes on, given what is durable of it."""
-    if state is None or len(state.done) != 1 or state.done[0].first != 0:
-        # With a gap among its batches a run is measured again from the first one.
-        return Progress()
-    return Progress(
-        batches=state.batches_done,
-        position=state.done[0].position,
-        images=state.images,
-        labelled=state.labelled,
-        top1_hits=state.top1_hits,
-        top5_hits=state.top5_hits,
-        skipped=state.skipped_names,
-        seconds=state.seconds,
+def _task(account: Account, attempt: int, deadline: float | None) -> Task:
+    part = account.begin(attempt)
+    # Its own copy: who measures takes every batch in, and so does the account when it hears of it.
+    spread = copy.deepcopy(account.spread)
+    return Task(account.job, attempt, part, account.micro_batch, deadline, spread)
+
+
+def _batch_record(account: Account, event: BatchDone) -> BatchRecord:
+    host = account.hosts[event.attempt]
+    return BatchRecord(
+        event.run_id,
+        event.attempt,
+        event.batch,
+        event.end_position,
+        names_of(event.skipped),
+        micro_batch=event.micro_batch,
+        threads=host.threads,
+        device_name=host.device_name,
+        hostname=host.hostname,
     )
-
-
-def advanced(progress: Progress, event: BatchDone) -> Progress:
-    """Return how far a job is after one more durable batch."""
-    batch = event.batch
-    return Progress(
-        batches=batch.batch + 1,
-        position=event.end_position,
-        images=progress.images + batch.images,
-        labelled=progress.labelled + batch.labelled,
-        top1_hits=progress.top1_hits + batch.top1_hits,
-        top5_hits=progress.top5_hits + batch.top5_hits,
-        skipped=progress.skipped + names_of(event.skipped),
-        seconds=progress.seconds + batch.seconds,
-    )
-
-
-def names_of(skipped: tuple[Skipped, ...]) -> tuple[str, ...]:
-    """Return the names of images that were left out."""
-    return tuple(image.name for image in skipped)

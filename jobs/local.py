@@ -1,30 +1,33 @@
-"""A runner without Ray: one job after another in this process."""
+"""A runner without Ray: one task after another in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobs.devices import Devices, choose_devices, local_cores
-from jobs.events import Event
-from jobs.runner import NextJob
+from jobs.devices import Devices, Machine, choose_devices, local_cores
+from jobs.runner import Word, Work
 from jobs.words import DeviceChoice
 
 
 class LocalRunner:
     """Runs jobs in the calling process, for notebooks and quick tests.
 
+    A network that ends its process ends the survey with it, and one that hangs is waited for:
+    whoever needs more takes Ray.
+
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}
         ``auto`` takes the first GPU if torch sees one.
+    threads : int, optional
+        Threads to compute with; by default as many as there are cores.
     """
 
-    def __init__(self, device: DeviceChoice = "auto") -> None:
+    def __init__(self, device: DeviceChoice = "auto", threads: int | None = None) -> None:
         import torch
 
-        self.devices: Devices = choose_devices(
-            device, 1, torch.cuda.device_count(), [local_cores()]
-        )
+        here = Machine("here", local_cores(), torch.cuda.device_count())
+        self.devices: Devices = choose_devices(device, 1, [here], threads=threads)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -32,17 +35,22 @@ class LocalRunner:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
-        """Yield what the one worker says, job after job."""
+    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+        """Yield what the one worker says, task after task."""
         import torch
 
-        from jobs.worker import run_job
+        from jobs.host import host_of
+        from jobs.worker import run_task
 
         device, threads = self.devices.torch_device, self.devices.threads
+        host = host_of(torch.device(device), threads)
         before = torch.get_num_threads()
         try:
-            while (assignment := next_job()) is not None:
-                for event in run_job(*assignment, device, threads):
-                    yield 0, event
+            while tasks := work.next_tasks(host):
+                for task in tasks:
+                    for event in run_task(task, device, threads):
+                        yield (Word(0, event),)
+                        if work.withdrawn(task.run_id):
+                            break
         finally:
             torch.set_num_threads(before)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from catalog.models.selection import is_glob, select
 from catalog.runs import RunState
 from jobs.definition import DatasetChoice, Definition, ModelChoice
 from jobs.job import Job, ModelFacts
+from jobs.libraries import versions
+from jobs.stale import Staleness
 from jobs.verdict import expectation
 from survey import CatalogError, SettingsError
 
@@ -66,11 +68,15 @@ class Plan:
     done: frozenset[str]
     #: Those whose files are still to be fetched.
     lacking: tuple[Lacking, ...] = ()
+    #: Run ids of those that wait for a person: parked or cancelled.
+    held: frozenset[str] = frozenset()
+    #: Why each job that is to be measured was not measured already, by run id.
+    reasons: Mapping[str, Staleness] = field(default_factory=dict)
 
     @property
     def todo(self) -> tuple[Job, ...]:
         """The jobs that are still to be done."""
-        return tuple(job for job in self.jobs if job.run_id not in self.done)
+        return tuple(job for job in self.jobs if job.run_id not in self.done | self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,12 @@ def plain_holdings(home: Path | None = None) -> Holdings:
     )
 
 
-def make_plan(definition: Definition, states: Mapping[str, RunState], holdings: Holdings) -> Plan:
+def make_plan(
+    definition: Definition,
+    states: Mapping[str, RunState],
+    holdings: Holdings,
+    held: frozenset[str] = frozenset(),
+) -> Plan:
     """Resolve a survey's names into jobs.
 
     Parameters
@@ -138,6 +149,8 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], holdings: 
         What is measured already, by run id.
     holdings : Holdings
         Which files are here, and how they are hashed.
+    held : frozenset of str
+        Run ids of jobs that wait for a person.
 
     Returns
     -------
@@ -167,7 +180,8 @@ def make_plan(definition: Definition, states: Mapping[str, RunState], holdings: 
         for job in jobs.values()
         if (state := states.get(job.run_id)) is not None and state.status == "done"
     )
-    return Plan(tuple(jobs.values()), done, tuple(lacking))
+    waiting = {job.run_id for job in jobs.values()} & held - done
+    return Plan(tuple(jobs.values()), done, tuple(lacking), frozenset(waiting))
 
 
 def targets(definition: Definition) -> list[Target]:
@@ -228,6 +242,7 @@ def _jobs(
             expectation=expectation(
                 choice.full_name, target.choice.expected(choice.name), reported
             ),
+            libraries=versions(definition.remeasure),
         )
 
 

@@ -19,10 +19,11 @@ from rich.progress import (
 
 from catalog.models.base import RemoteFile
 from jobs.devices import Devices
-from jobs.events import BatchDone, Event, Failed, Finished, Lost, Started
+from jobs.events import BatchDone, Event, Failed, Finished, Halved, Lost, Started
 from jobs.job import Job
 from jobs.plan import Plan
 from jobs.reporter import Reporter
+from jobs.stale import told
 
 #: Seconds between two plain lines about the same worker.
 PLAIN_INTERVAL_SECONDS = 10.0
@@ -48,20 +49,31 @@ def progress_reporter() -> Iterator[Reporter]:
 
 
 def opening(plan: Plan) -> str:
-    """Return one line that says what is to be done and what is skipped."""
-    todo, done = len(plan.todo), len(plan.jobs) - len(plan.todo)
+    """Return lines that say what is to be done and why, and what is skipped."""
+    todo, done, held = len(plan.todo), len(plan.done), len(plan.held)
     skipped = f", {done} already measured and skipped" if done else ""
+    waiting = f", {held} parked or cancelled (survey retry takes them up again)" if held else ""
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
-    return f"{todo} of {len(plan.jobs) + len(plan.lacking)} jobs to measure{skipped}{lacking}"
+    whole = len(plan.jobs) + len(plan.lacking)
+    lines = [f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"]
+    return "\n".join([*lines, why] if (why := told(plan.reasons.values())) else lines)
 
 
-def closing(job: Job, event: Finished | Failed | Lost) -> str:
-    """Return one line that says what became of a job."""
+def closing(job: Job, event: Event) -> str:
+    """Return one line that says what became of a job, or of an attempt at it."""
+    if isinstance(event, Halved):
+        return f"memory  {job.run_id} {job.title}: micro-batch {event.micro_batch} from here on"
     if isinstance(event, Finished):
         skipped = f" ({len(event.skipped)} images skipped at the end)" if event.skipped else ""
         return f"done    {job.run_id} {job.title}{skipped}"
     word = "failed " if isinstance(event, Failed) else "retry  "
-    return f"{word} {job.run_id} {job.title}: {event.message}"
+    said = event.message if isinstance(event, (Failed, Lost)) else ""
+    return f"{word} {job.run_id} {job.title}: {said}"
+
+
+def ends(event: Event) -> bool:
+    """Tell whether a job is over with an event."""
+    return isinstance(event, (Finished, Failed))
 
 
 def batches_of(job: Job) -> int:
@@ -105,7 +117,7 @@ class BarReporter:
             _warn_of_skipped(self._bars.console, event)
         else:
             self._bars.console.print(closing(job, event))
-            if not isinstance(event, Lost) and self._overall is not None:
+            if ends(event) and self._overall is not None:
                 self._bars.advance(self._overall)
 
     def _line(self, worker: int) -> TaskID:
@@ -156,7 +168,7 @@ class PlainReporter:
                 line = f"batch   {job.run_id} {job.title}: {done} of {total}"
                 self._say(f"{line}, about {left} left" if done < total else line)
         else:
-            self._done += not isinstance(event, Lost)
+            self._done += ends(event)
             self._say(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
 
     def _remaining(self) -> str:

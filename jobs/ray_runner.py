@@ -1,40 +1,38 @@
 """A runner on Ray: one actor a device, each streaming its events to the driver.
 
-Actors are single-threaded and hold one job at a time. All state is in the driver's stores: an
-actor that dies is replaced, and its job goes on from its last durable batch.
+Actors hold one job at a time and know nothing of each other. All state is in the driver's stores:
+an actor that dies, or hangs, is replaced, and its job goes on from its last durable batch; a
+machine that is lost takes its workers with it, one that joins brings new ones.
 """
 
 from __future__ import annotations
 
-import logging
-import signal
-import socket
-import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import ray
-from ray.exceptions import RayError, RayTaskError
 
-from jobs.devices import Devices, choose_devices, local_cores
-from jobs.events import Event, Failed, Finished, Lost
-from jobs.job import Job, Progress
-from jobs.runner import NextJob
+from jobs.actor import Doing
+from jobs.clusters import connect
+from jobs.devices import Devices, Machine, choose_devices, grown, placed
+from jobs.head import Head, Refused, Silent
+from jobs.runner import Word, Work
+from jobs.slot import Slot
 from jobs.words import DeviceChoice
 from survey import ClusterError
 
-#: Events a worker may be ahead of the writer; what bounds memory when the store is slow.
-AHEAD = 2
+#: How often the cluster's machines are looked at.
+MACHINES_SECONDS = 5.0
 
-#: How long all workers may be silent before the cluster's machines are looked at.
-NODE_CHECK_SECONDS = 15.0
+#: How long the cluster's head may be silent. After 60 seconds Ray ends this process without a word.
+HEAD_SECONDS = 30.0
 
-#: How long a cluster's head may take to answer.
-CONNECT_SECONDS = 10.0
+#: How long a round waits for a word before it looks whether workers hang or are not wanted.
+ROUND_SECONDS = 1.0
 
-#: Object store of a local Ray, in bytes: events are small.
-OBJECT_STORE_BYTES = 256 * 1024**2
+#: How long a worker may do nothing before it is taken to hang.
+STALL_SECONDS = 900.0
 
 
 class RayRunner:
@@ -45,20 +43,50 @@ class RayRunner:
     device : {"auto", "cpu", "cuda"}
         ``auto`` takes the cluster's GPUs if it has any.
     workers : int, optional
-        How many; by default one a GPU, or one on the CPU with all its cores.
+        How many; by default one a GPU, or one on the CPU of each machine.
     address : str, optional
         An existing cluster; by default a local Ray of its own is started and ended.
+    share : float
+        The part of a GPU each worker gets.
+    threads : int, optional
+        Threads of each worker; by default its part of its machine's cores.
+    stall_seconds : float
+        How long a worker may do nothing, not even one forward pass, before it is replaced.
+    do : callable, optional
+        What carries a task out; by default it is measured (``jobs.worker.run_task``).
+    insecure : bool
+        Whether to join a cluster beyond loopback that asks nobody for a token.
+    allow_cpu : bool
+        Whether workers to which Ray gives a GPU that torch does not see compute on the CPU.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each option of the command line
         self,
         device: DeviceChoice = "auto",
         workers: int | None = None,
         address: str | None = None,
+        *,
+        share: float = 1.0,
+        threads: int | None = None,
+        stall_seconds: float = STALL_SECONDS,
+        allow_cpu: bool = False,
+        do: Doing | None = None,
+        insecure: bool = False,
     ) -> None:
         self._device, self._wanted, self._address = device, workers, address
+        self._share, self._threads = share, threads
+        self._stall_seconds, self._allow_cpu = stall_seconds, allow_cpu
+        self._do = do
+        self._insecure = insecure
+        self._head: Head | None = None
+        #: When the head answered last.
+        self._answered = 0.0
         self._chosen: Devices | None = None
-        self._slots: list[_Slot] = []
+        self._slots: list[Slot] = []
+        self._looked = 0.0
+        self._number = 0
+        #: Machines on which a worker could not serve.
+        self._unfit: set[str] = set()
 
     @property
     def devices(self) -> Devices:
@@ -68,10 +96,18 @@ class RayRunner:
         return self._chosen
 
     def __enter__(self) -> Self:
-        _connect(self._address)
+        self._head = connect(self._address, insecure=self._insecure)
+        self._answered = time.monotonic()
         try:
-            gpus = int(ray.cluster_resources().get("GPU", 0))
-            self._chosen = choose_devices(self._device, self._wanted, gpus, _cores_by_node())
+            there = self._machines()
+            if not there:
+                raise ClusterError(
+                    "no machine of the Ray cluster has a core or a GPU to compute on",
+                    hint="let workers join first: min_workers of at least 1 where it grows itself",
+                )
+            self._chosen = choose_devices(
+                self._device, self._wanted, there, self._share, self._threads
+            )
         except BaseException:
             ray.shutdown()
             raise
@@ -82,162 +118,102 @@ class RayRunner:
             slot.end()
         ray.shutdown()
 
-    def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
+    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
         """Yield what the workers say, in the order it arrives."""
-        self._slots = [_Slot(number, self.devices) for number in range(self.devices.workers)]
         while True:
-            for slot in self._slots:
-                if slot.stream is None and (assignment := next_job()) is not None:
-                    slot.begin(*assignment)
-            busy = {slot.stream: slot for slot in self._slots if slot.stream is not None}
-            if not busy:
+            yield from self._look_at_machines()
+            self._hand_out(work)
+            awaited = {slot.awaited: slot for slot in self._slots if slot.awaited is not None}
+            if not any(slot.run_id for slot in self._slots) and self._any_idle():
                 return
-            ready, _ = ray.wait(
-                list(busy), num_returns=1, timeout=NODE_CHECK_SECONDS, fetch_local=False
-            )
-            if ready:
-                slot = busy[ready[0]]
-                yield slot.number, slot.take()
-            elif not any(node["Alive"] for node in ray.nodes()):
-                # A worker that waits for a machine that is gone would wait for ever.
-                raise ClusterError(
-                    "no machine of the Ray cluster is alive any more",
-                    hint="run the same command again: it goes on where this one stopped",
-                )
+            if awaited:
+                # One word is waited for; then all that are there already are heard.
+                refs = list(awaited)
+                ready, _ = ray.wait(refs, timeout=ROUND_SECONDS, fetch_local=False)
+                if ready:
+                    ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
+                # All at once, so that the caller makes them durable at once.
+                yield tuple(word for ref in ready for word in self._heard(awaited[ref]))
+            else:
+                time.sleep(ROUND_SECONDS)
+            for slot in self._slots:
+                yield from self._watched(slot, work)
 
+    def _hand_out(self, work: Work) -> None:
+        for slot in self._slots:
+            if not slot.started:
+                slot.start()
+            elif slot.idle and slot.host is not None and (tasks := work.next_tasks(slot.host)):
+                slot.begin(tasks)
 
-@dataclass
-class _Slot:
-    """One worker's place: its actor, its job, and the stream of what it says."""
+    def _any_idle(self) -> bool:
+        """Tell whether a worker was asked for tasks in vain: then there are none."""
+        return any(slot.idle for slot in self._slots)
 
-    number: int
-    devices: Devices
-    actor: Any = None
-    stream: Any = None
-    run_id: str = ""
-
-    def begin(self, job: Job, progress: Progress) -> None:
-        if self.actor is None:
-            self.actor = _start_actor(self.devices)
-        self.run_id = job.run_id
-        # Retrying inside Ray would mix the items of two attempts: a lost job is given out again
-        # by the caller, which knows what is durable.
-        method = self.actor.run_job.options(
-            num_returns="streaming", _generator_backpressure_num_objects=AHEAD
-        )
-        self.stream = method.remote(job, progress, self.devices.torch_device, self.devices.threads)
-
-    def take(self) -> Event:
-        """Return the next event; a worker that died says so with its last one."""
+    def _heard(self, slot: Slot) -> tuple[Word, ...]:
         try:
-            event: Event = ray.get(next(self.stream))
-        except StopIteration:
-            self.stream = None
-            return Lost(self.run_id, "the worker ended without a result")
-        except RayTaskError as error:
-            # Our own code failed on that machine, such as an import: another try would too.
-            self.end()
-            message = _last_line(error)
-            return Failed(self.run_id, "worker", message, "see survey doctor there", str(error))
-        except RayError as error:
-            self.end()
-            return Lost(self.run_id, f"the worker died: {_first_line(error)}")
-        if isinstance(event, (Finished, Failed)):
-            self.stream = None
-        return event
+            return slot.take()
+        except ClusterError:
+            # One machine that cannot serve is done without, the last one is not.
+            self._unfit.add(slot.machine)
+            self._slots = [other for other in self._slots if other is not slot]
+            if not self._slots:
+                raise
+            return ()
 
-    def end(self) -> None:
-        """End the actor, if there is one."""
-        if self.actor is not None:
-            ray.kill(self.actor)
-        self.actor = self.stream = None
-
-
-class _Worker:
-    """The actor: a process of its own, with its own device."""
-
-    def run_job(self, job: Job, progress: Progress, device: str, threads: int) -> Iterator[Event]:
-        from jobs.worker import run_job
-
-        yield from run_job(job, progress, device, threads)
-
-
-def _start_actor(devices: Devices) -> Any:
-    gpus = 1 if devices.kind == "cuda" else 0
-    # Ray sets OMP_NUM_THREADS from num_cpus, at least 1: without this torch would run on one core.
-    environment = {"OMP_NUM_THREADS": str(devices.threads)}
-    kind = ray.remote(
-        num_cpus=0 if gpus else devices.threads,
-        num_gpus=gpus,
-        max_restarts=0,
-        max_task_retries=0,
-        runtime_env={"env_vars": environment},
-    )(_Worker)
-    return kind.remote()
-
-
-def _cores_by_node() -> list[int]:
-    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [int(found["CPU"]) for found in resources if found.get("CPU", 0) >= 1] or [1]
-
-
-def _connect(address: str | None) -> None:
-    """Start a local Ray, or join the cluster at an address."""
-    if address is not None:
-        _require_listening(address)
-    # Ray takes the termination signal for itself and ends the process with a dump.
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM) if main else None
-    try:
-        if address is None:
-            # "local": without an address Ray would join whatever a stale file points to.
-            _stay_on_loopback()
-            ray.init(
-                address="local",
-                num_cpus=local_cores(),
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                object_store_memory=OBJECT_STORE_BYTES,
-                _system_config={"enable_metrics_collection": False},
-                log_to_driver=False,
-                logging_level=logging.ERROR,
+    def _watched(self, slot: Slot, work: Work) -> Iterator[tuple[Word, ...]]:
+        """End a worker that hangs, or whose run is not wanted any more."""
+        if slot.run_id is not None and work.withdrawn(slot.run_id):
+            yield slot.give_up("not wanted any more")
+        elif slot.still_for > self._stall_seconds:
+            yield slot.give_up(
+                f"the worker hung: nothing was done for {self._stall_seconds:g} seconds"
             )
-        else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = "a local Ray could not be started" if address is None else f"no Ray at {address!r}"
-        raise ClusterError(
-            f"{where}: {_first_line(error)}", hint="try --runner local, or see survey doctor"
-        ) from error
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
 
+    def _look_at_machines(self) -> Iterator[tuple[Word, ...]]:
+        """Take leave of machines that are gone, and place workers on those that joined."""
+        if time.monotonic() - self._looked < MACHINES_SECONDS:
+            return
+        self._looked = time.monotonic()
+        there = self._machines()
+        if there is None:
+            return
+        if not there:
+            # A worker that waits for a machine that is gone would wait for ever.
+            raise ClusterError(
+                "no machine of the Ray cluster is alive any more",
+                hint="run the same command again: it goes on where this one stopped",
+            )
+        alive = {machine.name for machine in there}
+        for slot in [slot for slot in self._slots if slot.machine not in alive]:
+            self._slots.remove(slot)
+            yield slot.give_up("the worker's machine was lost")
+        fit = [machine for machine in there if machine.name not in self._unfit]
+        devices = self.devices if self._wanted is not None else grown(self.devices, fit)
+        for name in placed(devices, fit, [slot.machine for slot in self._slots]):
+            self._slots.append(Slot(self._number, name, devices, self._allow_cpu, self._do))
+            self._number += 1
 
-def _stay_on_loopback() -> None:
-    # Ray turns 127.0.0.1 into the machine's outer address, and then listens on every interface,
-    # in part without asking for its token. A local Ray has no business there.
-    services = ray._private.services
-    services.resolve_ip_for_localhost = lambda host: host
+    def _machines(self) -> list[Machine] | None:
+        """Return the machines that are alive; None while the head is silent, but not yet for long.
 
-
-def _require_listening(address: str) -> None:
-    """Refuse an address nobody listens at: Ray itself would go on trying without an end."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit() or not host:
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except OSError as error:
-        raise ClusterError(
-            f"no Ray at {address!r}: {error.strerror or error}",
-            hint="ray status on the head says whether it runs; leave --address out for a local Ray",
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _last_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        Raises
+        ------
+        ClusterError
+            If the head has been silent for too long.
+        """
+        if self._head is None:
+            raise ClusterError("the runner has not been entered")
+        try:
+            there = self._head.machines()
+        except (Silent, Refused) as error:
+            silent = time.monotonic() - self._answered
+            if silent < HEAD_SECONDS:
+                return None
+            raise ClusterError(
+                f"the head of the Ray cluster has not answered for {silent:.0f} seconds: {error}",
+                hint="start the cluster again, then run the same command: it goes on where this"
+                " one stopped",
+            ) from None
+        self._answered = time.monotonic()
+        return there

@@ -8,31 +8,34 @@ the home's stores: whatever is killed, running the same command again does what 
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from catalog.checkpoints import Checkpoint
 from catalog.datasets.base import ImageDataset
 from catalog.downloads import FileStore
 from catalog.home import Home
+from catalog.queries import batch_affinities
 from catalog.registry import Registry
 from catalog.runs import RunState
 from catalog.spool import Writer
 from catalog.store import run_row, run_states
+from jobs.account import Account
 from jobs.definition import Definition
-from jobs.events import BatchDone, Event, Failed, Finished, Lost, Started
-from jobs.job import Job, Progress
+from jobs.estimate import history_of, seconds_of
+from jobs.events import Failed
+from jobs.job import Job
 from jobs.ledger import Ledger
+from jobs.order import ordered
 from jobs.plan import Holdings, Plan, make_plan
 from jobs.reporter import Reporter
 from jobs.runner import Runner
+from jobs.scan import Limits, Scan
+from jobs.stale import staleness
 from jobs.supplies import needed, supply
 from jobs.verdict import suspicion
 from survey import CatalogError
-
-#: Attempts a job gets when its workers die.
-MOST_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Outcome:
     failed: tuple[tuple[Job, Failed], ...]
     #: Why files that some jobs need could not be fetched.
     unfetched: tuple[CatalogError, ...] = ()
+    #: Jobs that somebody cancelled meanwhile.
+    cancelled: tuple[Job, ...] = ()
 
 
 def run_survey(
@@ -56,6 +61,7 @@ def run_survey(
     reporter: Reporter,
     *,
     offline: bool = False,
+    limits: Limits | None = None,
 ) -> Outcome:
     """Measure what a survey declares and the home does not hold yet.
 
@@ -71,6 +77,8 @@ def run_survey(
         Who is told of progress.
     offline : bool
         Whether to fetch nothing.
+    limits : Limits, optional
+        What jobs are allowed: time, lost workers, several workers at once.
 
     Returns
     -------
@@ -86,6 +94,7 @@ def run_survey(
     ClusterError
         If the runner cannot start.
     """
+    limits = limits or Limits()
     registry = Registry(home)
     store = FileStore(home.files, offline=offline)
     holdings = holdings_of(home, registry, store)
@@ -95,19 +104,23 @@ def run_survey(
         writer.merge()
         registry.mark_interrupted()
         states = run_states(home)
-        plan = make_plan(definition, states, holdings)
+        plan = make_plan(definition, states, holdings, held_back(registry))
+        plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo))
         register(registry, definition, plan)
         judge_again(home, writer, plan, states)
         reporter.planned(plan)
         if not plan.todo:
             return Outcome(plan, (), (), problems)
-        scan = _Scan(plan.todo, states, Ledger(writer, registry))
         with runner:
             reporter.started(runner.devices)
-            for worker, event in runner.run(scan.next_job):
-                settled = scan.handle(event)
-                reporter.event(worker, scan.jobs[event.run_id], settled)
-        return Outcome(plan, tuple(scan.done), tuple(scan.failed), problems)
+            ledger = Ledger(writer, registry, home.logs, limits.most_losses)
+            seconds = seconds_of(plan.todo, states, history_of(home, runner.devices.kind))
+            accounts = opened(home, ordered(plan.todo, seconds), states)
+            scan = Scan(accounts, seconds, ledger, registry, runner.devices, limits)
+            for words in runner.run(scan):
+                for word in scan.handle(words):
+                    reporter.event(word.worker, scan.job(word.event.run_id), word.event)
+        return Outcome(plan, tuple(scan.done), tuple(scan.failed), problems, tuple(scan.cancelled))
 
 
 def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
@@ -124,6 +137,23 @@ def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
         )
 
     return Holdings(checkpoint, dataset, store, home)
+
+
+def held_back(registry: Registry) -> frozenset[str]:
+    """Return the run ids of jobs that wait for a person: parked or cancelled."""
+    return frozenset(job.run_id for job in registry.jobs() if job.state in ("parked", "cancelled"))
+
+
+def opened(home: Home, jobs: Iterable[Job], states: dict[str, RunState]) -> Iterator[Account]:
+    """Yield the accounts of jobs, with the scores of their durable batches where there are some."""
+    jobs = list(jobs)
+    begun = [job.run_id for job in jobs if job.run_id in states]
+    scores: defaultdict[str, dict[int, list[tuple[int, float | None]]]] = defaultdict(dict)
+    for row in batch_affinities(home, begun).to_pylist() if begun else ():
+        batch = scores[row["run_id"]].setdefault(row["batch"], [])
+        batch.append((row["site"], row["affinity"]))
+    for job in jobs:
+        yield Account(job, states.get(job.run_id), scores[job.run_id].values())
 
 
 def register(registry: Registry, definition: Definition, plan: Plan) -> None:
@@ -149,56 +179,3 @@ def judge_again(home: Home, writer: Writer, plan: Plan, states: dict[str, RunSta
                 suspicion=verdict,
             )
             writer.write_run(record)
-
-
-class _Scan:
-    """The jobs of one scan: which wait, how far each is, and what became of it."""
-
-    def __init__(self, todo: Iterable[Job], states: dict[str, RunState], ledger: Ledger) -> None:
-        self.jobs = {job.run_id: job for job in todo}
-        self.done: list[Job] = []
-        self.failed: list[tuple[Job, Failed]] = []
-        self._ledger = ledger
-        self._waiting = deque(self.jobs.values())
-        self._lost: dict[str, int] = {}
-        for job in self.jobs.values():
-            ledger.resume(job, states.get(job.run_id))
-
-    def next_job(self) -> tuple[Job, Progress] | None:
-        """Give out the next job, from where its durable batches end."""
-        if not self._waiting:
-            return None
-        job = self._waiting.popleft()
-        return job, self._ledger.begin(job)
-
-    def handle(self, event: Event) -> Event:
-        """Make an event durable and return what it comes to: one loss too many is a failure."""
-        job = self.jobs[event.run_id]
-        if isinstance(event, Started):
-            self._ledger.started(job, event)
-        elif isinstance(event, BatchDone):
-            self._ledger.batch(job, event)
-        elif isinstance(event, Finished):
-            self._ledger.finished(job, event)
-            self.done.append(job)
-        elif isinstance(event, Failed):
-            self._fail(job, event)
-        else:
-            return self._lose(job, event)
-        return event
-
-    def _lose(self, job: Job, event: Lost) -> Event:
-        self._lost[job.run_id] = self._lost.get(job.run_id, 0) + 1
-        if self._lost[job.run_id] < MOST_ATTEMPTS:
-            self._ledger.lost(job, event)
-            self._waiting.appendleft(job)
-            return event
-        message = f"{event.message} ({MOST_ATTEMPTS} attempts)"
-        hint = "is the memory enough? a smaller --micro-batch needs less"
-        failed = Failed(job.run_id, "worker", message, hint, "")
-        self._fail(job, failed)
-        return failed
-
-    def _fail(self, job: Job, event: Failed) -> None:
-        self._ledger.failed(job, event)
-        self.failed.append((job, event))

@@ -1,20 +1,40 @@
-"""What a runner does: it carries jobs out somewhere and passes on what workers say."""
+"""What a runner does: it carries tasks out somewhere and passes on what workers say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 from jobs.devices import Devices
-from jobs.events import Event
-from jobs.job import Job, Progress
+from jobs.events import Event, Host
+from jobs.task import Task
 
-#: The next job and where it goes on, or None when there is none left at present.
-NextJob = Callable[[], tuple[Job, Progress] | None]
+
+class Work(Protocol):
+    """What is to be done. The runner asks, so that nothing waits in its queues."""
+
+    def next_tasks(self, host: Host) -> tuple[Task, ...]:
+        """Return what a free worker is to do next, several tasks if they are short.
+
+        Empty when there is nothing for it at present. Asked again after every event.
+        """
+
+    def withdrawn(self, run_id: str) -> bool:
+        """Tell whether a run is not wanted any more: then its workers are ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An event and who says it."""
+
+    #: The worker's number, counting from 0.
+    worker: int
+    event: Event
 
 
 class Runner(Protocol):
-    """Carries jobs out. Entering it starts what workers need, leaving it ends them."""
+    """Carries tasks out. Entering it starts what workers need, leaving it ends them."""
 
     @property
     def devices(self) -> Devices:
@@ -26,9 +46,9 @@ class Runner(Protocol):
     def __exit__(self, *exc: object) -> None:
         """End the workers, whatever they are doing."""
 
-    def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
-        """Yield (worker number, event) until no job is left and every worker is idle.
+    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+        """Yield what workers say, as it comes, until there is no work and every worker is idle.
 
-        Each event is handled before the next one is asked for, so a caller that makes a batch
-        durable holds back the workers. ``next_job`` is asked again after each ``Lost``.
+        What is yielded is handled before more is asked for, so a caller that makes a batch durable
+        holds back the workers.
         """

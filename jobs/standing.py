@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from catalog.home import Home
-from catalog.registry import Registry
+from catalog.queries import run_progress
+from catalog.registry import JobOverview, Registry
 from catalog.spool import writing_process
-from catalog.store import run_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Standing:
     table: pa.Table
     summary: str
 
+
+#: States in the order in which a reader wants to see them: what goes on, what went wrong, the rest.
+URGENCY = (
+    *("running", "interrupted", "failed", "parked", "suspect"),
+    *("todo", "cancelled", "done"),
+)
 
 #: Columns of the table, so that a home without jobs shows them too.
 COLUMNS = pa.schema(
@@ -40,37 +47,38 @@ COLUMNS = pa.schema(
 
 
 def standing(home: Home) -> Standing:
-    """Return how every job stands.
+    """Return how every job stands, those that go on or went wrong first.
 
     A job that the registry calls running while no scan is writing was interrupted.
     """
     writer = writing_process(home)
-    states, registry = run_states(home), Registry(home)
-    attempts = registry.last_attempts()
-    rows = []
-    for job in registry.jobs():
-        state, last = states.get(job.run_id), attempts.get(job.key)
-        word: str = job.state if writer or job.state != "running" else "interrupted"
-        if state is not None and state.status == "done":
-            # Rows come before the registry: a scan killed in between has done the job all the same.
-            word = "suspect" if state.suspicion else "done"
-        rows.append(
-            {
-                "run_id": job.run_id,
-                "architecture": f"{job.source}:{job.architecture}",
-                "checkpoint": job.checkpoint,
-                "dataset": job.dataset,
-                "state": word,
-                "batches": state.batches_done if state else 0,
-                "images": state.images if state else 0,
-                "attempts": last.attempt if last else 0,
-                "top1": state.measured_top1 if state else None,
-                "suspicion": state.suspicion if state else None,
-                "error": last.error if last and word == "failed" else None,
-            }
-        )
+    reached = {row["run_id"]: row for row in run_progress(home).to_pylist()}
+    with Registry(home) as registry:
+        rows = [_row(job, reached.get(job.run_id), writer) for job in registry.overview()]
     counted = Counter(row["state"] for row in rows)
     words = ", ".join(f"{number} {word}" for word, number in counted.items()) or "no jobs"
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
-    rows.sort(key=lambda row: (row["architecture"], row["checkpoint"], row["dataset"]))
+    urgency = {word: place for place, word in enumerate(URGENCY)}
+    names = ("architecture", "checkpoint", "dataset")
+    rows.sort(key=lambda row: (urgency[row["state"]], *(row[name] for name in names)))
     return Standing(pa.Table.from_pylist(rows, COLUMNS), f"{words}; {doing}")
+
+
+def _row(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> dict[str, Any]:
+    word: str = job.state if writer or job.state != "running" else "interrupted"
+    if run is not None and run["status"] == "done":
+        # Rows come before the registry: a scan killed in between has done the job all the same.
+        word = "suspect" if run["suspicion"] else "done"
+    return {
+        "run_id": job.run_id,
+        "architecture": f"{job.source}:{job.architecture}",
+        "checkpoint": job.checkpoint,
+        "dataset": job.dataset,
+        "state": word,
+        "batches": run["batches"] if run else 0,
+        "images": run["images"] if run else 0,
+        "attempts": job.attempt or 0,
+        "top1": run["measured_top1"] if run else None,
+        "suspicion": run["suspicion"] if run else None,
+        "error": job.error if word in ("failed", "parked") else None,
+    }

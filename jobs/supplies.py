@@ -78,7 +78,7 @@ def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[st
     lacking = store.missing(files)
     if store.offline:
         store.require(lacking)
-    known = _known_bytes(lacking)
+    known = known_bytes(lacking)
     if known > UNASKED_BYTES:
         raise SettingsError(
             f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
@@ -102,7 +102,7 @@ def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
     from catalog.downloads.transfer import SPARE_BYTES
 
     place = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
-    known, free = _known_bytes(files), shutil.disk_usage(place).free
+    known, free = known_bytes(files), shutil.disk_usage(place).free
     if known and known + SPARE_BYTES > free:
         raise DownloadError(
             f"the files need {known / 1024**3:.1f} GiB and {SPARE_BYTES / 1024**3:.1f} GiB to"
@@ -116,7 +116,8 @@ def _terms(files: Iterable[RemoteFile]) -> str:
     return ", ".join(f"{licence} ({count})" for licence, count in counted.most_common())
 
 
-def _known_bytes(files: Iterable[RemoteFile]) -> int:
+def known_bytes(files: Iterable[RemoteFile]) -> int:
+    """Return the bytes of files, as far as their sizes are known."""
     return sum(file.bytes or file.about_bytes or 0 for file in files)
 
 
@@ -187,7 +188,7 @@ def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
         return None
     unknown = sum(not (file.bytes or file.about_bytes) for file in lacking)
     more = f" and {unknown} of unknown size" if unknown else ""
-    size = _known_bytes(lacking) / 1024**3
+    size = known_bytes(lacking) / 1024**3
     return f"{len(lacking)} files to fetch: {size:.1f} GiB{more}; terms: {_terms(lacking)}"
 
 

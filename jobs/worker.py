@@ -5,11 +5,11 @@ The same on a Ray actor and in the caller's process. Writes nothing: rows leave 
 
 from __future__ import annotations
 
-import os
-import platform
+import dataclasses
+import gc
+import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
@@ -23,37 +23,41 @@ from catalog.labels import label_map
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost import model_cost
-from jobs.events import BatchDone, Event, Failed, Finished, Skipped, Started
-from jobs.job import Job, Progress
-from survey import CatalogError, SurveyError, measure_batches
+from jobs.events import BatchDone, Event, Failed, Finished, Halved, Skipped, Started
+from jobs.host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
+from jobs.job import Job
+from jobs.pulse import Pulse
+from jobs.task import Task
+from survey import CatalogError, ClusterError, SurveyError, measure_batches
 
 
-def run_job(job: Job, progress: Progress, device: str, threads: int) -> Iterator[Event]:
-    """Do a job from where its durable batches end.
+def run_task(task: Task, device: str, threads: int, pulse: Pulse | None = None) -> Iterator[Event]:
+    """Do one attempt at one part of a job.
 
     Parameters
     ----------
-    job : Job
+    task : Task
         What to measure.
-    progress : Progress
-        What is already durable of it.
     device : str
         A torch device: ``cpu`` or ``cuda:0``.
     threads : int
         Threads for torch's own arithmetic.
+    pulse : Pulse, optional
+        Counts what is done between two events.
 
     Yields
     ------
     Event
-        ``Started``, one ``BatchDone`` a batch, then ``Finished``; or ``Failed`` at any point.
+        ``Started``, one ``BatchDone`` a batch, ``Halved`` wherever the memory was not enough,
+        then ``Finished``; or ``Failed`` at any point.
     """
     stage = _Stage()
     try:
-        yield from _run(job, progress, torch.device(device), threads, stage)
+        yield from _run(task, torch.device(device), threads, stage, pulse or Pulse())
     except Exception as error:  # noqa: BLE001 - the one place where a job's failure becomes a row
         message = error.message if isinstance(error, SurveyError) else _describe(error)
         hint = error.hint if isinstance(error, SurveyError) else None
-        yield Failed(job.run_id, stage.name, message, hint, traceback.format_exc())
+        yield Failed(task.run_id, task.attempt, stage.name, message, hint, traceback.format_exc())
 
 
 class _Stage:
@@ -63,11 +67,13 @@ class _Stage:
 
 
 def _run(
-    job: Job, progress: Progress, device: torch.device, threads: int, stage: _Stage
+    task: Task, device: torch.device, threads: int, stage: _Stage, pulse: Pulse
 ) -> Iterator[Event]:
+    job = task.job
     torch.set_num_threads(threads)
     # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    reset_peak_memory(device)
     (architecture,) = find(job.full_name)
     stage.name = "load"
     home = Home(job.home) if job.home else None
@@ -81,15 +87,59 @@ def _run(
     dataset = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
     labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
-    yield _started(job, cost.parameters, cost.gflops, loaded.dropped_keys, device, threads)
+    yield Started(
+        job.run_id,
+        task.attempt,
+        host_of(device, threads),
+        cost.parameters,
+        cost.gflops,
+        loaded.dropped_keys,
+    )
     stage.name = "measure"
-    feed = _Feed(dataset, job, progress.position, labels, device)
-    for batch in measure_batches(model, feed, job.settings, first_batch=progress.batches):
-        yield BatchDone(job.run_id, batch, feed.position, feed.take_skipped())
+    feed = _Feed(dataset, task, labels, device, pulse)
+    yield from _measured(model, feed, task)
     # A run is done only if what it read is what was planned, to the end.
     reopened = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
-    yield Finished(job.run_id, feed.take_skipped())
+    yield Finished(job.run_id, task.attempt, feed.take_skipped(), peak_memory(device))
+
+
+def _measured(model: torch.nn.Module, feed: _Feed, task: Task) -> Iterator[Event]:
+    """Yield the part's batches, with ever smaller forward passes where the memory is not enough."""
+    part, number = task.part, task.part.first
+    while part.stop is None or number < part.stop:
+        settings = dataclasses.replace(task.job.settings, micro_batch=feed.micro_batch)
+        batches = measure_batches(model, feed, settings, first_batch=number, spread=task.spread)
+        try:
+            for batch in batches:
+                yield BatchDone(
+                    task.run_id,
+                    task.attempt,
+                    batch,
+                    feed.position,
+                    feed.take_skipped(),
+                    feed.micro_batch,
+                )
+                number = batch.batch + 1
+                feed.batch_ended()
+                if number == part.stop:
+                    return
+        except Exception as error:
+            if not is_out_of_memory(error) or feed.micro_batch == 1:
+                raise
+            message = _describe(error).splitlines()[0]
+        else:
+            return
+        # Outside of the except clause: the error holds on to the tensors that were too many.
+        feed.halve()
+        _release_memory()
+        yield Halved(task.run_id, task.attempt, feed.micro_batch, message)
+
+
+def _release_memory() -> None:
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:
@@ -123,14 +173,26 @@ class _Feed:
     def __init__(
         self,
         dataset: ImageDataset,
-        job: Job,
-        position: int,
+        task: Task,
         labels: tuple[int, ...] | None,
         device: torch.device,
+        pulse: Pulse,
     ) -> None:
-        self.position = position
-        self._dataset, self._job, self._labels, self._device = dataset, job, labels, device
+        self.micro_batch = task.micro_batch or task.job.settings.micro_batch
+        self._dataset, self._job, self._labels, self._device = dataset, task.job, labels, device
+        self._pulse = pulse
         self._skipped: list[Skipped] = []
+        self._began, self._deadline = time.monotonic(), task.deadline
+        self.position = self._batch_begins = self._place_of(task)
+
+    def batch_ended(self) -> None:
+        """Note that what was fed so far need not be fed again."""
+        self._batch_begins = self.position
+
+    def halve(self) -> None:
+        """Feed half as many images at once, from the batch that is not measured yet."""
+        self.micro_batch //= 2
+        self.position, self._skipped = self._batch_begins, []
 
     def take_skipped(self) -> tuple[Skipped, ...]:
         """Return the images skipped since the last call."""
@@ -138,7 +200,7 @@ class _Feed:
         return taken
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        settings, filled = self._job.settings, 0
+        per_score, filled = self._job.settings.images_per_score, 0
         held: list[Sample] = []
         for sample in _samples(self._dataset, self._job, self.position):
             self.position = sample.position + 1
@@ -147,17 +209,39 @@ class _Feed:
                 continue
             held.append(sample)
             # Cut as the measuring code cuts, so that a finished batch ends at a known place.
-            if len(held) == min(settings.micro_batch, settings.images_per_score - filled):
-                filled = (filled + len(held)) % settings.images_per_score
+            if len(held) == min(self.micro_batch, per_score - filled):
+                filled = (filled + len(held)) % per_score
                 yield self._batch(held)
                 held = []
         if held:
             yield self._batch(held)
 
+    def _place_of(self, task: Task) -> int:
+        """Return where the part's first batch begins: after the images of those before it."""
+        if task.part.position is not None:
+            return task.part.position
+        before, position = task.part.first * self._job.settings.images_per_score, 0
+        for sample in _samples(self._dataset, self._job, 0):
+            if before == 0:
+                break
+            before -= sample.pixels is not None
+            position = sample.position + 1
+            self._pulse.beat()
+        return position
+
     def _batch(self, samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+        self._pulse.beat()
+        self._require_time()
         pixels = torch.stack([s.pixels for s in samples if s.pixels is not None])
         labels = torch.tensor([self._label(sample) for sample in samples])
         return normalise(pixels.to(self._device), self._job.transform), labels
+
+    def _require_time(self) -> None:
+        if self._deadline is not None and time.monotonic() - self._began > self._deadline:
+            raise ClusterError(
+                f"not done after {self._deadline:g} seconds, the deadline of a job",
+                hint="finished batches are kept: give more time (--deadline) and run it again",
+            )
 
     def _label(self, sample: Sample) -> int:
         if self._labels is None or sample.label is None:
@@ -185,38 +269,6 @@ def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
     mean = torch.tensor(transform.mean, device=pixels.device)[:, None, None]
     std = torch.tensor(transform.std, device=pixels.device)[:, None, None]
     return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
-
-
-def _started(
-    job: Job,
-    parameters: int,
-    gflops: float,
-    dropped_keys: tuple[str, ...],
-    device: torch.device,
-    threads: int,
-) -> Started:
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-    return Started(
-        job.run_id,
-        parameters,
-        gflops,
-        dropped_keys,
-        device.type,
-        name,
-        threads,
-        platform.node(),
-        os.getpid(),
-    )
-
-
-def _processor() -> str:
-    """Return the processor's own name where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _describe(error: Exception) -> str:

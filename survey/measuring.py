@@ -18,6 +18,7 @@ from survey.accuracy import Hits, count_hits
 from survey.batching import MicroBatch, micro_batches
 from survey.capture import Capture, PooledPair
 from survey.errors import CaptureError, InputError
+from survey.precision import Spread
 from survey.scoring import score_pair
 from survey.signature import BatchScores, MeasureSettings, SiteScore
 
@@ -37,7 +38,7 @@ def measure(
         Images N x C x H x W on the model's device, with labels or without, in batches of any
         size: they are re-cut to ``settings.images_per_score``. A last partial batch is not scored.
     settings : MeasureSettings, optional
-        Batch size, shrinkage, ridge and pooling.
+        Batch size, shrinkage, ridge, pooling, and the precision that is enough.
 
     Yields
     ------
@@ -65,6 +66,7 @@ def measure_batches(
     settings: MeasureSettings | None = None,
     *,
     first_batch: int = 0,
+    spread: Spread | None = None,
 ) -> Iterator[BatchScores]:
     """Measure a model batch by batch, with accuracy counts; see ``measure``.
 
@@ -74,22 +76,32 @@ def measure_batches(
         As for ``measure``.
     first_batch : int
         Number of the first batch, when the ones before it are already measured.
+    spread : Spread, optional
+        What the batches before it gave. It takes every batch in that is yielded.
 
     Yields
     ------
     BatchScores
-        One a batch; the last one may be partial, and then holds counts but no scores.
+        One a batch; the last one may be partial, and then holds counts but no scores. They end
+        with the images, or earlier at the settings' precision.
     """
     settings = settings or MeasureSettings()
+    spread = spread if spread is not None else Spread()
     number = first_batch
+    if spread.reaches(settings):
+        return
     with _evaluating(model):
         capture = Capture(model, settings.pooling)
         gathering = _Gathering(settings)
         for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
             gathering.add(micro, *_forward(capture, micro.images))
             if gathering.images == settings.images_per_score:
-                yield gathering.finish(number)
+                batch = gathering.finish(number)
+                spread.add((score.site, score.affinity) for score in batch.scores)
+                yield batch
                 number += 1
+                if spread.reaches(settings):
+                    return
         if gathering.images:
             if number == 0:
                 raise InputError(

@@ -50,6 +50,12 @@ class MeasureSettings:
         (Definition 3.1 taken literally); ``sum`` activates, then sums; ``flatten`` keeps every
         position as a column of its own; ``public_code`` averages the axes that the published
         script averages, whatever they mean.
+    precision : float, optional
+        Measuring ends as soon as the standard error over batches is at most this at every site;
+        without one, every image is measured. Affinities range from 0 to 1.
+    least_batches : int
+        Batches measured before a precision counts as reached, at least 2: a standard error from
+        a few scores is itself a guess.
 
     Raises
     ------
@@ -62,6 +68,8 @@ class MeasureSettings:
     shrinkage: Shrinkage = "ledoit-wolf"
     ridge: Ridge = "absolute"
     pooling: Pooling = "mean"
+    precision: float | None = None
+    least_batches: int = 8
 
     def __post_init__(self) -> None:
         _require_int("images_per_score", self.images_per_score, 2)
@@ -69,6 +77,8 @@ class MeasureSettings:
         _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
         _require_choice("ridge", self.ridge, get_args(Ridge))
         _require_choice("pooling", self.pooling, get_args(Pooling))
+        _require_int("least_batches", self.least_batches, 2)
+        _require_precision(self.precision)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
@@ -82,6 +92,17 @@ class MeasureSettings:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, in declared order."""
         return dataclasses.asdict(self)
+
+
+def _require_precision(value: object) -> None:
+    if value is None:
+        return
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0.0 < float(value) < 1.0:  # type: ignore[arg-type]
+        raise SettingsError(
+            f"precision is {value!r}, must be a number between 0 and 1, neither included",
+            hint="it is the standard error of a mean affinity, such as 0.005",
+        )
 
 
 def _require_int(name: str, value: object, least: int) -> None:

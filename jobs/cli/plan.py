@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
@@ -10,10 +12,14 @@ from jobs.cli.selection import (
     CheckpointOption,
     DatasetOption,
     FileArgument,
+    LeastBatchesOption,
     LimitOption,
     MicroBatchOption,
     ModelOption,
+    OrderSeedOption,
     PoolingOption,
+    PrecisionOption,
+    RemeasureOption,
     RidgeOption,
     ShrinkageOption,
     StratifiedOption,
@@ -36,6 +42,14 @@ def plan(
     pooling: PoolingOption = None,
     limit: LimitOption = None,
     stratified: StratifiedOption = False,
+    order_seed: OrderSeedOption = None,
+    precision: PrecisionOption = None,
+    least_batches: LeastBatchesOption = None,
+    remeasure: RemeasureOption = None,
+    workers: Annotated[int, typer.Option("--workers", help="How many there will be.")] = 1,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option("--device", help="What they compute on.")
+    ] = "cpu",
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -49,10 +63,20 @@ def plan(
         "shrinkage": shrinkage,
         "ridge": ridge,
         "pooling": pooling,
+        "precision": precision,
+        "least_batches": least_batches,
     }
     definition = definition_of(
-        file, model, checkpoint, dataset, settings, limit=limit, stratified=stratified
+        file,
+        model,
+        checkpoint,
+        dataset,
+        settings,
+        limit=limit,
+        stratified=stratified,
+        order_seed=order_seed,
+        remeasure=remeasure,
     )
-    foreseen = forecast(chosen_home(context, home), definition)
+    foreseen = forecast(chosen_home(context, home), definition, device=device, workers=workers)
     emit(foreseen.table(), chosen_format(context, format))
     typer.echo(foreseen.summary(), err=True)

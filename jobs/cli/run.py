@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,11 +23,15 @@ from jobs.cli.selection import (
     DatasetOption,
     ExpectOption,
     FileArgument,
+    LeastBatchesOption,
     LimitOption,
     MicroBatchOption,
     ModelOption,
     OfflineOption,
+    OrderSeedOption,
     PoolingOption,
+    PrecisionOption,
+    RemeasureOption,
     RidgeOption,
     ShrinkageOption,
     StratifiedOption,
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from jobs.definition import Definition
     from jobs.run import Outcome
     from jobs.runner import Runner
+    from jobs.scan import Limits
 
 RunnerOption = Annotated[
     RunnerChoice, typer.Option("--runner", help="Ray actors, or this process alone.")
@@ -47,9 +52,40 @@ DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="What worke
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", help="How many.  [default: one a GPU, else one]")
 ]
+ShareOption = Annotated[
+    float, typer.Option("--gpus-per-worker", help="The part of a GPU each worker gets.")
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option("--threads", help="Of each worker.  [default: its part of the machine's cores]"),
+]
+DeadlineOption = Annotated[
+    float | None, typer.Option("--deadline", help="Seconds an attempt at a job may take.")
+]
+LossesOption = Annotated[
+    int, typer.Option("--losses", help="Workers a job may lose in a row before it is parked.")
+]
+StallOption = Annotated[
+    float, typer.Option("--stall", help="Seconds a worker may do nothing before it is replaced.")
+]
+SplitOption = Annotated[
+    bool, typer.Option("--split/--no-split", help="Spread long jobs over several workers.")
+]
+AllowCpuOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-cpu-for-gpu", help="Compute on the CPU where torch does not see Ray's GPU."
+    ),
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option("--insecure", help="Join a cluster on the network that asks nobody for a token."),
+]
 AddressOption = Annotated[
     str | None,
-    typer.Option("--address", help="An existing Ray cluster.  [default: a local Ray of its own]"),
+    typer.Option(
+        "--address", help="HOST:PORT of an existing Ray cluster, or auto.  [default: a local Ray]"
+    ),
 ]
 
 
@@ -68,12 +104,24 @@ def run(
     pooling: PoolingOption = None,
     limit: LimitOption = None,
     stratified: StratifiedOption = False,
+    order_seed: OrderSeedOption = None,
+    precision: PrecisionOption = None,
+    least_batches: LeastBatchesOption = None,
+    remeasure: RemeasureOption = None,
     expect_top1: ExpectOption = None,
     offline: OfflineOption = False,
     runner: RunnerOption = "ray",
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
+    gpus_per_worker: ShareOption = 1.0,
+    threads: ThreadsOption = None,
     address: AddressOption = None,
+    insecure: InsecureOption = False,
+    deadline: DeadlineOption = None,
+    losses: LossesOption = 3,
+    stall: StallOption = 900.0,
+    split: SplitOption = True,
+    allow_cpu_for_gpu: AllowCpuOption = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -87,6 +135,8 @@ def run(
         "shrinkage": shrinkage,
         "ridge": ridge,
         "pooling": pooling,
+        "precision": precision,
+        "least_batches": least_batches,
     }
     definition = definition_of(
         file,
@@ -96,19 +146,47 @@ def run(
         settings,
         limit=limit,
         stratified=stratified,
+        order_seed=order_seed,
+        remeasure=remeasure,
         expect_top1=expect_top1,
     )
-    chosen = make_runner(runner, device, workers, address)
-    outcome = carry_out(chosen_home(context, home), definition, chosen, offline=offline)
+    chosen = make_runner(
+        runner,
+        device,
+        workers,
+        address,
+        threads=threads,
+        share=gpus_per_worker,
+        stall_seconds=stall,
+        allow_cpu=allow_cpu_for_gpu,
+        insecure=insecure,
+    )
+    limits = make_limits(deadline, losses, splits=split)
+    outcome = carry_out(
+        chosen_home(context, home), definition, chosen, offline=offline, limits=limits
+    )
     report(chosen_home(context, home), outcome, chosen_format(context, format))
     if outcome.failed or outcome.unfetched:
         raise typer.Exit(SOME_FAILED)
 
 
+def make_limits(deadline: float | None, losses: int, *, splits: bool) -> Limits:
+    """Build the limits the options name."""
+    from jobs.scan import Limits
+
+    return Limits(deadline, losses, splits)
+
+
 def make_runner(
-    kind: RunnerChoice, device: DeviceChoice, workers: int | None, address: str | None
+    kind: RunnerChoice,
+    device: DeviceChoice,
+    workers: int | None,
+    address: str | None,
+    *,
+    threads: int | None = None,
+    **ray_options: Any,
 ) -> Runner:
-    """Build the runner the options name."""
+    """Build the runner the options name; those of Ray alone mean nothing to the other."""
     from survey import SettingsError
 
     if kind == "local":
@@ -119,14 +197,19 @@ def make_runner(
             )
         from jobs.local import LocalRunner
 
-        return LocalRunner(device)
+        return LocalRunner(device, threads)
     from jobs.ray_runner import RayRunner
 
-    return RayRunner(device, workers, address)
+    return RayRunner(device, workers, address, threads=threads, **ray_options)
 
 
 def carry_out(
-    home: Path, definition: Definition, runner: Runner, *, offline: bool = False
+    home: Path,
+    definition: Definition,
+    runner: Runner,
+    *,
+    offline: bool = False,
+    limits: Limits | None = None,
 ) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.home import Home
@@ -138,7 +221,7 @@ def carry_out(
     check(definition, plain_holdings(home))
     with termination_interrupts(), progress_reporter() as reporter:
         opened = Home.open(home, create=True)
-        return run_survey(opened, definition, runner, reporter, offline=offline)
+        return run_survey(opened, definition, runner, reporter, offline=offline, limits=limits)
 
 
 def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
@@ -153,7 +236,21 @@ def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
     runs = pa.array([job.run_id for job in outcome.plan.jobs], pa.string())
     overview = signatures_overview(Home.open(home, create=False))
     emit(overview.filter(pc.is_in(overview["run_id"], runs)), format)
+    _tell_precision(home, outcome)
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
     for problem in outcome.unfetched:
         complain(problem.message, problem.hint)
+
+
+def _tell_precision(home: Path, outcome: Outcome) -> None:
+    """Say which runs ended before they were as precise as was wanted."""
+    from catalog.home import Home
+    from catalog.store import run_row
+    from jobs.headline import precision_line, reached
+
+    opened = Home.open(home, create=False)
+    wanting = [job for job in outcome.done if job.settings.precision is not None]
+    for job, run in ((job, run_row(opened, job.run_id)) for job in wanting):
+        if not reached(run):
+            typer.echo(f"not precise enough: {job.title}: {precision_line(run)}", err=True)

@@ -19,7 +19,14 @@ from jobs.cli.app import (
     complain,
     guarded,
 )
-from jobs.cli.run import AddressOption, DeviceOption, RunnerOption, WorkersOption, make_runner
+from jobs.cli.run import (
+    AddressOption,
+    DeviceOption,
+    InsecureOption,
+    RunnerOption,
+    WorkersOption,
+    make_runner,
+)
 from jobs.cli.selection import OfflineOption
 from jobs.words import Format, MissedChoice, OverlapChoice
 from survey.errors import SettingsError, StoreError
@@ -191,6 +198,7 @@ def tick(
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
     address: AddressOption = None,
+    insecure: InsecureOption = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -209,7 +217,7 @@ def tick(
     opened = Home.open(chosen_home(context, home), create=False)
 
     def made() -> Runner:
-        return make_runner(runner, device, workers, address)
+        return make_runner(runner, device, workers, address, insecure=insecure)
 
     with termination_interrupts(), progress_reporter() as reporter:
         ran = carry_out_due(opened, made, reporter, offline=offline, pace=Pace(grace=grace))

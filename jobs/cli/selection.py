@@ -41,11 +41,29 @@ PoolingOption = Annotated[
     str | None,
     typer.Option("--pooling", help="mean, pre, sum, flatten or public_code.  [default: mean]"),
 ]
+PrecisionOption = Annotated[
+    float | None,
+    typer.Option(
+        "--precision", help="Stop a job once every site's standard error is at most this."
+    ),
+]
+LeastBatchesOption = Annotated[
+    int | None,
+    typer.Option("--least-batches", help="Batches before a precision counts.  [default: 8]"),
+]
 LimitOption = Annotated[
     int | None, typer.Option("--limit", help="Images of each dataset.  [default: all]")
 ]
 StratifiedOption = Annotated[
     bool, typer.Option("--stratified", help="With --limit: equally many of every class.")
+]
+OrderSeedOption = Annotated[
+    int | None,
+    typer.Option("--order-seed", help="Of the order of images.  [default: the dataset's own, 0]"),
+]
+RemeasureOption = Annotated[
+    list[str] | None,
+    typer.Option("--remeasure", help="Measure again with another version of this library."),
 ]
 ExpectOption = Annotated[
     float | None,
@@ -65,6 +83,8 @@ def definition_of(
     *,
     limit: int | None = None,
     stratified: bool = False,
+    order_seed: int | None = None,
+    remeasure: list[str] | None = None,
     expect_top1: float | None = None,
 ) -> Definition:
     """Build the survey that a file or the options declare.
@@ -81,6 +101,10 @@ def definition_of(
         Images of each dataset named.
     stratified : bool
         Whether a limit takes equally many of every class.
+    order_seed : int, optional
+        Seed of the order of each dataset's images.
+    remeasure : list of str, optional
+        Libraries of which another version means measuring again; beside the file's.
     expect_top1 : float, optional
         The accuracy every model named should show.
 
@@ -94,22 +118,26 @@ def definition_of(
 
     given = {name: value for name, value in settings.items() if value is not None}
     if file is not None:
-        if models or checkpoints or datasets or limit or stratified or expect_top1 is not None:
+        numbers = (limit, order_seed, expect_top1)
+        if any((models, checkpoints, datasets, stratified)) or set(numbers) != {None}:
             raise SettingsError(
-                "a survey file excludes --model, --checkpoint, --dataset, --limit, --stratified"
-                " and --expect-top1",
+                "a survey file excludes --model, --checkpoint, --dataset, --limit, --stratified,"
+                " --order-seed and --expect-top1",
                 hint="put them into the file, or leave the file out",
             )
-        return read_definition(file, given)
+        return read_definition(file, given, remeasure or ())
     if not models:
         raise SettingsError(
             "nothing to measure was named",
             hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
         )
     expected = {} if expect_top1 is None else {"expect_top1": expect_top1}
-    selection = {"stratified": stratified, **({} if limit is None else {"limit": limit})}
+    parts = {"limit": limit, "order_seed": order_seed}
+    selection = {"stratified": stratified} | {
+        name: number for name, number in parts.items() if number is not None
+    }
     values = {
         "models": [{"name": name, "checkpoints": checkpoints or [], **expected} for name in models],
         "datasets": [{"name": name, **selection} for name in datasets or [DEFAULT_DATASET]],
     }
-    return parse_definition(values, "command line", Path(), given)
+    return parse_definition(values, "command line", Path(), given, remeasure or ())

@@ -25,12 +25,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 600.0
 
 
-def start(*arguments: str | Path, home: Path) -> subprocess.Popen[str]:
+def start(*arguments: str | Path, home: Path, cwd: Path = ROOT) -> subprocess.Popen[str]:
     """Start ``survey`` with a home, in a process group of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "jobs.cli.main", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "SURVEY_HOME": str(home), "OMP_NUM_THREADS": "2"},
+        cwd=cwd,
+        env={
+            **os.environ,
+            "SURVEY_HOME": str(home),
+            "OMP_NUM_THREADS": "2",
+            "PYTHONPATH": str(ROOT),
+        },
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -48,10 +53,14 @@ def survey(*arguments: str | Path, home: Path, code: int = 0) -> Result:
 
 
 def survey_process(
-    *arguments: str | Path, home: Path, code: int = 0, timeout: float = PATIENCE_SECONDS
+    *arguments: str | Path,
+    home: Path,
+    code: int = 0,
+    timeout: float = PATIENCE_SECONDS,
+    cwd: Path = ROOT,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``survey`` to its end and hold its exit code against what is expected."""
-    process = start(*arguments, home=home)
+    process = start(*arguments, home=home, cwd=cwd)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

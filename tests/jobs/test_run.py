@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 from rich.progress import Progress as Bars
 
@@ -16,11 +17,15 @@ from catalog.registry import Registry
 from catalog.store import query
 from jobs.devices import Devices
 from jobs.events import Event, Failed, Finished, Lost
+from jobs.host import host_of
+from jobs.ledger import MOST_LOSSES
 from jobs.local import LocalRunner
 from jobs.progress import BarReporter, PlainReporter
 from jobs.reporter import SilentReporter
-from jobs.run import MOST_ATTEMPTS, run_survey
-from jobs.runner import NextJob
+from jobs.run import run_survey
+from jobs.runner import Word, Work
+from jobs.steering import cancel_jobs, retry_jobs
+from jobs.worker import run_task
 from survey import StoreError
 from tests.jobs.jobs import declared
 
@@ -32,22 +37,16 @@ class Faulty(LocalRunner):
         super().__init__("cpu")
         self.losses, self.events = losses, events
 
-    def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
-        def counted() -> Iterator[tuple[int, Event]]:
-            for number, (worker, event) in enumerate(LocalRunner.run(self, once)):
-                if self.losses and number == self.events:
-                    self.losses -= 1
-                    yield worker, Lost(event.run_id, "the worker died")
-                    return
-                yield worker, event
-
-        while (assignment := next_job()) is not None:
-            given = [assignment]
-
-            def once(given: list = given) -> tuple | None:
-                return given.pop() if given else None
-
-            yield from counted()
+    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+        host = host_of(torch.device("cpu"), 2)
+        while tasks := work.next_tasks(host):
+            for task in tasks:
+                for number, event in enumerate(run_task(task, "cpu", 2)):
+                    if self.losses and number == self.events:
+                        self.losses -= 1
+                        yield (Word(0, Lost(task.run_id, task.attempt, "the worker died")),)
+                        break
+                    yield (Word(0, event),)
 
 
 def asked(home: Path, sql: str) -> list[dict]:
@@ -65,7 +64,7 @@ def plain() -> tuple[PlainReporter, io.StringIO]:
     return PlainReporter(Console(file=text, width=200)), text
 
 
-@pytest.mark.parametrize("losses", [1, MOST_ATTEMPTS - 1])
+@pytest.mark.parametrize("losses", [1, MOST_LOSSES])
 def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
     reporter, text = plain()
     outcome = scan(tmp_path / "home", Faulty(losses), reporter)
@@ -79,8 +78,8 @@ def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
 
 def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
     class Stopped(LocalRunner):
-        def run(self, next_job: NextJob) -> Iterator[tuple[int, Event]]:
-            yield from itertools.islice(LocalRunner.run(self, next_job), 9)
+        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+            yield from itertools.islice(LocalRunner.run(self, work), 9)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -91,24 +90,83 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
     assert run == {"sites": 7, "status": "done", "images": 1797}
 
 
-def test_a_job_that_loses_every_worker_fails(tmp_path):
+def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tmp_path):
+    home = tmp_path / "home"
     reporter, text = plain()
-    outcome = scan(tmp_path / "home", Faulty(MOST_ATTEMPTS), reporter)
+    outcome = scan(home, Faulty(MOST_LOSSES, events=1), reporter)
     ((_, failure),) = outcome.failed
     assert failure.stage == "worker"
-    assert text.getvalue().count("retry") == MOST_ATTEMPTS - 1
+    assert "parked" in failure.message
+    assert text.getvalue().count("retry ") == MOST_LOSSES - 1
     assert "failed" in text.getvalue().splitlines()[-1]
     assert "[1/1]" in text.getvalue()
-    (run,) = asked(tmp_path / "home", "SELECT status, stage, measured_top1 FROM runs")
+    (run,) = asked(home, "SELECT status, stage, measured_top1 FROM runs")
     assert run == {"status": "failed", "stage": "worker", "measured_top1": None}
-    assert asked(tmp_path / "home", "SELECT * FROM signatures") == []
-    again = scan(tmp_path / "home", LocalRunner("cpu"))
-    assert len(again.done) == 1
+    assert asked(home, "SELECT * FROM signatures") == []
+    registry = Registry(Home.open(home, create=False))
+    (job,) = registry.jobs()
+    assert job.state == "parked"
+    history = [(each.outcome, each.error) for each in registry.attempts(job.key)]
+    assert [outcome for outcome, _ in history] == ["lost"] * (MOST_LOSSES - 1) + ["failed"]
+    assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
+    reporter, text = plain()
+    assert scan(home, LocalRunner("cpu"), reporter).done == ()
+    assert "0 of 1 jobs to measure, 1 parked or cancelled" in text.getvalue()
+    assert [each.key for each in retry_jobs(Home.open(home, create=False))] == [job.key]
+    assert len(scan(home, LocalRunner("cpu")).done) == 1
+
+
+def test_a_late_word_of_an_attempt_given_up_is_not_heard(tmp_path):
+    class Zombie(Faulty):
+        """The worker that was lost goes on talking while another one does its job."""
+
+        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+            said: list[Word] = []
+            for words in super().run(work):
+                yield words
+                said += words
+                if len(said) > 8:
+                    yield tuple(word for word in said if word.event.attempt == 1)
+
+    scan(tmp_path / "home", Zombie(1))
+    assert asked(tmp_path / "home", "SELECT DISTINCT attempt FROM batches ORDER BY 1") == [
+        {"attempt": 1},
+        {"attempt": 2},
+    ]
+    (run,) = asked(tmp_path / "home", "SELECT status, batches, images, attempt FROM runs")
+    assert run == {"status": "done", "batches": 8, "images": 1797, "attempt": 2}
+    scan(tmp_path / "plain", LocalRunner("cpu"))
+    counted = "SELECT measured_top1, measured_top5, seconds > 0 AS timed FROM runs"
+    assert asked(tmp_path / "home", counted) == asked(tmp_path / "plain", counted)
+
+
+def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    monkeypatch.setattr("jobs.scan.CANCEL_SECONDS", 0.0)
+
+    class Cancelling(LocalRunner):
+        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+            for number, words in enumerate(LocalRunner.run(self, work)):
+                yield words
+                if number == 2:
+                    cancel_jobs(Home.open(home, create=False))
+
+    outcome = scan(home, Cancelling("cpu"))
+    assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
+    (job,) = Registry(Home.open(home, create=False)).jobs()
+    assert job.state == "cancelled"
+    assert scan(home, LocalRunner("cpu")).done == ()
+    retry_jobs(Home.open(home, create=False), [job])
+    assert len(scan(home, LocalRunner("cpu")).done) == 1
+    assert asked(home, "SELECT attempt, count(*) AS n FROM batches GROUP BY 1 ORDER BY 1") == [
+        {"attempt": 1, "n": 2},
+        {"attempt": 2, "n": 6},
+    ]
 
 
 def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):
     home = tmp_path / "home"
-    scan(home, Faulty(MOST_ATTEMPTS))
+    scan(home, Faulty(MOST_LOSSES, events=1))
     for path in home.glob("registry.sqlite*"):
         path.unlink()
     with pytest.raises(StoreError, match="does not exist"):

@@ -38,9 +38,10 @@ CREATE TABLE runs (
   shrinkage VARCHAR,
   ridge VARCHAR,
   pooling VARCHAR,
+  precision DOUBLE,
+  least_batches INTEGER,
   transform VARCHAR,
   order_seed INTEGER,
-  wanted_precision DOUBLE,
   reached_precision DOUBLE,
   parts INTEGER,
   device VARCHAR,
@@ -102,9 +103,10 @@ COMMENT ON COLUMN runs.micro_batch IS 'Images in one forward pass.';
 COMMENT ON COLUMN runs.shrinkage IS 'Covariance estimator: ledoit-wolf or none.';
 COMMENT ON COLUMN runs.ridge IS 'Whether the ridge is absolute or relative to the variance.';
 COMMENT ON COLUMN runs.pooling IS 'From tensor to matrix: mean, pre, sum, flatten or public_code.';
+COMMENT ON COLUMN runs.precision IS 'Standard error to stop at; NULL where all is read.';
+COMMENT ON COLUMN runs.least_batches IS 'Batches before a precision counts as reached.';
 COMMENT ON COLUMN runs.transform IS 'How images became the network''s input, as JSON.';
 COMMENT ON COLUMN runs.order_seed IS 'Seed of the order of the images.';
-COMMENT ON COLUMN runs.wanted_precision IS 'Standard error to stop at; NULL where every image is read.';
 COMMENT ON COLUMN runs.reached_precision IS 'Largest standard error of a site''s mean affinity.';
 COMMENT ON COLUMN runs.parts IS 'Parts the run was split into, each measured by one worker.';
 COMMENT ON COLUMN runs.device IS 'The device that measured, such as cpu or cuda:0.';

@@ -1,0 +1,89 @@
+"""``survey retry``, ``cancel`` and ``log``: what a person does about single jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli.app import HomeOption, app, chosen_home, guarded
+
+if TYPE_CHECKING:
+    from catalog.home import Home
+    from catalog.registry import Job
+
+RunsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN]...", help="Ids of runs, or how they begin.", show_default=False),
+]
+
+
+@app.command("retry")
+@guarded
+def retry(
+    context: typer.Context,
+    runs: RunsArgument = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every job that failed, was parked or cancelled.")
+    ] = False,
+    home: HomeOption = None,
+) -> None:
+    """Let jobs be tried again that failed, were parked or cancelled; survey run then does."""
+    from catalog.home import Home
+    from jobs.steering import retry_jobs
+
+    opened = Home.open(chosen_home(context, home), create=False)
+    changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
+    _say(changed, "to be tried again: the next survey run does it")
+
+
+@app.command("cancel")
+@guarded
+def cancel(
+    context: typer.Context,
+    runs: RunsArgument = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every job that is not over.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Take jobs out: a scan under way ends their workers; what was measured of them is kept."""
+    from catalog.home import Home
+    from jobs.steering import cancel_jobs
+
+    opened = Home.open(chosen_home(context, home), create=False)
+    changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
+    _say(changed, "cancelled; survey retry takes them up again")
+
+
+@app.command("log")
+@guarded
+def log(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")],
+    home: HomeOption = None,
+) -> None:
+    """Print what was tried of one job: attempts, workers, batches, failures."""
+    from catalog.home import Home
+    from jobs.joblog import read_log
+    from jobs.steering import find_job
+
+    opened = Home.open(chosen_home(context, home), create=False)
+    typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
+
+
+def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job] | None:
+    """Return the jobs named; None for all."""
+    from jobs.steering import find_job
+    from survey import SettingsError
+
+    if everything == bool(runs):
+        raise SettingsError(
+            "both runs and --all were given" if runs else "no run was named",
+            hint="name runs as survey status shows them, or pass --all",
+        )
+    return None if everything else [find_job(home, run) for run in runs or ()]
+
+
+def _say(changed: list[Job], what: str) -> None:
+    for job in changed:
+        typer.echo(f"{job.run_id} {job.source}:{job.architecture} / {job.checkpoint}", err=True)
+    typer.echo(f"{len(changed)} job(s) {what}", err=True)
