@@ -10,6 +10,9 @@ import pytest
 # Before torch or numpy is first imported: they read it once. Timings and last bits then do not
 # depend on the machine's cores; a caller's own choice wins.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Two tests at once start more threads than there are cores: waiting ones must not burn the others'
+# time, which made some tests take three times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Ray asks on a terminal otherwise, and reports to its makers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
