@@ -76,6 +76,8 @@ class Account:
         What is durable of it.
     scores : iterable of iterable of (int, float or None)
         Sites and affinities of each of its durable batches, in order.
+    losses : int
+        Workers that earlier scans lost over it, in a row.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Account:
         job: Job,
         state: RunState | None,
         scores: Iterable[Iterable[tuple[int, float | None]]] = (),
+        losses: int = 0,
     ) -> None:
         done: Sequence[Span] = state.done if state else ()
         self.job = job
@@ -95,7 +98,9 @@ class Account:
         self.parts: dict[int, Part] = {}
         self.hosts: dict[int, Host] = {}
         #: Workers lost in a row without a new durable batch.
-        self.losses = 0
+        self.losses = losses
+        #: Attempts that made a batch durable: losing their workers does not count against the job.
+        self.progressed: set[int] = set()
         self.micro_batch = job.settings.micro_batch
         self.spread = Spread()
         for batch in map(list, scores):
@@ -138,6 +143,7 @@ class Account:
         )
         self.totals.add(event)
         self.losses = 0
+        self.progressed.add(event.attempt)
         self.micro_batch = min(self.micro_batch, event.micro_batch)
         if event.batch.scores:
             self.sites = self.sites or len(event.batch.scores)

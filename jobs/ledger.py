@@ -100,7 +100,8 @@ class Ledger:
         """Return a loss as a failure if it is one too many."""
         if not isinstance(event, Lost):
             return event
-        account.losses += 1
+        if event.attempt not in account.progressed:
+            account.losses += 1
         if event.of_memory:
             account.micro_batch = max(1, account.micro_batch // 2)
         if account.losses < self._most_losses:
@@ -197,6 +198,7 @@ class _Pages:
                 error=error,
                 traceback=failure.traceback if failure else None,
                 images_done=account.totals.images,
+                progressed=attempt in account.progressed,
                 leaves=leaves,
             )
         )

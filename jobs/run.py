@@ -115,7 +115,8 @@ def run_survey(
             reporter.started(runner.devices)
             ledger = Ledger(writer, registry, home.logs, limits.most_losses)
             seconds = seconds_of(plan.todo, states, history_of(home, runner.devices.kind))
-            accounts = opened(home, ordered(plan.todo, seconds), states)
+            losses = {job.run_id: job.losses for job in registry.jobs()}
+            accounts = opened(home, ordered(plan.todo, seconds), states, losses)
             scan = Scan(accounts, seconds, ledger, registry, runner.devices, limits)
             for words in runner.run(scan):
                 for word in scan.handle(words):
@@ -144,7 +145,9 @@ def held_back(registry: Registry) -> frozenset[str]:
     return frozenset(job.run_id for job in registry.jobs() if job.state in ("parked", "cancelled"))
 
 
-def opened(home: Home, jobs: Iterable[Job], states: dict[str, RunState]) -> Iterator[Account]:
+def opened(
+    home: Home, jobs: Iterable[Job], states: dict[str, RunState], losses: dict[str, int]
+) -> Iterator[Account]:
     """Yield the accounts of jobs, with the scores of their durable batches where there are some."""
     jobs = list(jobs)
     begun = [job.run_id for job in jobs if job.run_id in states]
@@ -153,7 +156,8 @@ def opened(home: Home, jobs: Iterable[Job], states: dict[str, RunState]) -> Iter
         batch = scores[row["run_id"]].setdefault(row["batch"], [])
         batch.append((row["site"], row["affinity"]))
     for job in jobs:
-        yield Account(job, states.get(job.run_id), scores[job.run_id].values())
+        batches = scores[job.run_id].values()
+        yield Account(job, states.get(job.run_id), batches, losses.get(job.run_id, 0))
 
 
 def register(registry: Registry, definition: Definition, plan: Plan) -> None:

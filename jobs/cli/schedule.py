@@ -85,8 +85,9 @@ def add(
     entry = new_entry(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
-    check(definition, plain_holdings())
-    with Registry(Home.open(chosen_home(context, home), create=True)) as registry:
+    place = chosen_home(context, home)
+    check(definition, plain_holdings(place))
+    with Registry(Home.open(place, create=True)) as registry:
         schedule = registry.schedules.add(entry, utc_now())
     typer.echo(f"{name} is due next at {coming_up(schedule, utc_now())[0]}", err=True)
     typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)

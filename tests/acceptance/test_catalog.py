@@ -195,6 +195,15 @@ def test_imagenet_is_surveyed_where_it_lies_in_the_home(tmp_path, monkeypatch) -
     survey("run", *asked, "--runner", "local", home=home)
     (run,) = rows("SELECT status, images, measured_top1 IS NOT NULL AS told FROM runs", home)
     assert run == {"status": "done", "images": IMAGES, "told": True}
+    zoo = tmp_path / "zoo.toml"
+    zoo.write_text(
+        """
+        models = [{ name = "squeezenet1_1", checkpoints = "init:0" }]
+        datasets = [{ name = "imagenet" }]
+        settings = { images_per_score = 12 }
+        """
+    )
+    survey("schedule", "add", "weekly", zoo, "--cron", "0 3 * * 1", home=home)
 
 
 def test_what_there_is_can_be_listed_and_filtered(tmp_path: Path) -> None:

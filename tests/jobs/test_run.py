@@ -116,6 +116,28 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     assert len(scan(home, LocalRunner("cpu")).done) == 1
 
 
+def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(tmp_path):
+    class Interrupted(Faulty):
+        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+            for words in super().run(work):
+                yield words
+                if not self.losses:
+                    raise KeyboardInterrupt
+
+    home = tmp_path / "home"
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Interrupted(1, events=3))
+    (job,) = Registry(Home.open(home, create=False)).jobs()
+    assert job.losses == 0
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Interrupted(MOST_LOSSES - 1, events=1))
+    (job,) = Registry(Home.open(home, create=False)).jobs()
+    assert job.losses == MOST_LOSSES - 1
+    assert len(scan(home, Faulty(1, events=1)).failed) == 1
+    (job,) = Registry(Home.open(home, create=False)).jobs()
+    assert job.state == "parked"
+
+
 def test_a_late_word_of_an_attempt_given_up_is_not_heard(tmp_path):
     class Zombie(Faulty):
         """The worker that was lost goes on talking while another one does its job."""
