@@ -26,6 +26,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -106,16 +107,25 @@ _RECORD_FORM = _Form(
     field for field in BATCH_SCHEMA if field.name not in (*_BATCH_FORM.names, *_MADE)
 )
 
-_OK = pa.scalar("ok")
 
-# Making an empty table takes longer than making a full one.
-_NO_RUNS, _NO_BATCHES = RUN_SCHEMA.empty_table(), BATCH_SCHEMA.empty_table()
+@cache
+def _empty(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows, made once: that takes longer than making a full one.
+
+    Not at import: with its first array pyarrow imports pandas, which many readers never need.
+    """
+    return schema.empty_table()
+
+
+@cache
+def _ok() -> pa.Scalar:
+    return pa.scalar("ok")
 
 
 def run_table(records: Sequence[RunRecord]) -> pa.Table:
     """Return the segment rows of some runs."""
     if not records:
-        return _NO_RUNS
+        return _empty(RUN_SCHEMA)
     rows = _RUN_FORM.rows(records)
     unfit = _infinite(rows.flatten(), len(records))
     if unfit.any():
@@ -127,7 +137,7 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
     """Return the segment rows of some batches."""
     if not records:
-        return _NO_BATCHES
+        return _empty(BATCH_SCHEMA)
     batches = [record.batch for record in records]
     ends = np.cumsum([0, *(len(batch.scores) for batch in batches)], dtype=np.int32)
     scores = _storable_rows([score for batch in batches for score in batch.scores])
@@ -197,7 +207,7 @@ def read_segment(path: Path) -> Segment:
         if not content or _checksum(content) != checksum:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
-        runs, batches = _NO_RUNS, _NO_BATCHES
+        runs, batches = _empty(RUN_SCHEMA), _empty(BATCH_SCHEMA)
         while source.tell() < source.size():
             rows = pa.ipc.open_stream(source).read_all()
             if "scores" in rows.schema.names:
@@ -218,8 +228,8 @@ def joined(segments: Iterable[Segment]) -> Segment:
     """Return the rows of some segments, given in the order they were written, as one."""
     met = list(segments)
     return Segment(
-        _in_few_pieces([_NO_RUNS, *(one.runs for one in met if len(one.runs))]),
-        _in_few_pieces([_NO_BATCHES, *(one.batches for one in met if len(one.batches))]),
+        _in_few_pieces([_empty(RUN_SCHEMA), *(one.runs for one in met if len(one.runs))]),
+        _in_few_pieces([_empty(BATCH_SCHEMA), *(one.batches for one in met if len(one.batches))]),
     )
 
 
@@ -333,7 +343,7 @@ def _mistaken(columns: list[pa.Array]) -> np.ndarray:
     """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
     affinity, status = (columns[_SCORE_FORM.names.index(n)] for n in ("affinity", "status"))
     numbers = affinity.to_numpy(zero_copy_only=False)  # NULL becomes NaN, which is within nothing
-    ok = pc.equal(status, _OK).to_numpy(zero_copy_only=False)
+    ok = pc.equal(status, _ok()).to_numpy(zero_copy_only=False)
     mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
     return mistaken
 

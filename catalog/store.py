@@ -128,8 +128,8 @@ def query(
     StoreError
         If the store cannot be read.
     """
-    _require_one_statement(sql)
     with reading(home, wait_seconds) as connection, _limited(connection, timeout_seconds):
+        _require_one_statement(connection, sql)
         relation = connection.sql(sql, params=dict(parameters) if parameters else None)
         return relation.to_arrow_table()
 
@@ -196,11 +196,8 @@ def _show_spool(
         show_staged(connection, stored, stage(connection, stored, rows))
 
 
-def _require_one_statement(sql: str) -> None:
-    try:
-        count = len(duckdb.extract_statements(sql))
-    except duckdb.Error as error:
-        raise _refused(error) from error
+def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    count = len(connection.extract_statements(sql))
     if count != 1:
         raise SettingsError(
             f"the SQL holds {count} statements, one is allowed",

@@ -23,6 +23,8 @@ class Machine:
     cores: int
     #: GPUs.
     gpus: int = 0
+    #: Bytes of memory for workers; 0 where it is not known.
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +175,8 @@ def local_cores() -> int:
     """Return the cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def local_memory() -> int:
+    """Return the bytes of memory this machine has, whoever uses them."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,16 +13,16 @@ import pyarrow as pa
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.models.base import RemoteFile
-from catalog.models.costs import counted
 from catalog.registry import Registry
 from catalog.runs import RunState
 from catalog.store import run_states
 from jobs.definition import Definition
 from jobs.estimate import Estimate, History, estimate, gflops_of, history_of, remaining
 from jobs.job import Job
-from jobs.order import ordered, pixels_of
+from jobs.order import ordered
 from jobs.plan import Plan, make_plan, plain_holdings
 from jobs.progress import batches_of, duration
+from jobs.room import gigabytes, memory_bytes, pixel_bytes, row_bytes
 from jobs.run import holdings_of
 from jobs.stale import Staleness, staleness, told
 from jobs.supplies import known_bytes, needed
@@ -41,13 +41,6 @@ COLUMNS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-
-#: Bytes a worker holds before it has a network, and for each pixel of a forward pass; rough, and
-#: used only for networks that were never measured.
-BARE_BYTES, PIXEL_BYTES = 700 * 2**20, 768
-
-#: Bytes of one row of the store, with its share of indices.
-ROW_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +156,10 @@ def forecast(
         tuple(guesses[job.run_id] for job in jobs),
         known_bytes(files),
         sum(not (file.bytes or file.about_bytes) for file in files),
-        _disk_bytes(todo),
-        max((_memory_bytes(job, history) for job in todo), default=0),
+        pixel_bytes(todo) + row_bytes(todo),
+        max((memory_bytes(job, history) for job in todo), default=0),
         workers,
     )
-
-
-def gigabytes(count: int) -> str:
-    """Return a number of bytes as a person says it."""
-    return f"{count / 1e9:.1f} GB" if count >= 5e7 else f"{count / 1e6:.1f} MB"
 
 
 def _to_fetch(definition: Definition, store: FileStore | None) -> Sequence[RemoteFile]:
@@ -186,19 +174,3 @@ def _state(job: Job, states: dict[str, RunState], held: dict[str, str]) -> str:
     if held.get(job.run_id) in ("parked", "cancelled"):
         return held[job.run_id]
     return f"{state.batches_done} batches done" if state else "new"
-
-
-def _disk_bytes(jobs: Sequence[Job]) -> int:
-    pixels = {pixels_of(job): job.images * 3 * job.transform.size**2 for job in jobs}
-    # A network has about one activation for each layer with weights.
-    rows = sum((job.facts.depth or 50) * batches_of(job) for job in jobs)
-    return sum(pixels.values()) + rows * ROW_BYTES
-
-
-def _memory_bytes(job: Job, history: History) -> int:
-    known = history.memory_by_network.get(job.full_name)
-    if known is not None:
-        return known
-    cost = counted(job.source, job.architecture)
-    weights = 8 * cost.parameters if cost else 0
-    return BARE_BYTES + weights + PIXEL_BYTES * job.settings.micro_batch * job.transform.size**2

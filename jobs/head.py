@@ -122,7 +122,8 @@ class Head:
 
 def _machine(node: Any) -> Machine:
     resources = node.resources_total
-    return Machine(node.node_id.hex(), int(resources.get("CPU", 0)), int(resources.get("GPU", 0)))
+    cores, gpus, memory = (int(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
+    return Machine(node.node_id.hex(), cores, gpus, memory)
 
 
 def _reason(error: grpc.RpcError) -> str:

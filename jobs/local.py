@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from jobs.devices import Devices, Machine, choose_devices, local_cores
+from jobs.devices import Devices, Machine, choose_devices, local_cores, local_memory
 from jobs.runner import Word, Work
 from jobs.words import DeviceChoice
 
@@ -26,8 +26,9 @@ class LocalRunner:
     def __init__(self, device: DeviceChoice = "auto", threads: int | None = None) -> None:
         import torch
 
-        here = Machine("here", local_cores(), torch.cuda.device_count())
-        self.devices: Devices = choose_devices(device, 1, [here], threads=threads)
+        here = Machine("here", local_cores(), torch.cuda.device_count(), local_memory())
+        self.machines: Sequence[Machine] = [here]
+        self.devices: Devices = choose_devices(device, 1, self.machines, threads=threads)
 
     def __enter__(self) -> LocalRunner:
         return self

@@ -108,6 +108,10 @@ class BarReporter:
         """Say what computes."""
         self._bars.console.print(workers_line(devices))
 
+    def warned(self, words: str) -> None:
+        """Say it above the bars."""
+        self._bars.console.print(f"warning: {words}", soft_wrap=True)
+
     def event(self, worker: int, job: Job, event: Event) -> None:
         """Move the worker's line."""
         if isinstance(event, Started):
@@ -153,6 +157,10 @@ class PlainReporter:
         """Say what computes."""
         self._began = time.monotonic()
         self._say(workers_line(devices))
+
+    def warned(self, words: str) -> None:
+        """Say it."""
+        self._say(f"warning: {words}")
 
     def event(self, worker: int, job: Job, event: Event) -> None:
         """Say what happened, batches no more than one line every few seconds."""

@@ -8,7 +8,7 @@ machine that is lost takes its workers with it, one that joins brings new ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import ray
@@ -82,6 +82,8 @@ class RayRunner:
         #: When the head answered last.
         self._answered = 0.0
         self._chosen: Devices | None = None
+        #: What the cluster began with.
+        self.machines: Sequence[Machine] = ()
         self._slots: list[Slot] = []
         self._looked = 0.0
         self._number = 0
@@ -105,6 +107,7 @@ class RayRunner:
                     "no machine of the Ray cluster has a core or a GPU to compute on",
                     hint="let workers join first: min_workers of at least 1 where it grows itself",
                 )
+            self.machines = there
             self._chosen = choose_devices(
                 self._device, self._wanted, there, self._share, self._threads
             )

@@ -23,6 +23,9 @@ class Reporter(Protocol):
     def started(self, devices: Devices) -> None:
         """The workers are there."""
 
+    def warned(self, words: str) -> None:
+        """Something may go wrong, and is tried all the same."""
+
     def event(self, worker: int, job: Job, event: Event) -> None:
         """A worker said something, and it is durable."""
 
@@ -38,6 +41,9 @@ class SilentReporter:
 
     def started(self, devices: Devices) -> None:
         """Ignore the workers."""
+
+    def warned(self, words: str) -> None:
+        """Ignore the warning."""
 
     def event(self, worker: int, job: Job, event: Event) -> None:
         """Ignore the event."""

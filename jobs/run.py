@@ -30,6 +30,7 @@ from jobs.ledger import Ledger
 from jobs.order import ordered
 from jobs.plan import Holdings, Plan, make_plan
 from jobs.reporter import Reporter
+from jobs.room import require_room, tight_memory
 from jobs.runner import Runner
 from jobs.scan import Limits, Scan
 from jobs.stale import staleness
@@ -112,9 +113,13 @@ def run_survey(
         if not plan.todo:
             return Outcome(plan, (), (), problems)
         with runner:
+            require_room(home, plan.todo, runner.devices, runner.machines)
             reporter.started(runner.devices)
+            history = history_of(home, runner.devices.kind)
+            if tight := tight_memory(plan.todo, history, runner.devices, runner.machines):
+                reporter.warned(tight)
             ledger = Ledger(writer, registry, home.logs, limits.most_losses)
-            seconds = seconds_of(plan.todo, states, history_of(home, runner.devices.kind))
+            seconds = seconds_of(plan.todo, states, history)
             losses = {job.run_id: job.losses for job in registry.jobs()}
             accounts = opened(home, ordered(plan.todo, seconds), states, losses)
             scan = Scan(accounts, seconds, ledger, registry, runner.devices, limits)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from jobs.devices import Devices
+from jobs.devices import Devices, Machine
 from jobs.events import Event, Host
 from jobs.task import Task
 
@@ -39,6 +39,10 @@ class Runner(Protocol):
     @property
     def devices(self) -> Devices:
         """The workers it has; known once it is entered."""
+
+    @property
+    def machines(self) -> Sequence[Machine]:
+        """The machines there are; known once it is entered."""
 
     def __enter__(self) -> Self:
         """Start."""

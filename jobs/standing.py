@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +17,9 @@ from catalog.spool import writing_process
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A table with one row a job, and one line that sums it up."""
+    """One row a job with the columns of ``COLUMNS``, and one line that sums them up."""
 
-    table: pa.Table
+    rows: list[dict[str, Any]]
     summary: str
 
 
@@ -59,9 +60,9 @@ def standing(home: Home) -> Standing:
     words = ", ".join(f"{number} {word}" for word, number in counted.items()) or "no jobs"
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
     urgency = {word: place for place, word in enumerate(URGENCY)}
-    names = ("architecture", "checkpoint", "dataset")
-    rows.sort(key=lambda row: (urgency[row["state"]], *(row[name] for name in names)))
-    return Standing(pa.Table.from_pylist(rows, COLUMNS), f"{words}; {doing}")
+    names = itemgetter("architecture", "checkpoint", "dataset")
+    rows.sort(key=lambda row: (urgency[row["state"]], names(row)))
+    return Standing(rows, f"{words}; {doing}")
 
 
 def _row(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> dict[str, Any]:

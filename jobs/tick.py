@@ -323,6 +323,10 @@ class _Watched:
         self._reporter.started(devices)
         self._check()
 
+    def warned(self, words: str) -> None:
+        self._reporter.warned(words)
+        self._check()
+
     def event(self, worker: int, job: Job, event: Event) -> None:
         self._reporter.event(worker, job, event)
         self._check()

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -73,16 +71,46 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
         raise SettingsError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: A002
-    if format == "parquet":
-        pa.parquet.write_table(table, stream)
-    elif format == "csv":
-        pa.csv.write_csv(_flat(table), stream)
-    elif format == "json":
-        text = json.dumps([_plain(row) for row in table.to_pylist()], indent=2, allow_nan=False)
-        stream.write(text.encode() + b"\n")
+def emit_rows(rows: list[dict[str, Any]], schema: pa.Schema, format: Format) -> None:  # noqa: A002
+    """Write rows to standard output, as ``emit`` writes the table of them.
+
+    Sooner, where words are wanted: pyarrow imports pandas before it makes a table of rows.
+
+    Parameters
+    ----------
+    rows : list of dict
+        The rows, with the schema's names in its order.
+    schema : pyarrow.Schema
+        The columns.
+    format : {"table", "json", "csv", "parquet"}
+        How.
+    """
+    if format in ("csv", "parquet"):
+        emit(pa.Table.from_pylist(rows, schema), format)
     else:
-        stream.write(as_text(table).encode())
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_as_words(rows, schema, format).encode())
+        sys.stdout.buffer.flush()
+
+
+def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: A002
+    # Imported where they are wanted: most verbs write words, and soon.
+    if format == "parquet":
+        from pyarrow.parquet import write_table
+
+        write_table(table, stream)
+    elif format == "csv":
+        from pyarrow.csv import write_csv
+
+        write_csv(_flat(table), stream)
+    else:
+        stream.write(_as_words(table.to_pylist(), table.schema, format).encode())
+
+
+def _as_words(rows: list[dict[str, Any]], schema: pa.Schema, format: Format) -> str:  # noqa: A002
+    if format == "json":
+        return json.dumps([_plain(row) for row in rows], indent=2, allow_nan=False) + "\n"
+    return _as_text(rows, schema)
 
 
 def _with_unique_names(table: pa.Table) -> pa.Table:
@@ -96,15 +124,20 @@ def _with_unique_names(table: pa.Table) -> pa.Table:
 
 
 def as_text(table: pa.Table) -> str:
-    """Return a table as aligned text, as wide as it needs: a narrow terminal wraps its lines.
+    """Return a table as aligned text, as wide as it needs: a narrow terminal wraps its lines."""
+    return _as_text(table.to_pylist(), table.schema)
+
+
+def _as_text(rows: list[dict[str, Any]], schema: pa.Schema) -> str:
+    """Return rows as aligned text.
 
     Squeezing columns to the terminal's width would cut the very names a row is about.
     """
     shown = Table(box=_RULED, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for field in table.schema:
+    for field in schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         shown.add_column(field.name, justify="right" if numeric else "left", no_wrap=numeric)
-    for row in table.to_pylist():
+    for row in rows:
         shown.add_row(*(_cell(value) for value in row.values()))
     console = Console(width=10_000, markup=False, highlight=False, color_system=None)
     with console.capture() as capture:

@@ -45,11 +45,11 @@ def status(
 
 def _look(home: Path, format: Format, shown: int | None) -> None:  # noqa: A002
     from catalog.home import Home
-    from jobs.cli.output import emit
-    from jobs.standing import standing
+    from jobs.cli.output import emit_rows
+    from jobs.standing import COLUMNS, standing
 
     found = standing(Home.open(home, create=False))
-    emit(found.table.slice(0, shown), format)
-    if shown is not None and found.table.num_rows > shown:
-        typer.echo(f"{shown} of {found.table.num_rows} jobs shown; --all shows every one", err=True)
+    emit_rows(found.rows[:shown], COLUMNS, format)
+    if shown is not None and len(found.rows) > shown:
+        typer.echo(f"{shown} of {len(found.rows)} jobs shown; --all shows every one", err=True)
     typer.echo(found.summary, err=True)
