@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from catalog.database import portions
-from catalog.tables import AttemptTable, JobTable
+from catalog.tables import ATTEMPTS, JOBS
 
 #: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
 #: ``parked`` (it kept losing its workers) or ``cancelled``.
@@ -122,17 +122,17 @@ def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
         for one, number in zip(starts, numbers, strict=True)
     ]
     for portion in portions(rows):
-        connection.execute(insert(AttemptTable), portion)
+        connection.execute(insert(ATTEMPTS), portion)
     return numbers
 
 
 def describe(connection: Connection, descriptions: Sequence[Description]) -> None:
     """Say which processes carry attempts out."""
     statement = (
-        update(AttemptTable)
+        update(ATTEMPTS)
         .where(
-            AttemptTable.job_key == bindparam("of_key"),
-            AttemptTable.attempt == bindparam("of_attempt"),
+            ATTEMPTS.c.job_key == bindparam("of_key"),
+            ATTEMPTS.c.attempt == bindparam("of_attempt"),
         )
         .values(worker=bindparam("new_worker"), pid=bindparam("new_pid"))
     )
@@ -161,12 +161,10 @@ def finish(connection: Connection, ends: Sequence[End]) -> None:
 
 
 def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    wanted = select(AttemptTable.job_key, func.max(AttemptTable.attempt)).group_by(
-        AttemptTable.job_key
-    )
+    wanted = select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt)).group_by(ATTEMPTS.c.job_key)
     newest: dict[str, int] = {}
     for portion in portions(sorted(keys)):
-        rows = connection.execute(wanted.where(AttemptTable.job_key.in_(portion)))
+        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
         newest.update((row[0], row[1]) for row in rows)
     return newest
 
@@ -174,17 +172,15 @@ def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 def _hold(connection: Connection, keys: Collection[str]) -> None:
     """Keep other processes from moving these jobs until the transaction ends."""
     for portion in portions(sorted(keys)):
-        held = update(JobTable).where(JobTable.key.in_(portion))
-        connection.execute(held.values(losses=JobTable.losses))
+        held = update(JOBS).where(JOBS.c.key.in_(portion))
+        connection.execute(held.values(losses=JOBS.c.losses))
 
 
 def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
-    wanted = select(AttemptTable.job_key, AttemptTable.attempt).where(
-        AttemptTable.ended_at.is_(None)
-    )
+    wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
     found: set[tuple[str, int]] = set()
     for portion in portions(sorted(keys)):
-        rows = connection.execute(wanted.where(AttemptTable.job_key.in_(portion)))
+        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
         found.update((row[0], row[1]) for row in rows)
     return found
 
@@ -192,10 +188,10 @@ def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]
 def _write(connection: Connection, ends: Sequence[End]) -> None:
     written = ("outcome", "stage", "error", "traceback", "images_done")
     statement = (
-        update(AttemptTable)
+        update(ATTEMPTS)
         .where(
-            AttemptTable.job_key == bindparam("of_key"),
-            AttemptTable.attempt == bindparam("of_attempt"),
+            ATTEMPTS.c.job_key == bindparam("of_key"),
+            ATTEMPTS.c.attempt == bindparam("of_attempt"),
         )
         .values(ended_at=datetime.now(UTC), **{name: bindparam(f"new_{name}") for name in written})
     )
@@ -216,15 +212,15 @@ def _move(connection: Connection, ends: Sequence[End]) -> None:
     for (state, outcome, progressed), keys in alike.items():
         values = _values_after(state, outcome, progressed)
         for portion in portions(sorted(keys)):
-            connection.execute(update(JobTable).where(JobTable.key.in_(portion)).values(**values))
+            connection.execute(update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
 
 
 def _values_after(state: JobState, outcome: Outcome, progressed: bool) -> dict[str, Any]:
     after: Any = state
     if state in ("todo", "running"):
         # What somebody cancelled or parked meanwhile stays so.
-        after = case((JobTable.state == "running", state), else_=JobTable.state)
+        after = case((JOBS.c.state == "running", state), else_=JOBS.c.state)
     values = {"state": after, "updated_at": datetime.now(UTC)}
     if progressed or outcome == "done":
         return {**values, "losses": 0}
-    return {**values, "losses": JobTable.losses + 1} if outcome == "lost" else values
+    return {**values, "losses": JOBS.c.losses + 1} if outcome == "lost" else values

@@ -12,16 +12,30 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, CursorResult, Engine, create_engine, event, inspect, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Select,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from catalog.home import Home
 from survey.errors import StoreError
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 #: How long a statement waits for another process's transaction.
 BUSY_SECONDS = 30.0
@@ -73,10 +87,14 @@ class Database:
         with explained_registry(self._engine), self._engine.begin() as connection:
             yield connection
 
-    def insert(self, table: Any) -> sqlite.Insert | postgresql.Insert:
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """Return an insert that can say what to do where a row exists."""
-        postgres = self._engine.dialect.name == "postgresql"
-        return postgresql.insert(table) if postgres else sqlite.insert(table)
+        if self._engine.dialect.name != "postgresql":
+            return sqlite.insert(table)
+        # Imported only where it is used: it takes as long as a query.
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
 
     def upsert(self, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
         """Insert a row, or bring the one with this key up to date."""
@@ -110,6 +128,11 @@ def rowcount(connection: Connection, statement: Any) -> int:
     """Execute a statement and return how many rows it changed."""
     result: CursorResult[Any] = connection.execute(statement)
     return result.rowcount
+
+
+def columns_of(table: Table, kind: type[Any]) -> Select[Any]:
+    """Select what a dataclass holds, in its order."""
+    return select(*(table.c[name] for name in kind.__dataclass_fields__))
 
 
 def portions(items: Iterable[_Item]) -> Iterator[list[_Item]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sqlalchemy.dialects import sqlite
 
 from catalog.schema import TABLES, VIEWS
-from catalog.tables import Base
+from catalog.tables import METADATA
 
 OPENING = """\
 # What the stores hold
@@ -40,7 +40,7 @@ def _signatures() -> Iterator[str]:
 def _registry() -> Iterator[str]:
     yield "## The registry: `registry.sqlite`\n"
     dialect = sqlite.dialect()
-    for table in Base.metadata.sorted_tables:
+    for table in METADATA.sorted_tables:
         yield from _entry(f"table `{table.name}`", table.comment or "")
         yield from _rows((c.name, c.type.compile(dialect), c.comment or "") for c in table.columns)
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from catalog.database import Database
 from catalog.files import file_sha256
-from catalog.tables import CheckpointTable, DatasetTable
+from catalog.tables import CHECKPOINTS, DATASETS
 from survey.errors import CheckpointError
 
 
@@ -39,15 +39,15 @@ class Hashes:
         path = path.absolute()
         uri = f"file:{path}"
         before = _size_and_time(path)
-        wanted = select(CheckpointTable.bytes, CheckpointTable.mtime_ns, CheckpointTable.sha256)
+        wanted = select(CHECKPOINTS.c.bytes, CHECKPOINTS.c.mtime_ns, CHECKPOINTS.c.sha256)
         with self._database.transaction() as connection:
-            row = connection.execute(wanted.where(CheckpointTable.uri == uri)).one_or_none()
+            row = connection.execute(wanted.where(CHECKPOINTS.c.uri == uri)).one_or_none()
         if row is not None and (row.bytes, row.mtime_ns) == before:
             return str(row.sha256)
         sha256 = file_sha256(path)
         if _size_and_time(path) == before:
             values = {"path": str(path), "bytes": before[0], "mtime_ns": before[1]}
-            self._database.upsert(CheckpointTable, {"uri": uri}, {**values, "sha256": sha256})
+            self._database.upsert(CHECKPOINTS, {"uri": uri}, {**values, "sha256": sha256})
         return sha256
 
     def dataset_fingerprint(
@@ -70,14 +70,14 @@ class Hashes:
         images : int, optional
             How many images it has.
         """
-        wanted = select(DatasetTable.stat_signature, DatasetTable.fingerprint)
+        wanted = select(DATASETS.c.stat_signature, DATASETS.c.fingerprint)
         with self._database.transaction() as connection:
-            row = connection.execute(wanted.where(DatasetTable.name == name)).one_or_none()
+            row = connection.execute(wanted.where(DATASETS.c.name == name)).one_or_none()
         if row is not None and row.stat_signature == stat_signature:
             return str(row.fingerprint)
         fingerprint = compute()
         values = {"stat_signature": stat_signature, "fingerprint": fingerprint, "images": images}
-        self._database.upsert(DatasetTable, {"name": name}, values)
+        self._database.upsert(DATASETS, {"name": name}, values)
         return fingerprint
 
 

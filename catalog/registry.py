@@ -12,16 +12,15 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, NamedTuple, get_args
 
-from sqlalchemy import Connection, Select, func, insert, select, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import Connection, func, insert, select, update
 
 from catalog import attempts
 from catalog.attempts import STATE_AFTER, Attempt, Description, End, JobState, Outcome, Start
-from catalog.database import Database, portions, rowcount
+from catalog.database import Database, columns_of, portions, rowcount
 from catalog.hashes import Hashes
 from catalog.home import Home
 from catalog.schedules import Schedules
-from catalog.tables import AttemptTable, JobTable, MemoryTable, SurveyJobTable, SurveyTable
+from catalog.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
 from survey.errors import SettingsError, UnknownName
 
 __all__ = [
@@ -109,10 +108,10 @@ class Registry:
 
     def record_survey(self, name: str, definition: dict[str, Any]) -> int:
         """Return the number of a declared survey; the same declaration keeps its number."""
-        known = select(SurveyTable.id, SurveyTable.definition).where(SurveyTable.name == name)
-        new = insert(SurveyTable).returning(SurveyTable.id)
+        known = select(SURVEYS.c.id, SURVEYS.c.definition).where(SURVEYS.c.name == name)
+        new = insert(SURVEYS).returning(SURVEYS.c.id)
         with self._database.transaction() as connection:
-            for row in connection.execute(known.order_by(SurveyTable.id)):
+            for row in connection.execute(known.order_by(SURVEYS.c.id)):
                 if row.definition == definition:
                     return int(row.id)
             values = {"name": name, "declared_at": _now(), "definition": definition}
@@ -130,8 +129,8 @@ class Registry:
         fixed = {"state": "todo", "losses": 0, "created_at": now, "updated_at": now}
         rows = [{**_values(job, JobEntry), **fixed} for job in jobs]
         links = [{"survey_id": survey_id, "job_key": row["key"]} for row in rows]
-        new = self._database.insert(JobTable).on_conflict_do_nothing().returning(JobTable.key)
-        link = self._database.insert(SurveyJobTable).on_conflict_do_nothing()
+        new = self._database.insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.key)
+        link = self._database.insert(SURVEY_JOBS).on_conflict_do_nothing()
         with self._database.transaction() as connection:
             added = 0
             for portion in portions(rows):
@@ -158,7 +157,7 @@ class Registry:
         with self._database.transaction() as connection:
             # The jobs' rows are taken first: whoever else begins one of them waits for its number.
             if _set_states(connection, keys, "running") < len(keys):
-                known = set(connection.scalars(select(JobTable.key)))
+                known = set(connection.scalars(select(JOBS.c.key)))
                 raise UnknownName("job", min(keys - known), known)
             return attempts.start(connection, starts)
 
@@ -228,54 +227,39 @@ class Registry:
     def cancelled_keys(self) -> frozenset[str]:
         """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
         with self._database.transaction() as connection:
-            cancelled = select(JobTable.key).where(JobTable.state == "cancelled")
+            cancelled = select(JOBS.c.key).where(JOBS.c.state == "cancelled")
             return frozenset(connection.scalars(cancelled))
 
     def jobs(self, survey_id: int | None = None) -> list[Job]:
         """Return the jobs, or those that a survey asks for, in the order they were added."""
-        wanted = _columns(JobTable, Job).order_by(JobTable.created_at, JobTable.key)
+        wanted = columns_of(JOBS, Job).order_by(JOBS.c.created_at, JOBS.c.key)
         if survey_id is not None:
-            wanted = wanted.join(SurveyJobTable, SurveyJobTable.job_key == JobTable.key).where(
-                SurveyJobTable.survey_id == survey_id
+            wanted = wanted.join(SURVEY_JOBS, SURVEY_JOBS.c.job_key == JOBS.c.key).where(
+                SURVEY_JOBS.c.survey_id == survey_id
             )
         with self._database.transaction() as connection:
             return [Job(*row) for row in connection.execute(wanted)]
 
     def attempts(self, job_key: str) -> list[Attempt]:
         """Return the attempts at a job, in order."""
-        wanted = _columns(AttemptTable, Attempt).where(AttemptTable.job_key == job_key)
+        wanted = columns_of(ATTEMPTS, Attempt).where(ATTEMPTS.c.job_key == job_key)
         with self._database.transaction() as connection:
-            rows = connection.execute(wanted.order_by(AttemptTable.attempt))
+            rows = connection.execute(wanted.order_by(ATTEMPTS.c.attempt))
             return [Attempt(*row) for row in rows]
-
-    def last_attempts(self) -> dict[str, Attempt]:
-        """Return the newest attempt at each job that was attempted, by the job's key."""
-        newest = (
-            select(AttemptTable.job_key, func.max(AttemptTable.attempt).label("attempt"))
-            .group_by(AttemptTable.job_key)
-            .subquery()
-        )
-        wanted = _columns(AttemptTable, Attempt).join(
-            newest,
-            (newest.c.job_key == AttemptTable.job_key) & (newest.c.attempt == AttemptTable.attempt),
-        )
-        with self._database.transaction() as connection:
-            rows = [Attempt(*row) for row in connection.execute(wanted)]
-        return {row.job_key: row for row in rows}
 
     def overview(self) -> list[JobOverview]:
         """Return how every job stands with its newest attempt: quick with many jobs."""
         newest = (
-            select(AttemptTable.job_key, func.max(AttemptTable.attempt).label("attempt"))
-            .group_by(AttemptTable.job_key)
+            select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt).label("attempt"))
+            .group_by(ATTEMPTS.c.job_key)
             .subquery()
         )
-        last = aliased(AttemptTable)
-        of_it = (last.job_key == newest.c.job_key) & (last.attempt == newest.c.attempt)
+        last = ATTEMPTS.alias()
+        of_it = (last.c.job_key == newest.c.job_key) & (last.c.attempt == newest.c.attempt)
         names = ("run_id", "source", "architecture", "checkpoint", "dataset", "state")
         wanted = (
-            select(*(getattr(JobTable, name) for name in names), last.attempt, last.error)
-            .outerjoin(newest, newest.c.job_key == JobTable.key)
+            select(*(JOBS.c[name] for name in names), last.c.attempt, last.c.error)
+            .outerjoin(newest, newest.c.job_key == JOBS.c.key)
             .outerjoin(last, of_it)
         )
         with self._database.transaction() as connection:
@@ -295,14 +279,12 @@ class Registry:
         with self._database.transaction() as connection:
             count = rowcount(
                 connection,
-                update(AttemptTable)
-                .where(AttemptTable.ended_at.is_(None))
+                update(ATTEMPTS)
+                .where(ATTEMPTS.c.ended_at.is_(None))
                 .values(ended_at=now, outcome="interrupted"),
             )
             connection.execute(
-                update(JobTable)
-                .where(JobTable.state == "running")
-                .values(state="todo", updated_at=now)
+                update(JOBS).where(JOBS.c.state == "running").values(state="todo", updated_at=now)
             )
             return count
 
@@ -324,8 +306,8 @@ class Registry:
         """
         key = {"architecture": architecture, "device_name": device_name, "size": size}
         values = {"micro_batch": micro_batch, "recorded_at": _now()}
-        statement = self._database.insert(MemoryTable).values(**key, **values)
-        smaller = statement.excluded.micro_batch < MemoryTable.micro_batch
+        statement = self._database.insert(MEMORY).values(**key, **values)
+        smaller = statement.excluded.micro_batch < MEMORY.c.micro_batch
         with self._database.transaction() as connection:
             connection.execute(
                 statement.on_conflict_do_update(
@@ -335,9 +317,9 @@ class Registry:
 
     def micro_batches(self) -> dict[tuple[str, str, int], int]:
         """Return what fitted, by architecture, device name and image size."""
-        columns = (MemoryTable.architecture, MemoryTable.device_name, MemoryTable.size)
+        columns = (MEMORY.c.architecture, MEMORY.c.device_name, MEMORY.c.size)
         with self._database.transaction() as connection:
-            rows = connection.execute(select(*columns, MemoryTable.micro_batch)).all()
+            rows = connection.execute(select(*columns, MEMORY.c.micro_batch)).all()
         return {(row[0], row[1], row[2]): row[3] for row in rows}
 
     def close(self) -> None:
@@ -361,14 +343,9 @@ def _set_states(connection: Connection, keys: Collection[str], state: JobState) 
     if state == "todo":
         values["losses"] = 0
     return sum(
-        rowcount(connection, update(JobTable).where(JobTable.key.in_(portion)).values(**values))
+        rowcount(connection, update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
         for portion in portions(sorted(keys))
     )
-
-
-def _columns(table: type[Any], kind: type[Any]) -> Select[Any]:
-    """Select what a dataclass holds, in its order."""
-    return select(*(getattr(table, name) for name in kind.__dataclass_fields__))
 
 
 def _values(row: object, kind: type[Any]) -> dict[str, Any]:

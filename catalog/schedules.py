@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, delete, update
 from sqlalchemy.exc import IntegrityError
 
-from catalog.database import Database, portions, rowcount
-from catalog.tables import ScheduleTable, TickTable
+from catalog.database import Database, columns_of, portions, rowcount
+from catalog.tables import SCHEDULES, TICKS
 from survey.errors import SettingsError, UnknownName
 
 #: Which missed due times run: only the newest; each in order; none.
@@ -161,11 +161,11 @@ class Schedules:
             If there is one of that name.
         """
         values = {name: getattr(entry, name) for name in ScheduleEntry.__dataclass_fields__}
-        new = self._database.insert(ScheduleTable).values(
+        new = self._database.insert(SCHEDULES).values(
             **values, created_at=now, settled_at=now, paused_at=None
         )
         # Its number, since how many rows an insert made is not reported by every driver.
-        new_id = new.on_conflict_do_nothing(index_elements=["name"]).returning(ScheduleTable.id)
+        new_id = new.on_conflict_do_nothing(index_elements=["name"]).returning(SCHEDULES.c.id)
         with self._database.transaction() as connection:
             added = connection.execute(new_id).scalar_one_or_none()
         if added is None:
@@ -178,7 +178,7 @@ class Schedules:
     def all(self) -> list[Schedule]:
         """Return the schedules by name."""
         with self._database.transaction() as connection:
-            rows = connection.execute(_of(ScheduleTable, Schedule).order_by(ScheduleTable.name))
+            rows = connection.execute(columns_of(SCHEDULES, Schedule).order_by(SCHEDULES.c.name))
             return [Schedule(*row) for row in rows]
 
     def named(self, name: str) -> Schedule:
@@ -197,24 +197,22 @@ class Schedules:
 
     def pause(self, schedule: Schedule, now: datetime) -> bool:
         """Let nothing more begin; say whether it went before. A run that goes goes on."""
-        one = (ScheduleTable.id == schedule.id) & ScheduleTable.paused_at.is_(None)
+        one = (SCHEDULES.c.id == schedule.id) & SCHEDULES.c.paused_at.is_(None)
         with self._database.transaction() as connection:
-            return bool(
-                rowcount(connection, update(ScheduleTable).where(one).values(paused_at=now))
-            )
+            return bool(rowcount(connection, update(SCHEDULES).where(one).values(paused_at=now)))
 
     def resume(self, schedule: Schedule, now: datetime) -> bool:
         """Let it go again; say whether it was paused. What fell due meanwhile counts as settled."""
-        one = (ScheduleTable.id == schedule.id) & ScheduleTable.paused_at.is_not(None)
+        one = (SCHEDULES.c.id == schedule.id) & SCHEDULES.c.paused_at.is_not(None)
         values = {"paused_at": None, "settled_at": now}
         with self._database.transaction() as connection:
-            return bool(rowcount(connection, update(ScheduleTable).where(one).values(**values)))
+            return bool(rowcount(connection, update(SCHEDULES).where(one).values(**values)))
 
     def remove(self, schedule: Schedule) -> None:
         """Forget a schedule and its ticks; what they measured stays."""
         with self._database.transaction() as connection:
-            connection.execute(delete(TickTable).where(TickTable.schedule_id == schedule.id))
-            connection.execute(delete(ScheduleTable).where(ScheduleTable.id == schedule.id))
+            connection.execute(delete(TICKS).where(TICKS.c.schedule_id == schedule.id))
+            connection.execute(delete(SCHEDULES).where(SCHEDULES.c.id == schedule.id))
 
     def claim(
         self, schedule: Schedule, due: Sequence[Due], now: datetime, settled_at: datetime
@@ -237,19 +235,19 @@ class Schedules:
         bool
             False if another process, or a pause, came first: nothing was changed then.
         """
-        unchanged = (ScheduleTable.id == schedule.id) & ScheduleTable.paused_at.is_(None)
-        unchanged &= ScheduleTable.settled_at == schedule.settled_at
+        unchanged = (SCHEDULES.c.id == schedule.id) & SCHEDULES.c.paused_at.is_(None)
+        unchanged &= SCHEDULES.c.settled_at == schedule.settled_at
         rows = [
             {"schedule_id": schedule.id, "due_at": one.at, "claimed_at": now}
             | {"state": "skipped" if one.skipped else "waiting", "reason": one.skipped}
             | {"ended_at": now if one.skipped else None, "claim": 0, "losses": 0}
             for one in due
         ]
-        new = self._database.insert(TickTable).on_conflict_do_nothing(
+        new = self._database.insert(TICKS).on_conflict_do_nothing(
             index_elements=["schedule_id", "due_at"]
         )
         with self._database.transaction() as connection:
-            moved = update(ScheduleTable).where(unchanged).values(settled_at=settled_at)
+            moved = update(SCHEDULES).where(unchanged).values(settled_at=settled_at)
             if not rowcount(connection, moved):
                 return False
             for portion in portions(rows):
@@ -258,31 +256,31 @@ class Schedules:
 
     def ticks(self, schedule: Schedule, most: int | None = None) -> list[Tick]:
         """Return a schedule's ticks, the newest first."""
-        wanted = _of(TickTable, Tick).where(TickTable.schedule_id == schedule.id)
-        return self._ticks(wanted.order_by(TickTable.due_at.desc()).limit(most))
+        wanted = columns_of(TICKS, Tick).where(TICKS.c.schedule_id == schedule.id)
+        return self._ticks(wanted.order_by(TICKS.c.due_at.desc()).limit(most))
 
     def open_ticks(self, schedule: Schedule) -> list[Tick]:
         """Return a schedule's ticks that are not settled, the oldest first."""
-        wanted = _of(TickTable, Tick).where(
-            TickTable.schedule_id == schedule.id, TickTable.state.in_(OPEN)
+        wanted = columns_of(TICKS, Tick).where(
+            TICKS.c.schedule_id == schedule.id, TICKS.c.state.in_(OPEN)
         )
-        return self._ticks(wanted.order_by(TickTable.due_at))
+        return self._ticks(wanted.order_by(TICKS.c.due_at))
 
     def overlapping(self, tick: Tick) -> list[Tick]:
         """Return earlier ticks that were claimed, and not settled, when this one fell due."""
-        going = TickTable.ended_at.is_(None) | (TickTable.ended_at > tick.due_at)
-        wanted = _of(TickTable, Tick).where(
-            TickTable.schedule_id == tick.schedule_id,
-            TickTable.id != tick.id,
-            TickTable.state != "skipped",
-            TickTable.claimed_at < tick.due_at,
+        going = TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at)
+        wanted = columns_of(TICKS, Tick).where(
+            TICKS.c.schedule_id == tick.schedule_id,
+            TICKS.c.id != tick.id,
+            TICKS.c.state != "skipped",
+            TICKS.c.claimed_at < tick.due_at,
             going,
         )
-        return self._ticks(wanted.order_by(TickTable.due_at))
+        return self._ticks(wanted.order_by(TICKS.c.due_at))
 
     def latest(self, tick: Tick) -> Tick | None:
         """Return a tick as it stands now; None if its schedule was removed."""
-        found = self._ticks(_of(TickTable, Tick).where(TickTable.id == tick.id))
+        found = self._ticks(columns_of(TICKS, Tick).where(TICKS.c.id == tick.id))
         return found[0] if found else None
 
     def take(self, tick: Tick, holder: Holder, now: datetime, lease_until: datetime) -> Tick | None:
@@ -295,7 +293,7 @@ class Schedules:
         values |= {"lease_until": lease_until, "started_at": tick.started_at or now}
         if tick.state == "running":
             values["losses"] = tick.losses + 1
-        taken = update(TickTable).where(*_unchanged(tick), TickTable.state == tick.state)
+        taken = update(TICKS).where(*_unchanged(tick), TICKS.c.state == tick.state)
         with self._database.transaction() as connection:
             try:
                 if not rowcount(connection, taken.values(**values)):
@@ -336,7 +334,7 @@ class Schedules:
         return now is None or now.claim != tick.claim or now.cancel_at is not None
 
     def _change(self, tick: Tick, values: dict[str, Any], state: TickState) -> bool:
-        changed = update(TickTable).where(*_unchanged(tick), TickTable.state == state)
+        changed = update(TICKS).where(*_unchanged(tick), TICKS.c.state == state)
         with self._database.transaction() as connection:
             return bool(rowcount(connection, changed.values(**values)))
 
@@ -346,8 +344,4 @@ class Schedules:
 
 
 def _unchanged(tick: Tick) -> tuple[Any, Any]:
-    return TickTable.id == tick.id, TickTable.claim == tick.claim
-
-
-def _of(table: type[Any], kind: type[Any]) -> Select[Any]:
-    return select(*(getattr(table, name) for name in kind.__dataclass_fields__))
+    return TICKS.c.id == tick.id, TICKS.c.claim == tick.claim

@@ -20,7 +20,7 @@ from catalog.database import registry_engine
 from catalog.home import Home
 from catalog.registry import Description, End, JobEntry, JobState, Registry, Start
 from catalog.store import query
-from catalog.tables import Base
+from catalog.tables import METADATA
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,11 +54,11 @@ def registry(home: Home) -> Registry:
 def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
     with registry_engine(home).connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, METADATA) == []
 
 
 def test_every_table_and_column_has_a_sentence() -> None:
-    for table in Base.metadata.tables.values():
+    for table in METADATA.tables.values():
         for thing in (table, *table.columns):
             assert thing.comment, thing.name
             assert thing.comment.endswith("."), thing.name
@@ -163,8 +163,7 @@ def test_many_attempts_in_one_go(registry: Registry) -> None:
     registry.finish_attempts(
         [End(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
     )
-    newest = registry.last_attempts()
-    assert [newest[key].attempt for key in keys[:3]] == [3, 2, 3]
+    assert [registry.attempts(key)[-1].attempt for key in keys[:3]] == [3, 2, 3]
     assert {one.state for one in registry.jobs()} == {"done", "running"}
     assert [one.key for one in registry.jobs() if one.state == "running"] == ["k00000"]
 
