@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More arguments for pytest, such as ARGS="tests/survey -k moments".
 ARGS ?=
-# Processes that share the tests; each computes with one thread.
-PROCESSES ?= 2
+# Processes that share the tests, each with one thread: on two cores one of three often waits.
+PROCESSES ?= 3
 # Studies to run again for `make figures`; all by default.
 STUDIES ?=
 

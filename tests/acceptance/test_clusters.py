@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from filelock import FileLock
 from ray.cluster_utils import Cluster
 
 from catalog.home import Home
@@ -26,11 +27,16 @@ SURVEY = (
 )
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The survey measured by a single process."""
-    home = tmp_path_factory.mktemp("alone") / "home"
-    survey_process(*SURVEY, "--runner", "local", home=home)
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The survey measured by a single process, once for all processes that share the tests."""
+    own = tmp_path_factory.getbasetemp()
+    place = own if worker_id == "master" else own.parent
+    home, making = place / "alone", place / "alone.making"
+    with FileLock(place / "alone.lock"):
+        if not home.exists():
+            survey_process(*SURVEY, "--runner", "local", home=making)
+            making.rename(home)
     return home
 
 
