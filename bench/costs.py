@@ -27,12 +27,15 @@ from torch import nn
 from catalog.models.cost import model_cost
 from catalog.models.costs import COLUMNS, TABLE
 from catalog.models.depth import weighted_depth
+from catalog.models.small import SmallSource
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
+from survey import __version__
 
-SOURCES = {source.name: source for source in (TorchvisionSource(), TimmSource())}
+SOURCES = {source.name: source for source in (TorchvisionSource(), TimmSource(), SmallSource())}
 
 VERSIONS = {
+    "small": f"survey {__version__}",
     "timm": f"timm {timm.__version__}",
     "torchvision": f"torchvision {torchvision.__version__.partition('+')[0]}",
 }

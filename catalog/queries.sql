@@ -62,9 +62,9 @@ ORDER BY started_at DESC NULLS LAST, runs.run_id
 LIMIT $limit;
 
 -- name: run_costs
--- What each finished run took, newest last: GFLOPs, images, seconds, and the most memory in use.
-SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images, seconds,
-  device, peak_memory
+-- What each finished run took, newest last: GFLOPs, images, scores, seconds, most memory in use.
+SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images,
+  coalesce(sites * batches, 0)::BIGINT AS scores, seconds, device, peak_memory
 FROM runs WHERE status = 'done' AND seconds > 0 AND images > 0
 ORDER BY finished_at;
 

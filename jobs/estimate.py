@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
+import numpy as np
+from scipy.optimize import nnls
+
 from catalog.home import Home
 from catalog.models.costs import counted
 from catalog.queries import run_costs
 from catalog.runs import RunState
 from jobs.job import Job
 
-#: Multiply-accumulates a CPU core does in a second, in billions, where nothing was measured yet.
-DEFAULT_RATE = 10.0
+#: Seconds for a billion multiply-accumulates, and for the metrics of one site on one batch, on one
+#: core of a CPU where nothing was measured yet.
+DEFAULT_SECONDS = (0.1, 0.1)
 
 #: Work of a network nobody counted, in billions of multiply-accumulates an image.
 DEFAULT_GFLOPS = 4.0
+
+#: Sites of a network nobody counted.
+DEFAULT_SITES = 50
 
 #: How far the truth may lie from an estimate, as a factor either way.
 FROM_HISTORY, FROM_RATE, FROM_DEFAULT = 1.3, 2.0, 4.0
@@ -36,6 +43,8 @@ class Measured:
     images: int
     #: Seconds it took.
     seconds: float
+    #: Sites times batches.
+    scores: int = 0
     #: What it was measured on: ``cpu`` or ``cuda``.
     device: str = "cpu"
     #: The most bytes a worker held.
@@ -63,10 +72,18 @@ class History:
         return {name: median(values) for name, values in found.items()}
 
     @cached_property
-    def rate(self) -> float | None:
-        """Billions of multiply-accumulates a second: the median of all runs."""
-        rates = [run.gflops * run.images / run.seconds for run in self._usable if run.gflops]
-        return median(rates) if rates else None
+    def unit_seconds(self) -> tuple[float, float] | None:
+        """Seconds for a billion multiply-accumulates, and for one score, over all runs.
+
+        Those at least 0 that come nearest to what the runs took, in parts of each run's time. Small
+        networks take longer to score than to run, large ones do not.
+        """
+        runs = [run for run in self._usable if run.gflops or run.scores]
+        if not runs:
+            return None
+        work = np.array([(run.gflops * run.images, run.scores) for run in runs])
+        found, _ = nnls(work / np.array([[run.seconds] for run in runs]), np.ones(len(runs)))
+        return float(found[0]), float(found[1])
 
     @cached_property
     def memory_by_network(self) -> Mapping[str, int]:
@@ -92,26 +109,37 @@ class Estimate:
     factor: float
 
 
-def estimate(full_name: str, gflops: float, images: int, history: History) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much a job has still to do."""
+
+    #: Images to measure.
+    images: int
+    #: Billions of multiply-accumulates for one image.
+    gflops: float
+    #: Sites times batches, roughly.
+    scores: int = 0
+
+
+def estimate(full_name: str, amount: Amount, history: History) -> Estimate:
     """Estimate a job's seconds.
 
     Parameters
     ----------
     full_name : str
         Source and architecture.
-    gflops : float
-        Billions of multiply-accumulates for one image.
-    images : int
-        Images to measure.
+    amount : Amount
+        What it has still to do.
     history : History
         Earlier runs on such a device.
     """
     same = history.by_network.get(full_name)
     if same is not None:
-        return Estimate(same * images, FROM_HISTORY)
-    if history.rate is not None:
-        return Estimate(gflops * images / history.rate, FROM_RATE)
-    return Estimate(gflops * images / DEFAULT_RATE, FROM_DEFAULT)
+        return Estimate(same * amount.images, FROM_HISTORY)
+    known = history.unit_seconds
+    a_gflop, a_score = known or DEFAULT_SECONDS
+    seconds = a_gflop * amount.gflops * amount.images + a_score * amount.scores
+    return Estimate(seconds, FROM_RATE if known else FROM_DEFAULT)
 
 
 def history_of(home: Home, device: str) -> History:
@@ -125,9 +153,17 @@ def seconds_of(
 ) -> dict[str, float]:
     """Return the seconds that jobs may still take, by run id."""
     return {
-        job.run_id: estimate(job.full_name, gflops_of(job), remaining(job, states), history).seconds
-        for job in jobs
+        job.run_id: estimate(job.full_name, amount_of(job, states), history).seconds for job in jobs
     }
+
+
+def amount_of(job: Job, states: Mapping[str, RunState]) -> Amount:
+    """Return what of a job is not durable yet."""
+    state = states.get(job.run_id)
+    images = max(0, job.images - (state.images + state.skipped_images if state else 0))
+    # A network has about one activation for each layer with weights.
+    scores = (job.facts.depth or DEFAULT_SITES) * images // job.settings.images_per_score
+    return Amount(images, gflops_of(job), scores)
 
 
 def gflops_of(job: Job) -> float:
@@ -139,9 +175,3 @@ def gflops_of(job: Job) -> float:
     if cost is None:
         return DEFAULT_GFLOPS
     return cost.gflops * (job.transform.size / cost.size) ** 2
-
-
-def remaining(job: Job, states: Mapping[str, RunState]) -> int:
-    """Return how many images of a job are not durable yet."""
-    state = states.get(job.run_id)
-    return max(0, job.images - (state.images + state.skipped_images if state else 0))

@@ -17,7 +17,7 @@ from catalog.registry import Registry
 from catalog.runs import RunState
 from catalog.store import run_states
 from jobs.definition import Definition
-from jobs.estimate import Estimate, History, estimate, gflops_of, history_of, remaining
+from jobs.estimate import Estimate, History, amount_of, estimate, history_of
 from jobs.job import Job
 from jobs.order import ordered
 from jobs.plan import Plan, make_plan, plain_holdings
@@ -143,8 +143,7 @@ def forecast(
     reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
     plan = dataclasses.replace(plan, reasons=reasons)
     guesses = {
-        job.run_id: estimate(job.full_name, gflops_of(job), remaining(job, states), history)
-        for job in plan.jobs
+        job.run_id: estimate(job.full_name, amount_of(job, states), history) for job in plan.jobs
     }
     jobs = ordered(plan.jobs, {run_id: guess.seconds for run_id, guess in guesses.items()})
     files = _to_fetch(definition, store)

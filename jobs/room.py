@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from catalog.home import Home
 from catalog.models.costs import counted
 from jobs.devices import Devices, Machine, placed
-from jobs.estimate import History
+from jobs.estimate import DEFAULT_SITES, History
 from jobs.job import Job
 from jobs.order import pixels_of
 from jobs.progress import batches_of
@@ -111,7 +111,7 @@ def pixel_bytes(jobs: Sequence[Job]) -> int:
 def row_bytes(jobs: Sequence[Job]) -> int:
     """Return about how many bytes the rows of jobs take in the store."""
     # A network has about one activation for each layer with weights.
-    return ROW_BYTES * sum((job.facts.depth or 50) * batches_of(job) for job in jobs)
+    return ROW_BYTES * sum((job.facts.depth or DEFAULT_SITES) * batches_of(job) for job in jobs)
 
 
 def gigabytes(count: int) -> str:

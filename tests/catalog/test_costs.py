@@ -13,9 +13,11 @@ from torchvision import models
 from catalog.models.cost import model_cost
 from catalog.models.costs import COLUMNS, TABLE, counted
 from catalog.models.depth import weighted_depth
+from catalog.models.small import SmallSource
 from catalog.models.torchvision import TorchvisionSource
+from survey import __version__
 
-SOURCE = TorchvisionSource()
+SOURCES = {source.name: source for source in (TorchvisionSource(), SmallSource())}
 
 
 @pytest.mark.parametrize(
@@ -25,12 +27,14 @@ SOURCE = TorchvisionSource()
         ("torchvision", "vit_b_32"),
         ("timm", "resnet18"),
         ("timm", "test_vit3"),
+        ("small", "cifar_resnet20"),
+        ("small", "digits_vgg7"),
     ],
 )
 def test_a_network_counted_anew_costs_what_the_table_says(source: str, name: str) -> None:
     with torch.device("meta"):
-        build = SOURCE.get(name).build if source == "torchvision" else None
-        network = (build() if build else timm.create_model(name)).eval()
+        own = SOURCES.get(source)
+        network = (own.get(name).build() if own else timm.create_model(name)).eval()
         known = counted(source, name)
         assert known is not None
         image = torch.zeros(1, 3, known.size, known.size)
@@ -40,9 +44,9 @@ def test_a_network_counted_anew_costs_what_the_table_says(source: str, name: str
     assert weighted_depth(network, image) == known.depth
 
 
-@pytest.mark.parametrize("name", SOURCE.names())
+@pytest.mark.parametrize("name", SOURCES["torchvision"].names())
 def test_counts_are_those_that_torchvision_publishes(name: str) -> None:
-    architecture, known = SOURCE.get(name), counted("torchvision", name)
+    architecture, known = SOURCES["torchvision"].get(name), counted("torchvision", name)
     assert known is not None
     assert known.size == architecture.transform.size
     # To three decimals, as published.
@@ -81,7 +85,7 @@ def test_every_network_for_square_images_is_counted_once() -> None:
         rows = [(row["source"], row["name"]) for row in reader]
     assert tuple(reader.fieldnames or ()) == COLUMNS
     assert rows == sorted(set(rows))
-    expected = {("torchvision", name) for name in SOURCE.names()}
+    expected = {(source.name, name) for source in SOURCES.values() for name in source.names()}
     expected |= {("timm", name) for name in timm.list_models() if not name.endswith("_sapiens2")}
     assert set(rows) == expected
 
@@ -99,6 +103,7 @@ def test_networks_were_built_with_the_installed_versions() -> None:
         libraries = {(row["source"], row["library"]) for row in csv.DictReader(stream)}
     # Where this fails after an upgrade, `python bench/costs.py` counts anew.
     assert libraries == {
+        ("small", f"survey {__version__}"),
         ("timm", f"timm {timm.__version__}"),
         ("torchvision", f"torchvision {torchvision.__version__.partition('+')[0]}"),
     }

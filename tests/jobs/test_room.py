@@ -32,7 +32,9 @@ def test_what_a_network_took_before_counts_more_than_any_guess():
     guess = memory_bytes(one, History())
     # 138.4 million parameters, held twice while they are loaded.
     assert guess > BARE_BYTES + 8 * 138_000_000
-    history = History([Measured(one.full_name, 1.0, 10, 1.0, "cpu", peak) for peak in (3, 5, 4)])
+    history = History(
+        [Measured(one.full_name, 1.0, 10, 1.0, peak_memory=peak) for peak in (3, 5, 4)]
+    )
     assert memory_bytes(one, history) == 5
 
 

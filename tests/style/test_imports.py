@@ -56,6 +56,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "pydantic",
             "ray",
             "rich",
+            "scipy",
             "torch",
             "typer",
         }
