@@ -1,9 +1,9 @@
 """Drift: which signatures moved since they were measured before, by more than chance explains.
 
-A run is compared with its predecessor site by site. The batch scores of the two runs at a site are
-samples of what the network scores there; each site is tested against its own batch-to-batch error,
-and the tests of all sites of all compared pairs are one family, whose error level is held by Holm's
-correction. Reads the signature store; measures and writes nothing.
+A run is compared with its predecessor (``analysis.predecessors``) site by site. The batch scores of
+the two runs at a site are samples of what the network scores there; each site is tested against its
+own batch-to-batch error, and the tests of all sites of all compared pairs are one family, whose
+error level is held by Holm's correction. Reads the signature store; measures and writes nothing.
 
 Notes
 -----
@@ -32,12 +32,10 @@ Journal of Statistics* 6, 65-70) holds however sites depend on each other.
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +44,33 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from catalog.datasets.selected import without_order
+from analysis.predecessors import (
+    COMPARABLE,
+    Alone,
+    Pair,
+    Run,
+    Selection,
+    ended_runs,
+    explicit_pair,
+    with_predecessors,
+)
 from catalog.home import Home
-from catalog.store import query, run_row
-from survey.errors import DatasetError, SettingsError
+from catalog.store import query
+from survey.errors import SettingsError
+
+__all__ = [
+    "COLUMNS",
+    "COMPARABLE",
+    "DEFAULT_LEVEL",
+    "DEFAULT_TOLERANCE",
+    "Drift",
+    "Pair",
+    "Selection",
+    "difference_p",
+    "drift",
+    "holm",
+    "unpaired_freedom",
+]
 
 #: The smallest difference of a mean affinity that matters, where nobody says otherwise: a hundred
 #: times what other threads or another micro-batch may move a score by.
@@ -57,9 +78,6 @@ DEFAULT_TOLERANCE = 0.001
 
 #: The chance that anything at all is said to have moved when nothing did.
 DEFAULT_LEVEL = 0.001
-
-#: Settings that must be equal for two runs to be compared.
-COMPARABLE = ("images_per_score", "pooling", "shrinkage", "ridge")
 
 #: Verdicts on a site that make drift.
 MOVES = ("moved", "status changed")
@@ -88,52 +106,7 @@ COLUMNS = {
 }
 
 Floats = NDArray[np.float64]
-Run = Mapping[str, Any]
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which signatures are looked at; globs, each None for all."""
-
-    #: Source and architecture, such as ``timm:convnext*``, or the architecture alone.
-    model: str | None = None
-    dataset: str | None = None
-    family: str | None = None
-
-    def holds(self, run: Run) -> bool:
-        """Tell whether a run is meant."""
-        names = (f"{run['source']}:{run['architecture']}", run["architecture"])
-        return (
-            _fits(self.model, names)
-            and _fits(self.dataset, (run["dataset"],))
-            and _fits(self.family, (run["family"] or "",))
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A run and its predecessor."""
-
-    before: Run
-    after: Run
-
-    @property
-    def paired(self) -> bool:
-        """Whether batch k of one holds the images of batch k of the other."""
-        names = ("dataset_fingerprint", "images_per_score", "skipped_images")
-        known = self.before["dataset_fingerprint"] is not None
-        return known and all(self.before[name] == self.after[name] for name in names)
-
-    @property
-    def settings_that_differ(self) -> str:
-        """Settings for which the two cannot be compared, from what to what; empty for none."""
-        return ", ".join(_differences(self.before, self.after, COMPARABLE))
-
-    @property
-    def causes(self) -> str:
-        """What else is known to differ, which may be why scores moved."""
-        return ", ".join(_causes(self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +199,13 @@ def drift(
     _require(0.0 < level < 1.0, "level", level, "between 0 and 1, neither included")
     opened = Home.open(Path(home), create=False)
     if pair is None:
-        runs = _runs(opened, selection or Selection())
-        pairs, others = _with_predecessors(runs, since, any_order=any_order)
+        runs = ended_runs(opened, selection or Selection())
+        pairs, others = with_predecessors(runs, since, any_order=any_order)
     else:
-        pairs, others = [_explicit(opened, pair)], list[Row]()
+        pairs, others = [explicit_pair(opened, pair)], list[Alone]()
     rows = _judged(_site_rows(opened, pairs), tolerance, level)
-    return Drift(_frame([*rows, *others]), len(pairs), tolerance, level)
+    rows += [_run_row(one.verdict, one.before, one.after, one.detail) for one in others]
+    return Drift(_frame(rows), len(pairs), tolerance, level)
 
 
 def difference_p(
@@ -321,101 +295,6 @@ def holm(p: ArrayLike) -> Floats:
 def _require(holds: bool, name: str, value: float, allowed: str) -> None:
     if not holds:
         raise SettingsError(f"the {name} is {value:g}, must be {allowed}")
-
-
-_RUNS = """
-SELECT run_id, source, architecture, family, checkpoint, dataset, status, stage, error,
-  checkpoint_sha256, dataset_fingerprint, images_per_score, skipped_images, micro_batch, pooling,
-  shrinkage, ridge, transform, measuring_version, torch_version, torchvision_version,
-  numpy_version, scipy_version, device_name, threads, finished_at
-FROM runs WHERE status IN ('done', 'failed') AND finished_at IS NOT NULL
-ORDER BY finished_at, run_id
-"""
-
-
-def _runs(home: Home, selection: Selection) -> list[Run]:
-    """Return the ended runs that are selected, oldest first."""
-    found = query(home, _RUNS).to_pylist()
-    runs = [run for run in found if selection.holds(run)]
-    if found and not runs:
-        raise SettingsError(
-            f"none of the {len(found)} ended runs is selected by {selection}",
-            hint="names are globs, such as --model 'timm:convnext*'; survey sql shows the runs:"
-            " SELECT source, architecture, family, dataset FROM runs",
-        )
-    return runs
-
-
-def _explicit(home: Home, names: tuple[str, str]) -> Pair:
-    before, after = (_row(home, name) for name in names)
-    for run in (before, after):
-        if run["status"] != "done":
-            raise SettingsError(
-                f"run {run['run_id']} is {run['status']}, only finished runs can be compared",
-                hint="run its survey again to go on with it",
-            )
-    if before["run_id"] == after["run_id"]:
-        raise SettingsError(f"a run cannot be compared with itself: {before['run_id']}")
-    pair = Pair(before, after)
-    if pair.settings_that_differ:
-        raise SettingsError(
-            f"runs {before['run_id']} and {after['run_id']} cannot be compared, their settings"
-            f" differ: {pair.settings_that_differ}",
-            hint="measure one of them again with the settings of the other",
-        )
-    return pair
-
-
-def _row(home: Home, name: str) -> Run:
-    record = run_row(home, name)
-    return {column: getattr(record, column) for column in record.__dataclass_fields__}
-
-
-def _with_predecessors(
-    runs: Sequence[Run], since: datetime | None, *, any_order: bool
-) -> tuple[list[Pair], list[Row]]:
-    """Return the pairs to compare, and a row for each run that cannot be."""
-    pairs: list[Pair] = []
-    others: list[Row] = []
-    for history in _histories(runs, any_order=any_order):
-        done = [run for run in history if run["status"] == "done"]
-        for place in _looked_at(done, since):
-            found = _paired_up(done[:place], done[place])
-            if isinstance(found, Pair):
-                pairs.append(found)
-            else:
-                others.append(found)
-        last = history[-1]
-        if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
-            detail = f"measuring it again failed at {last['stage']}: {last['error']}"
-            others.append(_run_row("run vanished", done[-1], last, detail))
-    return pairs, others
-
-
-def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
-    histories: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
-    for run in runs:
-        dataset = _own_order(run["dataset"]) if any_order else run["dataset"]
-        key = (run["source"], run["architecture"], run["checkpoint"], dataset)
-        histories[key].append(run)
-    return histories.values()
-
-
-def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:
-    if since is None:
-        return range(max(0, len(done) - 1), len(done))
-    return [place for place, run in enumerate(done) if run["finished_at"] >= since]
-
-
-def _paired_up(earlier: Sequence[Run], run: Run) -> Pair | Row:
-    candidates = [Pair(before, run) for before in reversed(earlier)]
-    if not candidates:
-        return _run_row("run appeared", None, run, "no finished run of its name before")
-    for pair in candidates:
-        if not pair.settings_that_differ:
-            return pair
-    detail = f"settings differ: {candidates[0].settings_that_differ}"
-    return _run_row("not compared", candidates[0].before, run, detail)
 
 
 _SITES = """
@@ -545,39 +424,3 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     rows = sorted(rows, key=lambda row: places.get(row["verdict"], len(places)))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return frame.astype(COLUMNS)
-
-
-def _differences(before: Run, after: Run, names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        if before[name] != after[name]:
-            yield f"{name} {before[name]} -> {after[name]}"
-
-
-def _causes(before: Run, after: Run) -> Iterator[str]:
-    """Yield what two runs are known to differ in, beside their scores."""
-    if before["checkpoint_sha256"] != after["checkpoint_sha256"]:
-        yield "other weights"
-    if before["dataset_fingerprint"] != after["dataset_fingerprint"]:
-        yield "other images or order"
-    if json.loads(before["transform"] or "{}") != json.loads(after["transform"] or "{}"):
-        yield "other input transform"
-    versions = [name for name in _VERSIONS if before[name] and after[name]]
-    yield from _differences(before, after, [*versions, "device_name", "threads", "micro_batch"])
-
-
-_VERSIONS = (
-    "measuring_version",
-    *("torch_version", "torchvision_version", "numpy_version", "scipy_version"),
-)
-
-
-def _fits(glob: str | None, names: Iterable[str]) -> bool:
-    return glob is None or any(name == glob or fnmatchcase(name, glob) for name in names)
-
-
-def _own_order(dataset: str) -> str:
-    try:
-        return without_order(dataset)
-    except DatasetError:
-        # Whatever a run was recorded under stays its name.
-        return dataset
