@@ -82,8 +82,6 @@ class LoadedModel:
     model: nn.Module = field(repr=False)
     #: Entries of the file that are not tensors and were left out.
     dropped_keys: tuple[str, ...]
-    #: Counters of batches that the file lacks; evaluation does not read them.
-    absent_keys: tuple[str, ...]
     #: sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
     sha256: str
 
@@ -161,7 +159,7 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     built = checkpoint.kind == "built"
     sha256 = state_sha256(model) if built else checkpoint.sha256()
     if checkpoint.path is None:
-        return LoadedModel(model.eval(), dropped_keys=(), absent_keys=(), sha256=sha256)
+        return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
     from catalog.weights.fitting import load_weights, without_classifier
 
     published = checkpoint.published
@@ -173,7 +171,7 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
         fitted = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
     except CheckpointError as problem:
         raise _of_published(problem, checkpoint) from problem
-    return LoadedModel(model.eval(), fitted.dropped_keys, fitted.absent_keys, sha256)
+    return LoadedModel(model.eval(), fitted.dropped_keys, sha256)
 
 
 def _of_published(problem: CheckpointError, checkpoint: Checkpoint) -> CheckpointError:

@@ -58,11 +58,6 @@ def run_sites(home: Home, run_id: str) -> pa.Table:
     return query(home, named_query("run_sites").sql, {"run_id": run_id})
 
 
-def latest_runs(home: Home, limit: int = 20) -> pa.Table:
-    """Return the runs that began last, newest first."""
-    return query(home, named_query("latest_runs").sql, {"limit": limit})
-
-
 def run_costs(home: Home) -> pa.Table:
     """Return what each finished run took: work, images, seconds, device, memory."""
     return query(home, named_query("run_costs").sql)

@@ -48,19 +48,6 @@ SELECT site, site_name, activation, role, repeat, graph_depth, layout, spatial, 
   r2, r2_heldout, without_score, flags, notes
 FROM spread ORDER BY site;
 
--- name: latest_runs
--- The runs that began last, newest first ($limit of them), with what became of them.
-WITH measured AS (
-  SELECT run_id, count(*) AS batches, sum(images)::BIGINT AS images
-  FROM batches GROUP BY run_id
-)
-SELECT runs.run_id, architecture, checkpoint, dataset, status, stage, error, attempt,
-  coalesce(measured.batches, 0) AS batches, coalesce(measured.images, 0) AS images,
-  measured_top1, started_at, finished_at, seconds
-FROM runs LEFT JOIN measured USING (run_id)
-ORDER BY started_at DESC NULLS LAST, runs.run_id
-LIMIT $limit;
-
 -- name: run_costs
 -- What each finished run took, newest last: GFLOPs, images, scores, seconds, most memory in use.
 SELECT source || ':' || architecture AS full_name, coalesce(gflops, 0) AS gflops, images,

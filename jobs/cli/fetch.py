@@ -49,7 +49,7 @@ def fetch(
     from jobs.supplies import announcement, fetch_needed, inventory, needed
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
-    definition = definition_of(file, model, checkpoint, dataset, {})
+    definition = definition_of(file, model, checkpoint, dataset)
     files = needed(definition)
     path = chosen_home(context, home)
     # A dry run writes nothing, and needs no home: without one, nothing is here.

@@ -34,7 +34,11 @@ def retry(
 
     opened = Home.open(chosen_home(context, home), create=False)
     changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
-    _say(changed, "to be tried again: the next survey run does it")
+    _say(
+        changed,
+        "to be tried again: the next survey run does it",
+        "nothing to try again: no job failed, was parked or cancelled",
+    )
 
 
 @app.command("cancel")
@@ -51,7 +55,11 @@ def cancel(
 
     opened = Home.open(chosen_home(context, home), create=False)
     changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
-    _say(changed, "cancelled; survey retry takes them up again")
+    _say(
+        changed,
+        "cancelled; survey retry takes them up again",
+        "nothing to cancel: every job is over",
+    )
 
 
 @app.command("log")
@@ -83,7 +91,12 @@ def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job
     return None if everything else [find_job(home, run) for run in runs or ()]
 
 
-def _say(changed: list[Job], what: str) -> None:
+def _say(changed: list[Job], what: str, nothing: str) -> None:
+    from jobs.cli.output import counted
+
     for job in changed:
-        typer.echo(f"{job.run_id} {job.source}:{job.architecture} / {job.checkpoint}", err=True)
-    typer.echo(f"{len(changed)} job(s) {what}", err=True)
+        typer.echo(
+            f"{job.run_id} {job.source}:{job.architecture} / {job.checkpoint} / {job.dataset}",
+            err=True,
+        )
+    typer.echo(f"{counted(len(changed), 'job')} {what}" if changed else nothing, err=True)

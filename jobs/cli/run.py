@@ -17,26 +17,7 @@ from jobs.cli.app import (
     complain,
     guarded,
 )
-from jobs.cli.selection import (
-    BatchSizeOption,
-    CheckpointOption,
-    DatasetOption,
-    ExpectOption,
-    FileArgument,
-    LeastBatchesOption,
-    LimitOption,
-    MicroBatchOption,
-    ModelOption,
-    OfflineOption,
-    OrderSeedOption,
-    PoolingOption,
-    PrecisionOption,
-    RemeasureOption,
-    RidgeOption,
-    ShrinkageOption,
-    StratifiedOption,
-    definition_of,
-)
+from jobs.cli.selection import OfflineOption, declares
 from jobs.words import DeviceChoice, Format, RunnerChoice
 
 if TYPE_CHECKING:
@@ -91,24 +72,10 @@ AddressOption = Annotated[
 
 @app.command("run")
 @guarded
+@declares
 def run(
     context: typer.Context,
-    file: FileArgument = None,
-    model: ModelOption = None,
-    checkpoint: CheckpointOption = None,
-    dataset: DatasetOption = None,
-    batch_size: BatchSizeOption = None,
-    micro_batch: MicroBatchOption = None,
-    shrinkage: ShrinkageOption = None,
-    ridge: RidgeOption = None,
-    pooling: PoolingOption = None,
-    limit: LimitOption = None,
-    stratified: StratifiedOption = False,
-    order_seed: OrderSeedOption = None,
-    precision: PrecisionOption = None,
-    least_batches: LeastBatchesOption = None,
-    remeasure: RemeasureOption = None,
-    expect_top1: ExpectOption = None,
+    definition: Definition,
     offline: OfflineOption = False,
     runner: RunnerOption = "ray",
     workers: WorkersOption = None,
@@ -129,27 +96,6 @@ def run(
 
     Running the same command again goes on where it stopped and repeats nothing.
     """
-    settings = {
-        "images_per_score": batch_size,
-        "micro_batch": micro_batch,
-        "shrinkage": shrinkage,
-        "ridge": ridge,
-        "pooling": pooling,
-        "precision": precision,
-        "least_batches": least_batches,
-    }
-    definition = definition_of(
-        file,
-        model,
-        checkpoint,
-        dataset,
-        settings,
-        limit=limit,
-        stratified=stratified,
-        order_seed=order_seed,
-        remeasure=remeasure,
-        expect_top1=expect_top1,
-    )
     chosen = make_runner(
         runner,
         device,
@@ -237,6 +183,11 @@ def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
     overview = signatures_overview(Home.open(home, create=False))
     emit(overview.filter(pc.is_in(overview["run_id"], runs)), format)
     _tell_precision(home, outcome)
+    complain_of(outcome)
+
+
+def complain_of(outcome: Outcome) -> None:
+    """Say why jobs failed and files could not be fetched."""
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
     for problem in outcome.unfetched:

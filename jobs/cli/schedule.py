@@ -21,10 +21,19 @@ from jobs.cli.app import (
 )
 from jobs.cli.run import (
     AddressOption,
+    AllowCpuOption,
+    DeadlineOption,
     DeviceOption,
     InsecureOption,
+    LossesOption,
     RunnerOption,
+    ShareOption,
+    SplitOption,
+    StallOption,
+    ThreadsOption,
     WorkersOption,
+    complain_of,
+    make_limits,
     make_runner,
 )
 from jobs.cli.selection import OfflineOption
@@ -198,8 +207,15 @@ def tick(
     runner: RunnerOption = "ray",
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
+    gpus_per_worker: ShareOption = 1.0,
+    threads: ThreadsOption = None,
     address: AddressOption = None,
     insecure: InsecureOption = False,
+    deadline: DeadlineOption = None,
+    losses: LossesOption = 3,
+    stall: StallOption = 900.0,
+    split: SplitOption = True,
+    allow_cpu_for_gpu: AllowCpuOption = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
@@ -217,11 +233,25 @@ def tick(
     # Not made here: a mistyped home would otherwise have nothing due for ever.
     opened = Home.open(chosen_home(context, home), create=False)
 
+    limits = make_limits(deadline, losses, splits=split)
+
     def made() -> Runner:
-        return make_runner(runner, device, workers, address, insecure=insecure)
+        return make_runner(
+            runner,
+            device,
+            workers,
+            address,
+            threads=threads,
+            share=gpus_per_worker,
+            stall_seconds=stall,
+            allow_cpu=allow_cpu_for_gpu,
+            insecure=insecure,
+        )
 
     with termination_interrupts(), progress_reporter() as reporter:
-        ran = carry_out_due(opened, made, reporter, offline=offline, pace=Pace(grace=grace))
+        ran = carry_out_due(
+            opened, made, reporter, offline=offline, limits=limits, pace=Pace(grace=grace)
+        )
     _report(ran, chosen_format(context, format))
 
 
@@ -253,10 +283,7 @@ def _complain(one: Ran) -> None:
     elif one.outcome is None and one.tick.state == "failed":
         complain(f"{one.schedule.name}: {one.tick.reason}", None)
     elif one.outcome:
-        for job, failure in one.outcome.failed:
-            complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
-        for problem in one.outcome.unfetched:
-            complain(problem.message, problem.hint)
+        complain_of(one.outcome)
 
 
 def _declared(schedule: Schedule) -> Iterator[str]:

@@ -1,7 +1,10 @@
-"""The options that say what to measure, shared by ``run`` and ``plan``."""
+"""The options that say what to measure, shared by ``run``, ``plan`` and ``fetch``."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,39 +77,54 @@ OfflineOption = Annotated[
 ]
 
 
-def definition_of(
-    file: Path | None,
-    models: list[str] | None,
-    checkpoints: list[str] | None,
-    datasets: list[str] | None,
-    settings: dict[str, Any],
-    *,
-    limit: int | None = None,
-    stratified: bool = False,
-    order_seed: int | None = None,
-    remeasure: list[str] | None = None,
-    expect_top1: float | None = None,
-) -> Definition:
-    """Build the survey that a file or the options declare.
+def declares(
+    verb: Callable[..., None],
+) -> Callable[..., None]:
+    """Give a verb the options that declare a survey, in place of the survey that it takes.
 
     Parameters
     ----------
-    file : pathlib.Path or None
-        A survey file; excludes the three that follow.
-    models, checkpoints, datasets : list of str or None
-        Names; every model is measured with every checkpoint on every dataset.
-    settings : dict
-        Settings by name; None where not given. They win over the file's.
-    limit : int, optional
-        Images of each dataset named.
-    stratified : bool
-        Whether a limit takes equally many of every class.
-    order_seed : int, optional
-        Seed of the order of each dataset's images.
-    remeasure : list of str, optional
-        Libraries of which another version means measuring again; beside the file's.
-    expect_top1 : float, optional
-        The accuracy every model named should show.
+    verb : callable
+        Takes the context, the survey, and then options of its own.
+    """
+    # A survey is imported only where one is built; typer needs no more than the options.
+    names = {"Definition": object}
+    options = inspect.signature(definition_of, eval_str=True, locals=names).parameters
+    first, _, *own = inspect.signature(verb, eval_str=True, locals=names).parameters.values()
+    shown = [first, *options.values(), *own]
+
+    def run(context: typer.Context, **given: Any) -> None:
+        declared = {name: given.pop(name) for name in options}
+        verb(context, definition_of(**declared), **given)
+
+    functools.update_wrapper(run, verb)
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    vars(run)["__signature__"] = inspect.Signature(shown)
+    return run
+
+
+def definition_of(
+    file: FileArgument = None,
+    model: ModelOption = None,
+    checkpoint: CheckpointOption = None,
+    dataset: DatasetOption = None,
+    batch_size: BatchSizeOption = None,
+    micro_batch: MicroBatchOption = None,
+    shrinkage: ShrinkageOption = None,
+    ridge: RidgeOption = None,
+    pooling: PoolingOption = None,
+    limit: LimitOption = None,
+    stratified: StratifiedOption = False,
+    order_seed: OrderSeedOption = None,
+    precision: PrecisionOption = None,
+    least_batches: LeastBatchesOption = None,
+    remeasure: RemeasureOption = None,
+    expect_top1: ExpectOption = None,
+) -> Definition:
+    """Build the survey that a file or the options declare.
+
+    Every model named is measured with every checkpoint on every dataset. A file excludes the names
+    and what belongs to them; settings win over its own, and libraries stand beside its own.
 
     Raises
     ------
@@ -116,17 +134,26 @@ def definition_of(
     from jobs.definition import DEFAULT_DATASET, parse_definition, read_definition
     from survey import SettingsError
 
+    settings = {
+        "images_per_score": batch_size,
+        "micro_batch": micro_batch,
+        "shrinkage": shrinkage,
+        "ridge": ridge,
+        "pooling": pooling,
+        "precision": precision,
+        "least_batches": least_batches,
+    }
     given = {name: value for name, value in settings.items() if value is not None}
     if file is not None:
         numbers = (limit, order_seed, expect_top1)
-        if any((models, checkpoints, datasets, stratified)) or set(numbers) != {None}:
+        if any((model, checkpoint, dataset, stratified)) or set(numbers) != {None}:
             raise SettingsError(
                 "a survey file excludes --model, --checkpoint, --dataset, --limit, --stratified,"
                 " --order-seed and --expect-top1",
                 hint="put them into the file, or leave the file out",
             )
         return read_definition(file, given, remeasure or ())
-    if not models:
+    if not model:
         raise SettingsError(
             "nothing to measure was named",
             hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
@@ -137,7 +164,7 @@ def definition_of(
         name: number for name, number in parts.items() if number is not None
     }
     values = {
-        "models": [{"name": name, "checkpoints": checkpoints or [], **expected} for name in models],
-        "datasets": [{"name": name, **selection} for name in datasets or [DEFAULT_DATASET]],
+        "models": [{"name": name, "checkpoints": checkpoint or [], **expected} for name in model],
+        "datasets": [{"name": name, **selection} for name in dataset or [DEFAULT_DATASET]],
     }
     return parse_definition(values, "command line", Path(), given, remeasure or ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -36,11 +37,13 @@ def status(
     place, form = chosen_home(context, home), chosen_format(context, format)
     shown = None if all_ or form != "table" else SHOWN
     _look(place, form, shown)
-    while watch:
-        time.sleep(WATCH_SECONDS)
-        # Nothing but the escape codes of a terminal, and none elsewhere.
-        Console().clear()
-        _look(place, form, shown)
+    # Ctrl-C is how watching ends: nothing was interrupted.
+    with suppress(KeyboardInterrupt):
+        while watch:
+            time.sleep(WATCH_SECONDS)
+            # Nothing but the escape codes of a terminal, and none elsewhere.
+            Console().clear()
+            _look(place, form, shown)
 
 
 def _look(home: Path, format: Format, shown: int | None) -> None:  # noqa: A002

@@ -200,7 +200,6 @@ def test_wrapped_and_prefixed_files_give_the_same_weights(
     loaded = _load(path)
     _assert_holds(loaded.model, state)
     assert loaded.dropped_keys == ()
-    assert loaded.absent_keys == ()
     assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest() == file_sha256(path)
 
 
@@ -237,10 +236,9 @@ def test_other_floating_types_become_float32(
     )
 
 
-def test_counters_that_old_files_lack_are_recorded(tmp_path: Path, state: State) -> None:
+def test_old_files_may_lack_counters(tmp_path: Path, state: State) -> None:
     del state["norm.num_batches_tracked"]
     loaded = _load(_saved(tmp_path / "w.pt", state))
-    assert loaded.absent_keys == ("norm.num_batches_tracked",)
     assert torch.equal(loaded.model.state_dict()["norm.weight"], state["norm.weight"])
 
 

@@ -132,7 +132,7 @@ def test_named_queries_run_and_carry_a_sentence(home: Home) -> None:
     with Writer.open(home) as writer:
         writer.write_run(run(status="done", seconds=1.0, images=512))
         writer.write_batch("r1", 1, batch(0), 512)
-    assert {"signatures_overview", "run_sites", "latest_runs"} <= set(named_queries())
+    assert {"signatures_overview", "run_sites", "run_costs"} <= set(named_queries())
     for entry in named_queries().values():
         assert entry.sentence.endswith(".")
         wanted = {"run_id": "r1", "run_ids": ["r1"], "limit": 5}
