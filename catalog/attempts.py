@@ -108,6 +108,17 @@ class Attempt:
     images_done: int | None
 
 
+def take(connection: Connection, keys: Collection[str]) -> set[str]:
+    """Call jobs running, unless somebody cancelled them; return which were taken."""
+    running = update(JOBS).where(JOBS.c.state != "cancelled")
+    running = running.values(state="running", updated_at=datetime.now(UTC))
+    taken: set[str] = set()
+    for portion in portions(sorted(keys)):
+        wanted = running.where(JOBS.c.key.in_(portion)).returning(JOBS.c.key)
+        taken.update(connection.scalars(wanted))
+    return taken
+
+
 def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
     """Begin attempts at jobs whose rows the caller has taken; return their numbers."""
     now = datetime.now(UTC)
@@ -217,9 +228,11 @@ def _move(connection: Connection, ends: Sequence[End]) -> None:
 
 def _values_after(state: JobState, outcome: Outcome, progressed: bool) -> dict[str, Any]:
     after: Any = state
+    # What somebody cancelled or parked meanwhile stays so.
     if state in ("todo", "running"):
-        # What somebody cancelled or parked meanwhile stays so.
         after = case((JOBS.c.state == "running", state), else_=JOBS.c.state)
+    elif state in ("failed", "parked"):
+        after = case((JOBS.c.state == "cancelled", "cancelled"), else_=state)
     values = {"state": after, "updated_at": datetime.now(UTC)}
     if progressed or outcome == "done":
         return {**values, "losses": 0}

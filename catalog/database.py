@@ -215,6 +215,9 @@ def _upgrade(engine: Engine) -> None:
                 hint="upgrade this program, or pass --home with another directory",
             )
         connection.commit()
+        if engine.dialect.name == "sqlite":
+            # Else each table would stay where the disk runs full, or the process dies, at the next.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
         _apply(connection)
         connection.commit()
 

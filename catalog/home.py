@@ -106,6 +106,7 @@ class Home:
             If the directory cannot be written, or what lies in it is no store of ours.
         """
         home = cls(Path(path).absolute(), registry_url)
+        _refuse_bytes(home.path)
         _refuse_files(home.path)
         if create:
             _make(home)
@@ -114,6 +115,17 @@ class Home:
                 f"there is no home at {home.path}", hint="run `survey run` first or pass --home"
             )
         return home
+
+
+def _refuse_bytes(path: Path) -> None:
+    # The store's library takes no name that is not text, and says so in words of C++.
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"the home {str(path)!r} has a name that is not text in UTF-8",
+            hint="pass --home with another directory",
+        ) from None
 
 
 def _refuse_files(path: Path) -> None:

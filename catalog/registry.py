@@ -142,24 +142,40 @@ class Registry:
     def start_attempt(
         self, job_key: str, worker: str, pid: int | None = None, after: int = 0
     ) -> int:
-        """Begin an attempt at a job and return its number; see ``start_attempts``."""
-        return self.start_attempts([Start(job_key, worker, pid, after)])[0]
+        """Begin an attempt at a job and return its number; see ``start_attempts``.
 
-    def start_attempts(self, starts: Sequence[Start]) -> list[int]:
-        """Begin attempts at jobs, all or none, and return their numbers, counting from 1.
+        Raises
+        ------
+        SettingsError
+            If the job was cancelled.
+        """
+        (number,) = self.start_attempts([Start(job_key, worker, pid, after)])
+        if number is None:
+            raise SettingsError(
+                f"job {job_key} is cancelled", hint="survey retry takes it up again"
+            )
+        return number
+
+    def start_attempts(self, starts: Sequence[Start]) -> list[int | None]:
+        """Begin attempts at jobs and return their numbers, counting from 1.
+
+        None for a job that somebody cancelled: nothing begins then, and it stays cancelled.
 
         Raises
         ------
         UnknownName
-            If there is no such job.
+            If there is no such job; then none of them begins.
         """
         keys = {one.job_key for one in starts}
         with self._database.transaction() as connection:
             # The jobs' rows are taken first: whoever else begins one of them waits for its number.
-            if _set_states(connection, keys, "running") < len(keys):
+            taken = attempts.take(connection, keys)
+            if taken != keys:
                 known = set(connection.scalars(select(JOBS.c.key)))
-                raise UnknownName("job", min(keys - known), known)
-            return attempts.start(connection, starts)
+                if unknown := keys - known:
+                    raise UnknownName("job", min(unknown), known)
+            begun = iter(attempts.start(connection, [s for s in starts if s.job_key in taken]))
+            return [next(begun) if one.job_key in taken else None for one in starts]
 
     def describe_attempt(self, job_key: str, attempt: int, *, worker: str, pid: int) -> None:
         """Say which process carries an attempt out; see ``describe_attempts``."""
@@ -188,8 +204,8 @@ class Registry:
         """End attempts and bring their jobs to the state that follows, all or none.
 
         A late end of an attempt that has ended already, or that a later one has overtaken, does
-        not move the job. A job that was cancelled or parked meanwhile does not come back by losing
-        its worker.
+        not move the job. A job that was cancelled meanwhile stays so unless it is done, and one
+        that was parked does not come back by losing its worker.
 
         Raises
         ------
@@ -203,15 +219,29 @@ class Registry:
         with self._database.transaction() as connection:
             attempts.finish(connection, ends)
 
-    def set_states(self, keys: Collection[str], state: JobState) -> int:
+    def set_states(
+        self,
+        keys: Collection[str],
+        state: JobState,
+        among: Collection[JobState] = get_args(JobState),
+    ) -> int:
         """Bring jobs to a state by hand: ``parked``, ``cancelled``, or ``todo`` to try them again.
 
         Jobs that go back to ``todo`` begin with no losses.
 
+        Parameters
+        ----------
+        keys : collection of str
+            The jobs.
+        state : JobState
+            Where they go.
+        among : collection of JobState
+            Only from these: a job that moved elsewhere meanwhile, such as to ``done``, stays there.
+
         Returns
         -------
         int
-            How many of the jobs there are.
+            How many of the jobs were moved.
 
         Raises
         ------
@@ -222,7 +252,7 @@ class Registry:
             allowed = ", ".join(get_args(JobState))
             raise SettingsError(f"state is {state!r}, must be one of {allowed}")
         with self._database.transaction() as connection:
-            return _set_states(connection, keys, state)
+            return _set_states(connection, keys, state, among)
 
     def cancelled_keys(self) -> frozenset[str]:
         """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
@@ -338,12 +368,15 @@ class Registry:
         self.close()
 
 
-def _set_states(connection: Connection, keys: Collection[str], state: JobState) -> int:
+def _set_states(
+    connection: Connection, keys: Collection[str], state: JobState, among: Collection[JobState]
+) -> int:
     values: dict[str, Any] = {"state": state, "updated_at": _now()}
     if state == "todo":
         values["losses"] = 0
+    moved = update(JOBS).where(JOBS.c.state.in_(among)).values(**values)
     return sum(
-        rowcount(connection, update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
+        rowcount(connection, moved.where(JOBS.c.key.in_(portion)))
         for portion in portions(sorted(keys))
     )
 

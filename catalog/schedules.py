@@ -208,6 +208,28 @@ class Schedules:
         with self._database.transaction() as connection:
             return bool(rowcount(connection, update(SCHEDULES).where(one).values(**values)))
 
+    def settle_anew(self, schedule: Schedule, now: datetime) -> bool:
+        """Let due times count from now where a clock ran ahead; each that has a tick keeps it.
+
+        Parameters
+        ----------
+        schedule : Schedule
+            As it was read.
+        now : datetime
+            Due times after this are to be claimed.
+
+        Returns
+        -------
+        bool
+            False if another process came first.
+        """
+        unchanged = (SCHEDULES.c.id == schedule.id) & (
+            SCHEDULES.c.settled_at == schedule.settled_at
+        )
+        with self._database.transaction() as connection:
+            moved = update(SCHEDULES).where(unchanged).values(settled_at=now)
+            return bool(rowcount(connection, moved))
+
     def remove(self, schedule: Schedule) -> None:
         """Forget a schedule and its ticks; what they measured stays."""
         with self._database.transaction() as connection:

@@ -13,7 +13,9 @@ One thread uses a writer at a time. Every process may read at any time, through 
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -57,6 +59,9 @@ BYTES_A_MERGE = 64 << 20
 #: Days for which a merged segment is known by name after its file is gone.
 DAYS_KNOWN = 1
 
+#: How long opening waits for the lock: longer than anybody takes to ask whether it is held.
+OPENING_SECONDS = 0.3
+
 #: How long closing waits for readers before it leaves the rest to the next writer.
 CLOSING_SECONDS = 5.0
 
@@ -79,7 +84,7 @@ class Writer:
         StoreError
             If another writer has the lock, or it cannot be had.
         """
-        lock = FileLock(home.writer_lock, timeout=0, thread_local=False)
+        lock = FileLock(home.writer_lock, timeout=OPENING_SECONDS, thread_local=False)
         try:
             lock.acquire()
         except Timeout:
@@ -94,7 +99,8 @@ class Writer:
             ) from error
         try:
             home.writer_note.write_text(
-                f"process {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n",
+                f"process {os.getpid()} on {socket.gethostname()}, since"
+                f" {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n",
                 encoding="utf-8",
             )
             for path in home.spool.glob(f"*{UNFINISHED}"):
@@ -290,19 +296,22 @@ def _remove(segments: list[Path]) -> None:
 def writing_process(home: Home) -> str | None:
     """Return which process is writing to a home, and since when; None if none is.
 
-    A killed writer leaves its note behind, so the process named there must still be alive.
+    The lock tells, wherever its holder runs: a killed writer leaves its note behind, and by now
+    another process may have its number.
     """
-    holder = _holder(home)
-    number = holder.removeprefix("process ").split(",")[0]
-    if not number.isdigit():
-        return None
+    return _holder(home) if _is_locked(home.writer_lock) else None
+
+
+def _is_locked(path: Path) -> bool:
     try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return holder
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # No lock, no right to look at it, or a file system without locks.
+        return False
+    return False
 
 
 def _holder(home: Home) -> str:

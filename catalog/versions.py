@@ -42,15 +42,22 @@ def migrations() -> list[Migration]:
 def make_store(path: Path) -> None:
     """Make an empty store, which appears under its name whole or not at all."""
     fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)
-    fresh.with_name(fresh.name + ".wal").unlink(missing_ok=True)
+    log = fresh.with_name(fresh.name + ".wal")
+    _remove(fresh, log)
     try:
         with explained(fresh), duckdb.connect(fresh) as connection:
             _apply(connection, migrations())
+            # Closing does so too, but says nothing where the disk is full, and the file is empty.
+            connection.execute("CHECKPOINT").fetchall()
         fresh.replace(path)
         sync_folder(path.parent)
     finally:
-        fresh.unlink(missing_ok=True)
+        _remove(fresh, log)
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:

@@ -16,8 +16,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     ValidationError,
     field_validator,
@@ -31,6 +31,7 @@ from survey import MeasureSettings, SettingsError, UnknownName
 DEFAULT_DATASET = "digits"
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
 class _Strict(BaseModel):
@@ -52,8 +53,8 @@ class ModelChoice(_Strict):
         return (value,) if isinstance(value, str) else value
 
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
-    mean: tuple[float, float, float] | None = None
-    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
+    std: tuple[Deviation, Deviation, Deviation] | None = None
 
     #: Fraction its checkpoints should recognise first, for all datasets or by dataset name. A run
     #: that differs by more than chance is marked suspect.
@@ -216,6 +217,7 @@ def _tables(values: dict[str, Any], key: str) -> list[dict[str, Any]]:
 def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
     label = "model key" if kind is ModelChoice else "dataset key"
     _known(label, item, tuple(kind.model_fields))
+    _require_text(label, item)
     try:
         return kind.model_validate(item)
     except ValidationError as error:
@@ -224,6 +226,21 @@ def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
         # Of a value that may be of several kinds pydantic names each kind it is not.
         where = ".".join(str(part) for part in first["loc"] if part in kind.model_fields)
         raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
+
+
+def _require_text(label: str, item: dict[str, Any]) -> None:
+    """Refuse names that no store can keep: of files whose bytes are no text."""
+    for key, value in item.items():
+        for text in filter(_is_no_text, value if isinstance(value, list | tuple) else (value,)):
+            raise SettingsError(
+                f"{label} {key} is {text!r}, must be text in UTF-8",
+                hint="rename the file or folder, or name it by a link",
+            )
+
+
+def _is_no_text(value: object) -> bool:
+    # A byte of a file's name that is no text stands in Python's as half of a pair.
+    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _known(kind: str, values: dict[str, Any], allowed: tuple[str, ...]) -> None:

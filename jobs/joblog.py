@@ -35,7 +35,8 @@ def append(folder: Path, run_id: str, line: str) -> None:
     """Add a line to a job's log. A log that cannot be written stops nothing."""
     stamped = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z {line}\n"
     try:
-        with log_path(folder, run_id).open("a", encoding="utf-8") as file:
+        path = log_path(folder, run_id)
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(stamped)
     except OSError:
         return

@@ -60,12 +60,12 @@ class Ledger:
         """Take an account in."""
         self.accounts[account.job.run_id] = account
 
-    def begin(self, accounts: Sequence[Account], deadline: float | None) -> tuple[Task, ...]:
-        """Begin an attempt at the next part of each of some accounts."""
+    def begin(self, accounts: Sequence[Account], deadline: float | None) -> tuple[Task | None, ...]:
+        """Begin an attempt at the next part of each of some accounts; None of a cancelled job."""
         starts = [Start(each.job.key, "starting", after=each.attempt) for each in accounts]
         attempts = self._registry.start_attempts(starts)
         return tuple(
-            _task(account, attempt, deadline)
+            None if attempt is None else _task(account, attempt, deadline)
             for account, attempt in zip(accounts, attempts, strict=True)
         )
 

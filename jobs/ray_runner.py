@@ -20,7 +20,7 @@ from jobs.head import Head, Refused, Silent
 from jobs.runner import Word, Work
 from jobs.slot import Slot
 from jobs.words import DeviceChoice
-from survey import ClusterError
+from survey import ClusterError, SettingsError
 
 #: How often the cluster's machines are looked at.
 MACHINES_SECONDS = 5.0
@@ -58,6 +58,11 @@ class RayRunner:
         Whether to join a cluster beyond loopback that asks nobody for a token.
     allow_cpu : bool
         Whether workers to which Ray gives a GPU that torch does not see compute on the CPU.
+
+    Raises
+    ------
+    SettingsError
+        If workers may do nothing for no time at all.
     """
 
     def __init__(  # noqa: PLR0913 - one for each option of the command line
@@ -73,6 +78,11 @@ class RayRunner:
         do: Doing | None = None,
         insecure: bool = False,
     ) -> None:
+        if not stall_seconds > 0:
+            raise SettingsError(
+                f"stall is {stall_seconds:g} seconds, must be above 0",
+                hint="it has to exceed the longest forward pass and the loading of a network",
+            )
         self._device, self._wanted, self._address = device, workers, address
         self._share, self._threads = share, threads
         self._stall_seconds, self._allow_cpu = stall_seconds, allow_cpu

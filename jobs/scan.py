@@ -100,6 +100,17 @@ class Scan:
 
     def next_tasks(self, host: Host) -> tuple[Task, ...]:
         """Return what a free worker is to do next; see ``Work``."""
+        while chosen := self._choose(host):
+            begun = self._ledger.begin(chosen, self._limits.deadline)
+            for account, task in zip(chosen, begun, strict=True):
+                if task is None:
+                    self._withdraw(account)
+            if tasks := tuple(task for task in begun if task is not None):
+                return tasks
+        return ()
+
+    def _choose(self, host: Host) -> list[Account]:
+        """Return the next account that waits, or several whose jobs are short."""
         chosen: list[Account] = []
         most = self._together()
         seconds = 0.0
@@ -114,7 +125,7 @@ class Scan:
             seconds += takes
             chosen.append(self._waiting.popleft())
             self._fit(account, host)
-        return self._ledger.begin(chosen, self._limits.deadline) if chosen else ()
+        return chosen
 
     def withdrawn(self, run_id: str) -> bool:
         """Tell whether a run is not wanted any more; see ``Work``."""
@@ -163,9 +174,14 @@ class Scan:
         self._asked = time.monotonic()
         cancelled = self._registry.cancelled_keys()
         for account in self._ledger.accounts.values():
-            if account.job.key in cancelled and not account.closed:
-                self._ledger.withdraw(account.job)
-                self.cancelled.append(account.job)
+            if account.job.key in cancelled:
+                self._withdraw(account)
+
+    def _withdraw(self, account: Account) -> None:
+        """Take a job out that somebody cancelled."""
+        if not account.closed:
+            self._ledger.withdraw(account.job)
+            self.cancelled.append(account.job)
 
 
 class _Pace:

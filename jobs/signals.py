@@ -11,7 +11,10 @@ from types import FrameType
 
 @contextlib.contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt for the length of a scan."""
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt for the length of a scan.
+
+    One that is ignored stays ignored: under nohup a scan outlives its terminal.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -20,7 +23,9 @@ def termination_interrupts() -> Iterator[None]:
         yield
         return
     before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield

@@ -60,7 +60,7 @@ def retry_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
     SettingsError
         If a job named is neither failed, parked nor cancelled.
     """
-    return _moved(home, jobs, HELD, "todo", "nothing holds it back: survey run does it")
+    return _moved(home, jobs, HELD, "todo", "survey run does it: nothing holds it back")
 
 
 def cancel_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
@@ -95,9 +95,12 @@ def _moved(
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
     for job in named or ():
         if job.state not in from_ or job.run_id in done:
-            state = "done" if job.run_id in done else job.state
-            raise SettingsError(f"run {job.run_id} is {state}", hint=hint)
+            over = job.state == "done" or job.run_id in done
+            raise SettingsError(
+                f"run {job.run_id} is {'done' if over else job.state}",
+                hint="what is measured stays: survey show shows it" if over else hint,
+            )
     chosen = named if named is not None else registry.jobs()
     fitting = [job for job in chosen if job.state in from_ and job.run_id not in done]
-    registry.set_states([job.key for job in fitting], to)
+    registry.set_states([job.key for job in fitting], to, from_)
     return fitting

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jobs.reporter import Reporter
     from jobs.run import Outcome
     from jobs.runner import Runner
+    from jobs.scan import Limits
 
 #: How often the process that runs a due time says that it is there, and looks what else is due.
 BEAT_SECONDS = 15.0
@@ -41,6 +42,9 @@ LEASE_SECONDS = 90.0
 
 #: Processes that may die over one due time.
 MOST_LOSSES = 5
+
+#: A moment further ahead than this was written down by a clock that was wrong.
+AHEAD = timedelta(hours=1)
 
 Clock = Callable[[], datetime]
 
@@ -83,6 +87,7 @@ def tick(
     reporter: Reporter,
     *,
     offline: bool = False,
+    limits: Limits | None = None,
     now: Clock = utc_now,
     pace: Pace | None = None,
 ) -> list[Ran]:
@@ -98,6 +103,8 @@ def tick(
         Who is told of progress.
     offline : bool
         Whether to fetch nothing.
+    limits : Limits, optional
+        What jobs are allowed.
     now : callable
         The clock.
     pace : Pace, optional
@@ -129,7 +136,7 @@ def tick(
             taken = schedules.take(due, this_process(), moment, lease_until)
             if taken is not None:
                 run = _Run(home, schedules, schedule, taken, now, pace)
-                ran.append(run.carry_out(runner, reporter, offline=offline))
+                ran.append(run.carry_out(runner, reporter, offline=offline, limits=limits))
             look(schedules, now(), pace.grace)
     return ran
 
@@ -138,6 +145,10 @@ def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECON
     """Claim what fell due, and apply each schedule's policies to it. Runs nothing."""
     for schedule in schedules.all():
         if schedule.paused_at is not None:
+            continue
+        if schedule.settled_at > now + AHEAD:
+            # A clock was wrong and was put right. What was run meanwhile is not run again.
+            schedules.settle_anew(schedule, now)
             continue
         times = due_until(schedule, now)
         if times:
@@ -153,6 +164,8 @@ def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> N
         if later.state != "waiting" or later.claim:
             continue
         for former in schedules.overlapping(later):
+            if former.ended_at is not None and former.ended_at > now + AHEAD:
+                continue
             if schedule.overlap == "skip":
                 reason = f"the run due at {_said(former.due_at)} had not ended"
                 schedules.settle(later, Settlement("skipped", reason), now)
@@ -213,7 +226,9 @@ class _Run:
         self._home, self._schedules, self._schedule = home, schedules, schedule
         self._tick, self._now, self._pace = due, now, pace
 
-    def carry_out(self, runner: Runner, reporter: Reporter, *, offline: bool) -> Ran:
+    def carry_out(
+        self, runner: Runner, reporter: Reporter, *, offline: bool, limits: Limits | None
+    ) -> Ran:
         """Run the survey and write down what became of it."""
         # Imported only when there is something to run: looking has to be quick.
         from jobs.run import run_survey
@@ -222,7 +237,9 @@ class _Run:
             with _Lease(self._schedules, self._tick, self._now, self._pace) as lease:
                 definition = definition_of(self._schedule)
                 watched = _Watched(reporter, lease)
-                outcome = run_survey(self._home, definition, runner, watched, offline=offline)
+                outcome = run_survey(
+                    self._home, definition, runner, watched, offline=offline, limits=limits
+                )
         except _Stopped:
             return self._settle(Settlement("replaced", "a later run took its place"))
         except KeyboardInterrupt:

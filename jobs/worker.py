@@ -54,10 +54,12 @@ def run_task(task: Task, device: str, threads: int, pulse: Pulse | None = None) 
     stage = _Stage()
     try:
         yield from _run(task, torch.device(device), threads, stage, pulse or Pulse())
-    except Exception as error:  # noqa: BLE001 - the one place where a job's failure becomes a row
+    # The one place where a job's failure becomes a row: also of a network that calls sys.exit.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
         hint = error.hint if isinstance(error, SurveyError) else None
-        yield Failed(task.run_id, task.attempt, stage.name, message, hint, traceback.format_exc())
+        words = (_storable(text) for text in (message, traceback.format_exc()))
+        yield Failed(task.run_id, task.attempt, stage.name, next(words), hint, next(words))
 
 
 class _Stage:
@@ -271,5 +273,13 @@ def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
     return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
 
 
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _describe(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - somebody else's error need not know how to say itself
+        return type(error).__name__
+
+
+def _storable(text: str) -> str:
+    """Return a text as stores and logs can hold it, which a file's name need not be."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -29,6 +29,9 @@ Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge"]
 #: Raised whenever a change moves any number; part of every job's key.
 MEASURING_VERSION = 2
 
+#: The largest whole number of a setting: what every store and library can hold.
+_MOST = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureSettings:
@@ -113,6 +116,8 @@ def _require_int(name: str, value: object, least: int) -> None:
             if name == "images_per_score"
             else None,
         )
+    if value > _MOST:
+        raise SettingsError(f"{name} is {value}, must be at most {_MOST}")
 
 
 def _require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -98,7 +98,8 @@ def _function(name: str) -> Callable[[], Any]:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as problem:
+    # A script that ends in sys.exit(main()) would otherwise end the survey without a word.
+    except (Exception, SystemExit) as problem:
         raise CatalogError(
             f"python:{name}: importing {module_name} fails: {type(problem).__name__}: {problem}",
             hint="run the command where the module lies, or install its package",
@@ -188,7 +189,7 @@ def _build(name: str) -> nn.Module:
         pass
     try:
         model = function()
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         raise CatalogError(
             f"python:{name} fails: {type(problem).__name__}: {problem}",

@@ -73,9 +73,10 @@ CONSTANT = 4
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "own_nets.py").write_text(SOURCE)
     (tmp_path / "broken_nets.py").write_text("import nothing_of_this_name\n")
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in ("own_nets", "broken_nets"):
+    for name in ("own_nets", "broken_nets", "script"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return "own_nets"
 
@@ -107,6 +108,7 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
     [
         ("nothing_here:net", "importing nothing_here fails"),
         ("broken_nets:net", "nothing_of_this_name"),
+        ("script:net", "importing script fails: SystemExit: 0"),
         ("own_nets:absent", "has no absent"),
         ("own_nets:CONSTANT", "something else than a function"),
         ("own_nets:typo", "sizes"),

@@ -223,6 +223,35 @@ def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state:
         registry.set_states(["k1"], "gone")  # type: ignore[arg-type]
 
 
+def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.set_states(["k1"], "cancelled")
+    starts = [Start("k1", "w"), Start("k2", "w"), Start("k1", "v")]
+    assert registry.start_attempts(starts) == [None, 1, None]
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "cancelled", "k2": "running"}
+    assert registry.attempts("k1") == []
+    with pytest.raises(SettingsError, match="job k1 is cancelled"):
+        registry.start_attempt("k1", "w")
+
+
+@pytest.mark.parametrize(("outcome", "state"), [("failed", "cancelled"), ("done", "done")])
+def test_only_being_done_moves_a_job_that_was_cancelled_meanwhile(
+    registry: Registry, outcome: str, state: str
+) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    number = registry.start_attempt("k1", "w")
+    registry.set_states(["k1"], "cancelled")
+    registry.finish_attempt("k1", number, outcome)
+    assert registry.jobs()[0].state == state
+
+
+def test_a_job_that_moved_meanwhile_stays_where_it_is(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    assert registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"]) == 1
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "done", "k2": "cancelled"}
+
+
 def test_the_smallest_micro_batch_that_was_told_stays(registry: Registry) -> None:
     for told in (32, 16, 64):
         registry.remember_micro_batch("timm:vit", "H100", 224, told)

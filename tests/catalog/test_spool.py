@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
 import io
+import itertools
 import math
 import os
+import socket
 import subprocess
 import sys
+import threading
 import zlib
 from pathlib import Path
 from typing import Any
@@ -155,7 +159,7 @@ def test_a_late_writer_of_an_earlier_attempt_replaces_nothing(home: Home) -> Non
 def test_one_writer_at_a_time(home: Home) -> None:
     with (
         Writer.open(home),
-        pytest.raises(StoreError, match=f"process {os.getpid()}, since 20") as caught,
+        pytest.raises(StoreError, match=f"process {os.getpid()} on .*, since 20") as caught,
     ):
         Writer.open(home)
     assert "--home" in str(caught.value.hint)
@@ -164,6 +168,32 @@ def test_one_writer_at_a_time(home: Home) -> None:
     assert not home.writer_note.exists()
     with pytest.raises(StoreError, match="closed"):
         writer.write_run(run())
+
+
+def test_the_lock_tells_whether_a_writer_is_at_work_and_not_its_note(home: Home) -> None:
+    assert spool.writing_process(home) is None
+    with Writer.open(home):
+        note = home.writer_note.read_text(encoding="utf-8").strip()
+        assert spool.writing_process(home) == note
+        assert note.startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
+    # A killed writer's note, with a number that another process has by now.
+    home.writer_note.write_text(note, encoding="utf-8")
+    assert spool.writing_process(home) is None
+    with home.writer_lock.open("rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        threading.Timer(0.05, fcntl.flock, (asking, fcntl.LOCK_UN)).start()
+        Writer.open(home).close()
+
+
+def test_a_clock_set_back_does_not_bring_an_earlier_row_back(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = itertools.count(2 * 10**18, -(10**9))
+    monkeypatch.setattr(segments.time, "time_ns", lambda: next(moments))
+    with Writer.open(home) as writer:
+        writer.write_run(run(status="running"))
+        writer.write_run(run(status="done"))
+    assert [row["status"] for row in query(home, "SELECT status FROM runs").to_pylist()] == ["done"]
 
 
 def test_what_a_killed_writer_left_unfinished_is_swept_away(home: Home) -> None:

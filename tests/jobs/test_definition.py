@@ -61,6 +61,9 @@ def test_without_a_dataset_it_is_digits(tmp_path):
         ("[[models]]\nname='x'\n[settings]\nshrinkage='lw'", "shrinkage is 'lw'", ""),
         ("[[models]]\nname = 3", "model key name", ""),
         ("[[models]]\nname='x'\nmean=[1.0]", "mean", ""),
+        ("[[models]]\nname='x'\nmean=[nan, 0.0, 0.0]", "mean: Input should be a finite", ""),
+        ("[[models]]\nname='x'\nstd=[inf, 1.0, 1.0]", "std: Input should be a finite", ""),
+        ("[[models]]\nname='x'\n[settings]\nmicro_batch=2147483648", "at most 2147483647", ""),
         ("name = 'nothing'", "names no model", "[[models]]"),
         ("models = 'x'", "must be a list of tables", ""),
         ("[[models]", "cannot be read as TOML", ""),
@@ -71,6 +74,19 @@ def test_what_cannot_be_used_is_named(tmp_path, text, words, hint):
         read_definition(written(tmp_path, text))
     assert words in str(caught.value)
     assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"models": [{"name": "x", "checkpoints": ["file:\udcff.pt"]}]},
+        {"models": [{"name": "x"}], "datasets": [{"name": "folder:\udcff"}]},
+    ],
+)
+def test_names_that_are_no_text_are_refused(values):
+    with pytest.raises(SettingsError, match=r"udcff.*must be text in UTF-8") as caught:
+        parse_definition(values, "test", Path())
+    assert caught.value.hint
 
 
 def test_a_missing_file_is_named(tmp_path):

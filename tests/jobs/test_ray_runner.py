@@ -1,4 +1,4 @@
-"""The local Ray: what it listens on."""
+"""The local Ray: what it listens on, and what it is not started with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import ray
 
 from jobs.ray_runner import RayRunner
+from survey import SettingsError
 from tests.acceptance.test_real_data import descendants
 
 LISTENING = "0A"
@@ -44,3 +45,9 @@ def test_a_local_ray_listens_on_loopback_alone():
     assert tcp <= {"0100007F"}
     loopback6 = {"00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert tcp6 <= loopback6
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_workers_that_may_never_rest_are_refused(seconds):
+    with pytest.raises(SettingsError, match=r"stall is .* must be above 0"):
+        RayRunner("cpu", stall_seconds=seconds)

@@ -57,6 +57,19 @@ def test_long_jobs_come_alone(scan_of):
     assert len(scan_of(100, 30.0).next_tasks(HERE)) == 1
 
 
+def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
+    scan = scan_of(3, 30.0)
+    first, second, third = (account.job for account in scan._ledger.accounts.values())
+    scan_of.registry.set_states([first.key, third.key], "cancelled")
+    assert [task.run_id for task in scan.next_tasks(HERE)] == [second.run_id]
+    assert scan.next_tasks(HERE) == ()
+    assert scan.cancelled == [first, third]
+    states = {one.run_id: one.state for one in scan_of.registry.jobs()}
+    assert [states[job.run_id] for job in (first, second, third)] == [
+        *("cancelled", "running", "cancelled")
+    ]
+
+
 def test_bundles_shrink_as_jobs_run_out(scan_of):
     scan, sizes = scan_of(40, 0.01), []
     while tasks := scan.next_tasks(HERE):

@@ -26,6 +26,7 @@ from jobs.holder import is_gone, this_process
 from jobs.local import LocalRunner
 from jobs.reporter import SilentReporter
 from jobs.run import run_survey
+from jobs.scan import Limits
 from jobs.schedule import new_entry
 from jobs.tick import MOST_LOSSES, Pace, Ran, look, tick
 
@@ -137,6 +138,19 @@ def test_what_is_due_runs_once_and_a_second_look_does_nothing(fresh):
     assert [run["status"] for run in runs(home)] == ["done"]
 
 
+def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
+    added(fresh)
+    (ran,) = tick(
+        fresh,
+        lambda: LocalRunner("cpu"),
+        SilentReporter(),
+        limits=Limits(deadline=1e-9),
+        now=lambda: at(9),
+    )
+    assert (ran.tick.state, ran.tick.failed) == ("failed", 1)
+    assert "the deadline of a job" in ran.outcome.failed[0][1].message
+
+
 @pytest.mark.parametrize(
     ("missed", "expected"),
     [
@@ -152,6 +166,27 @@ def test_three_due_times_without_anybody(home, missed, expected):
     assert ran_at(ran) == [one for one in states(home, schedule) if one[1] == "done"]
     assert ticked(home, 11.6) == []
     assert ran_at(ticked(home, 12)) == [(12, "done")]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
+def test_a_clock_that_ran_ahead_and_was_put_right_stops_no_schedule(home, overlap):
+    schedule = added(home, overlap=overlap)
+    days, ahead = 24.0, iter([9.0])
+    # The clock jumps while the first run goes, and another due time is run then.
+    assert tick(
+        home,
+        lambda: LocalRunner("cpu"),
+        SilentReporter(),
+        now=lambda: at(next(ahead, 400 * days)),
+        pace=Pace(),
+    )
+    assert ticked(home, 9.6) == []
+    assert ran_at(ticked(home, 10)) == [(10, "done")]
+    assert ran_at(ticked(home, 11)) == [(11, "done")]
+    # What has its row already is not run once more.
+    assert ticked(home, 9.6) == []
+    assert ticked(home, 11.1) == []
+    assert states(home, schedule)[:3] == [(9, "done"), (10, "done"), (11, "done")]
 
 
 def test_a_pause_is_no_miss(home):

@@ -12,6 +12,7 @@ import jobs.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from jobs.events import BatchDone, Failed, Finished, Halved, Started
+from jobs.joblog import append, described, read_log
 from jobs.task import Part, Task
 from jobs.worker import normalise, run_task
 from survey.precision import Spread
@@ -205,6 +206,35 @@ def test_a_failure_says_at_which_stage(changes, stage):
     assert isinstance(events[-1], Failed)
     assert (events[-1].stage, bool(events[-1].message)) == (stage, True)
     assert "Traceback" in events[-1].traceback
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (Mute(), "Mute"),
+        # What Python makes of a file's name that is no text.
+        (RuntimeError("bad\udcff.png"), "RuntimeError: bad\\udcff.png"),
+    ],
+)
+def test_whatever_a_network_raises_is_a_failure_that_stores_and_logs_can_hold(
+    monkeypatch, tmp_path, error, message
+):
+    def raising(*_):
+        raise error
+
+    monkeypatch.setattr(jobs.worker, "load_model", raising)
+    (failed,) = said(job())
+    assert (failed.stage, failed.message) == ("load", message)
+    failed.traceback.encode()
+    append(tmp_path, "r", described(failed))
+    append(tmp_path, "r", "lost: bad\udcff.png")
+    assert r"lost: bad\udcff.png" in read_log(tmp_path, "r")
 
 
 def test_normalising_is_torchvisions(tmp_path):

@@ -1,0 +1,28 @@
+"""Signals that end a scan, and one that must not: a terminal's end under nohup."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from jobs.signals import termination_interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_processes_interrupts_a_scan(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), termination_interrupts():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+def test_under_nohup_a_scan_outlives_its_terminal():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with termination_interrupts():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
