@@ -155,7 +155,7 @@ def forecast(
         tuple(guesses[job.run_id] for job in jobs),
         known_bytes(files),
         sum(not (file.bytes or file.about_bytes) for file in files),
-        pixel_bytes(todo) + row_bytes(todo),
+        pixel_bytes(todo) + row_bytes(todo, states),
         max((memory_bytes(job, history) for job in todo), default=0),
         workers,
     )

@@ -7,15 +7,15 @@ estimates, and a worker that runs out of memory halves its micro-batch.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from catalog.home import Home
 from catalog.models.costs import counted
+from catalog.runs import RunState
 from jobs.devices import Devices, Machine, placed
-from jobs.estimate import DEFAULT_SITES, History
+from jobs.estimate import History, amount_of
 from jobs.job import Job
 from jobs.order import pixels_of
-from jobs.progress import batches_of
 from survey import ClusterError, StoreError
 
 #: Bytes a worker holds before it has a network, and for each pixel of a forward pass; rough, and
@@ -27,7 +27,11 @@ ROW_BYTES = 300
 
 
 def require_room(
-    home: Home, jobs: Sequence[Job], devices: Devices, machines: Sequence[Machine]
+    home: Home,
+    jobs: Sequence[Job],
+    states: Mapping[str, RunState],
+    devices: Devices,
+    machines: Sequence[Machine],
 ) -> None:
     """Refuse jobs whose rows the disk cannot hold, or whose weights no machine can.
 
@@ -39,6 +43,8 @@ def require_room(
         Where the rows go.
     jobs : sequence of Job
         What is to be measured.
+    states : mapping of str to RunState
+        How far each run has come.
     devices : Devices
         The workers.
     machines : sequence of Machine
@@ -51,7 +57,7 @@ def require_room(
     ClusterError
         If a network's weights alone need more memory than any machine has.
     """
-    rows, free = row_bytes(jobs), shutil.disk_usage(home.path).free
+    rows, free = row_bytes(jobs, states, least=True), shutil.disk_usage(home.path).free
     if rows > free:
         raise StoreError(
             f"the rows of {len(jobs)} jobs need about {gigabytes(rows)} and the disk of"
@@ -108,10 +114,21 @@ def pixel_bytes(jobs: Sequence[Job]) -> int:
     return sum({pixels_of(job): job.images * 3 * job.transform.size**2 for job in jobs}.values())
 
 
-def row_bytes(jobs: Sequence[Job]) -> int:
-    """Return about how many bytes the rows of jobs take in the store."""
-    # A network has about one activation for each layer with weights.
-    return ROW_BYTES * sum((job.facts.depth or DEFAULT_SITES) * batches_of(job) for job in jobs)
+def row_bytes(jobs: Sequence[Job], states: Mapping[str, RunState], *, least: bool = False) -> int:
+    """Return about how many bytes the rows that jobs still lack take in the store.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        The jobs.
+    states : mapping of str to RunState
+        How far each run has come.
+    least : bool
+        Whether to leave out jobs that stop at a precision: nobody knows when.
+    """
+    return ROW_BYTES * sum(
+        0 if least and job.settings.precision else amount_of(job, states).scores for job in jobs
+    )
 
 
 def gigabytes(count: int) -> str:

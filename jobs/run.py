@@ -113,7 +113,7 @@ def run_survey(
         if not plan.todo:
             return Outcome(plan, (), (), problems)
         with runner:
-            require_room(home, plan.todo, runner.devices, runner.machines)
+            require_room(home, plan.todo, states, runner.devices, runner.machines)
             reporter.started(runner.devices)
             history = history_of(home, runner.devices.kind)
             if tight := tight_memory(plan.todo, history, runner.devices, runner.machines):

@@ -42,20 +42,20 @@ def test_decoded_images_are_counted_once_for_jobs_that_share_them():
     one, other = job(), job(model="small:cifar_resnet14")
     assert pixel_bytes([one]) == one.images * 3 * one.transform.size**2
     assert pixel_bytes([one, other]) == pixel_bytes([one])
-    assert row_bytes([one, other]) > row_bytes([one]) > 0
+    assert row_bytes([one, other], {}) > row_bytes([one], {}) > 0
 
 
 def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
     home = Home.open(tmp_path / "home", create=True)
     jobs = [job(), job(model="torchvision:vgg16")]
     with pytest.raises(ClusterError, match=r"vgg16.*at least 1\.3 GB.*more than 1\.0 GB"):
-        require_room(home, jobs, TWO_WORKERS, [machine(GB), machine(GB // 2)])
-    require_room(home, jobs, TWO_WORKERS, [machine(GB), machine(2 * GB)])
+        require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
+    require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(2 * GB)])
     # The larger machine has no core for a worker with so many threads.
     with pytest.raises(ClusterError):
-        require_room(home, jobs, Devices("cpu", 1, 2), [machine(GB), machine(2 * GB, cores=1)])
+        require_room(home, jobs, {}, Devices("cpu", 1, 2), [machine(GB), machine(2 * GB, cores=1)])
     # A machine that does not say what it has is tried.
-    require_room(home, jobs, TWO_WORKERS, [machine(GB), machine(0)])
+    require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(0)])
 
 
 def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
