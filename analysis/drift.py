@@ -49,11 +49,11 @@ from analysis.predecessors import (
     Alone,
     Pair,
     Run,
-    Selection,
     ended_runs,
     explicit_pair,
     with_predecessors,
 )
+from analysis.selection import Selection
 from catalog.home import Home
 from catalog.store import query
 from survey.errors import SettingsError
@@ -65,7 +65,6 @@ __all__ = [
     "DEFAULT_TOLERANCE",
     "Drift",
     "Pair",
-    "Selection",
     "difference_p",
     "drift",
     "holm",
@@ -172,7 +171,7 @@ def drift(
     since : datetime, optional
         Compare every run that finished since then; by default the newest of each name.
     selection : Selection, optional
-        Which of them.
+        Which of them; repeats are looked at whatever its ``newest`` says.
     pair : (str, str), optional
         Compare these two runs alone, the earlier one first, whatever their names.
     any_order : bool

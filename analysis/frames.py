@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from analysis.labels import labels
+from analysis.selection import MEASURED, Selection
 from catalog.home import Home
 from catalog.store import query
+from survey.errors import SettingsError
+
+#: Which sites: all, those of the main path, or those whose output only scales another value.
+Role = Literal["all", "main", "gate"]
 
 
-def signatures(home: str | Path = "survey-home") -> pd.DataFrame:
-    """Return every signature, one row a run and site.
+def signatures(
+    home: str | Path = "survey-home", selection: Selection | None = None, *, role: Role = "all"
+) -> pd.DataFrame:
+    """Return signatures, one row a finished run and site.
 
     Parameters
     ----------
     home : str or pathlib.Path
         The home that holds them.
+    selection : Selection, optional
+        Which runs; by default the newest of each model, checkpoint, dataset and pooling.
+    role : {"all", "main", "gate"}
+        Which sites.
 
     Returns
     -------
@@ -27,30 +40,82 @@ def signatures(home: str | Path = "survey-home") -> pd.DataFrame:
         ``spatial``, ``channels``), ``affinity`` in [0, 1] with ``affinity_std``, ``affinity_se``
         and ``batches``, and the mean over batches of every other metric (``affinity_plain``,
         ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
-        has no value.
+        has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
+        ``family_group`` and ``year``; ``relative_depth`` in [0, 1], the site over the last site of
+        its run, 0 for the only one. ``attrs`` hold the selection in words, the home and the
+        versions of the measuring.
 
     Raises
     ------
     SettingsError
-        If there is no home.
+        If there is no home, a glob of the selection fits nothing, or there is no such role.
     """
-    return _frame(home, "SELECT * FROM signatures ORDER BY architecture, run_id, site")
+    if role not in get_args(Role):
+        raise SettingsError(f"the role is {role!r}, must be one of {', '.join(get_args(Role))}")
+    frame = _frame(home, selection, _SIGNATURES)
+    last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
+    frame["relative_depth"] = frame["site"] / last
+    if role == "all":
+        return frame
+    frame.attrs["selection"] += f", {role} sites"
+    return frame[frame["role"] == role].reset_index(drop=True)
 
 
-def layers(home: str | Path = "survey-home") -> pd.DataFrame:
-    """Return every row that was measured, one a run, batch and site; see ``signatures``.
+def layers(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
+    """Return what was measured of each batch, one row a run, batch and site; see ``signatures``.
 
     The columns are those of the view ``layer_scores``: the site's and every metric of the batch,
-    with ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing.
+    with ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing; and
+    ``model``.
     """
-    return _frame(home, "SELECT * FROM layer_scores ORDER BY architecture, run_id, batch, site")
+    return _frame(home, selection, _LAYERS)
 
 
-def models(home: str | Path = "survey-home") -> pd.DataFrame:
-    """Return every run with all that is known of it, one row a run; see ``signatures``."""
-    return _frame(home, "SELECT * FROM runs ORDER BY architecture, run_id")
+def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
+    """Return runs with all that is known of them, one row a run; see ``signatures``.
+
+    The columns are those of the table ``runs``, and ``model``. Runs that failed or are under way
+    are here where nothing of the same name has finished.
+    """
+    return _frame(home, selection, _MODELS)
 
 
-def _frame(home: str | Path, sql: str) -> pd.DataFrame:
-    frame: pd.DataFrame = query(Home.open(Path(home), create=False), sql).to_pandas()
+_SIGNATURES = """
+SELECT signatures.*, family_group, year
+FROM signatures JOIN (SELECT run_id, family_group, year FROM runs) USING (run_id)
+  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY architecture, run_id, site
+"""
+
+_LAYERS = """
+SELECT * FROM layer_scores JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY architecture, run_id, batch, site
+"""
+
+_MODELS = """
+SELECT * FROM runs JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY architecture, run_id
+"""
+
+_RUNS = f"""
+SELECT run_id, family, family_group, status, finished_at, measuring_version, {", ".join(MEASURED)}
+FROM runs ORDER BY architecture, run_id
+"""  # noqa: S608 - declared names
+
+
+def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFrame:
+    opened, selection = Home.open(Path(home), create=False), selection or Selection()
+    runs: list[dict[str, Any]] = query(opened, _RUNS).to_pylist()
+    chosen = selection.choose(runs)
+    run_ids = [run["run_id"] for run in chosen]
+    frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
+    # All selected runs, not those of the frame: one run has one label in all three frames.
+    frame["model"] = frame["run_id"].map(labels(chosen)).astype("str")
+    shown = set(frame["run_id"])
+    versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
+    frame.attrs = {
+        "selection": selection.words(),
+        "home": str(home),
+        "measuring_versions": sorted(versions - {None}),
+    }
     return frame

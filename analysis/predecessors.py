@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from analysis.selection import Selection
 from catalog.datasets.selected import without_order
 from catalog.home import Home
 from catalog.store import query, run_row
@@ -30,25 +30,6 @@ _VERSIONS = (
     "measuring_version",
     *("torch_version", "torchvision_version", "numpy_version", "scipy_version"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which signatures are looked at; globs, each None for all."""
-
-    #: Source and architecture, such as ``timm:convnext*``, or the architecture alone.
-    model: str | None = None
-    dataset: str | None = None
-    family: str | None = None
-
-    def holds(self, run: Run) -> bool:
-        """Tell whether a run is meant."""
-        names = (f"{run['source']}:{run['architecture']}", run["architecture"])
-        return (
-            _fits(self.model, names)
-            and _fits(self.dataset, (run["dataset"],))
-            and _fits(self.family, (run["family"] or "",))
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +71,9 @@ class Alone:
 
 
 _RUNS = """
-SELECT run_id, source, architecture, family, checkpoint, dataset, status, stage, error,
-  checkpoint_sha256, dataset_fingerprint, images_per_score, skipped_images, micro_batch, pooling,
-  shrinkage, ridge, transform, measuring_version, torch_version, torchvision_version,
+SELECT run_id, source, architecture, family, family_group, checkpoint, dataset, status, stage,
+  error, checkpoint_sha256, dataset_fingerprint, images_per_score, skipped_images, micro_batch,
+  pooling, shrinkage, ridge, transform, measuring_version, torch_version, torchvision_version,
   numpy_version, scipy_version, device_name, threads, finished_at
 FROM runs WHERE status IN ('done', 'failed') AND finished_at IS NOT NULL
 ORDER BY finished_at, run_id
@@ -108,14 +89,8 @@ def ended_runs(home: Home, selection: Selection) -> list[Run]:
         If there are some, and none is selected.
     """
     found = query(home, _RUNS).to_pylist()
-    runs = [run for run in found if selection.holds(run)]
-    if found and not runs:
-        raise SettingsError(
-            f"none of the {len(found)} ended runs is selected by {selection}",
-            hint="names are globs, such as --model 'timm:convnext*'; survey sql shows the runs:"
-            " SELECT source, architecture, family, dataset FROM runs",
-        )
-    return runs
+    # Every repeat counts here: one is another's predecessor. In a new home nothing has ended yet.
+    return replace(selection, newest=False).choose(found) if found else []
 
 
 def explicit_pair(home: Home, names: tuple[str, str]) -> Pair:
@@ -225,10 +200,6 @@ def _causes(before: Run, after: Run) -> Iterator[str]:
         yield "other input transform"
     versions = [name for name in _VERSIONS if before[name] and after[name]]
     yield from _differences(before, after, [*versions, "device_name", "threads", "micro_batch"])
-
-
-def _fits(glob: str | None, names: Iterable[str]) -> bool:
-    return glob is None or any(name == glob or fnmatchcase(name, glob) for name in names)
 
 
 def _own_order(dataset: str) -> str:

@@ -79,7 +79,8 @@ def drift(
     """
     import pyarrow as pa
 
-    from analysis.drift import Selection, drift
+    from analysis.drift import drift
+    from analysis.selection import Selection
     from jobs.cli.output import emit, headed
 
     if pair is not None and (since, model, dataset, family, any_order) != (*[None] * 4, False):
@@ -90,7 +91,7 @@ def drift(
     found = drift(
         chosen_home(context, home),
         since=None if since is None else moment(since, datetime.now(UTC)),
-        selection=Selection(model, dataset, family),
+        selection=Selection(models=model, datasets=dataset, families=family),
         pair=pair,
         any_order=any_order,
         tolerance=tolerance,

@@ -84,7 +84,7 @@ def test_unchanged_repeats_in_other_orders_are_no_drift(tmp_path: Path, limit: i
         (("--level", "1"), "between 0 and 1"),
         (("--pair", "a", "b", "--since", "1d"), "--pair excludes"),
         (("--pair", "zzz", "yyy"), "unknown run"),
-        (("--model", "nothing"), "none of the 2 ended runs"),
+        (("--model", "nothing"), "no run fits the model 'nothing'"),
     ],
 )
 def test_wrong_questions_are_refused(

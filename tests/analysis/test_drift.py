@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.drift import Drift, Selection, difference_p, drift, holm, unpaired_freedom
+from analysis.drift import Drift, difference_p, drift, holm, unpaired_freedom
+from analysis.selection import Selection
 from catalog.home import Home
 from catalog.spool import Writer
 from survey.errors import SettingsError
@@ -174,7 +175,7 @@ def test_what_cannot_be_is_refused(home: Path, measured: Measured) -> None:
         ({"pair": ("old", "pre")}, "pooling mean -> pre"),
         ({"pair": ("old", "old")}, "with itself"),
         ({"pair": ("old", "broken")}, "is failed"),
-        ({"selection": Selection(model="nothing*")}, "none of the 3 ended runs"),
+        ({"selection": Selection(models="nothing*")}, "no run fits the model 'nothing"),
     ):
         with pytest.raises(SettingsError, match=words):
             drift(home, **options)  # type: ignore[arg-type]

@@ -3,16 +3,19 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import layers, models, signatures
+import analysis
+from analysis import Selection, layers, models, provenance_of, signatures
 from analysis.figures import save_signatures, signature_lines
 from catalog.home import Home
 from jobs.local import LocalRunner
 from jobs.reporter import SilentReporter
 from jobs.run import run_survey
 from survey import SettingsError
+from tests.analysis.homes import Builder
 from tests.jobs.jobs import declared
 
 
@@ -29,7 +32,7 @@ def test_signatures_have_a_row_a_run_and_site(home):
     assert len(frame) == 2 * 7
     assert frame["affinity"].between(0, 1).all()
     assert list(frame["batches"].unique()) == [3]
-    documented = set(re.findall(r"``(\w+)``", signatures.__doc__)) - {"signatures"}
+    documented = set(re.findall(r"``(\w+)``", signatures.__doc__)) - {"signatures", "attrs"}
     assert {"role", "graph_depth", "pooling", "cka", "r2"} <= documented <= set(frame)
 
 
@@ -75,3 +78,77 @@ def test_figures_are_svg_or_png(home, tmp_path):
     save_signatures(signatures(home), tmp_path / "s.png")
     assert (tmp_path / "s.svg").read_text().count("cifar_resnet8") >= 2
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    path = tmp_path_factory.mktemp("built") / "home"
+    store = Builder(path)
+    store("r1", [0.1, 0.2, 0.3], roles=("main", "gate", "main"), family_group="residual", year=2015)
+    store("r1 again", [[0.5, 0.6, np.nan], [0.7, 0.8, np.nan]], roles=("main", "gate", "main"))
+    store("r2", [0.4], architecture="vgg7", family="Digits VGG")
+    store("failed", [0.4], architecture="vgg9", status="failed")
+    store("other", [0.9, 0.8], checkpoint="init:0")
+    return path
+
+
+def test_the_newest_of_each_is_there_and_all_are_when_asked(built):
+    assert list(signatures(built)["run_id"].unique()) == ["other", "r1 again", "r2"]
+    every = signatures(built, Selection(newest=False))
+    assert set(every["run_id"]) == {"other", "r1", "r1 again", "r2"}
+    assert set(every["model"]) == {"resnet20 other", "resnet20 r1", "resnet20 r1 again", "vgg7"}
+
+
+def test_a_run_has_one_label_in_all_frames(built):
+    frames = [make(built) for make in (signatures, layers, models)]
+    named = [dict(zip(frame["run_id"], frame["model"], strict=True)) for frame in frames]
+    assert named[2] == {
+        "r1 again": "resnet20@bundled", "other": "resnet20@init:0", "r2": "vgg7", "failed": "vgg9",
+    }  # fmt: skip
+    assert named[0].items() <= named[1].items() <= named[2].items()
+
+
+def test_relative_depth_is_of_the_whole_run_whatever_the_role(built):
+    selection = Selection(models="resnet20@bundled")
+    assert list(signatures(built, selection)["relative_depth"]) == [0.0, 0.5, 1.0]
+    main = signatures(built, selection, role="main")
+    assert list(main["relative_depth"]) == [0.0, 1.0]
+    assert list(signatures(built, selection, role="gate")["relative_depth"]) == [0.5]
+    assert list(signatures(built, Selection(models="vgg7"))["relative_depth"]) == [0.0]
+    with pytest.raises(SettingsError, match="role is 'gates'"):
+        signatures(built, role="gates")
+
+
+def test_frames_say_what_they_are_made_from(built):
+    found = signatures(built, Selection(families="digits*"), role="main")
+    assert found.attrs == {
+        "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2]
+    }  # fmt: skip
+    assert models(built).attrs["selection"] == "all models"
+    assert provenance_of(found).runs == 1
+
+
+def test_sites_without_a_score_are_missing_and_others_are_means(built):
+    found = signatures(built, Selection(models="resnet20@bundled"))
+    assert list(found["affinity"][:2]) == pytest.approx([0.6, 0.7])
+    assert found["affinity"].isna().tolist() == [False, False, True]
+    first = signatures(built, Selection(newest=False)).set_index("run_id").loc["r1"]
+    assert set(first["family_group"]) == {"residual"}
+    assert set(first["year"]) == {2015}
+
+
+def test_an_empty_home_has_empty_frames(tmp_path):
+    Builder(tmp_path)
+    for make in (signatures, layers, models):
+        assert len(make(tmp_path)) == 0
+        assert "model" in make(tmp_path)
+    with pytest.raises(SettingsError, match="no run fits the model"):
+        signatures(tmp_path, Selection(models="vgg7"))
+
+
+def test_the_face_gives_what_it_names():
+    assert list(analysis.__all__) == sorted(analysis.__all__)
+    for name in analysis.__all__:
+        assert getattr(analysis, name) is not None, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        analysis.nothing  # noqa: B018

@@ -1,0 +1,79 @@
+"""Labels: the shortest name that tells each run from the others it is shown with.
+
+Owns what a model is called in tables and figures.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, count
+from typing import Any
+
+Run = Mapping[str, Any]
+
+#: The least digits of a run's id in a label, where nothing else tells it from another.
+ID_DIGITS = 8
+
+
+def labels(runs: Iterable[Run]) -> dict[str, str]:
+    """Return a label for each run that no other of them has.
+
+    Parameters
+    ----------
+    runs : iterable of mapping
+        Rows of ``runs``: ``run_id``, ``source``, ``architecture``, ``checkpoint``, ``dataset`` and
+        ``pooling``.
+
+    Returns
+    -------
+    dict of str to str
+        By run id: the architecture; where several runs have it, with as few as possible of
+        ``source:`` before it and ``@checkpoint``, ``on dataset``, ``pooled POOLING`` behind it;
+        where these do not tell them apart, with the first digits of the run's id.
+    """
+    namesakes: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        namesakes[run["architecture"]].append(run)
+    return {
+        run_id: label
+        for group in namesakes.values()
+        for run_id, label in _told_apart(group).items()
+    }
+
+
+def _told_apart(runs: Sequence[Run]) -> dict[str, str]:
+    for number in range(len(_PARTS) + 1):
+        for parts in combinations(_PARTS, number):
+            found = {run["run_id"]: _label(run, parts) for run in runs}
+            if len(set(found.values())) == len(found):
+                return found
+    ids = [run["run_id"] for run in runs]
+    digits = next(n for n in count(ID_DIGITS) if _differ(ids, n))
+    return {run["run_id"]: f"{run['architecture']} {run['run_id'][:digits]}" for run in runs}
+
+
+def _differ(ids: Sequence[str], digits: int) -> bool:
+    return len({each[:digits] for each in ids}) == len(ids)
+
+
+def short_checkpoint(run: Run) -> str:
+    """Return a checkpoint's name without the architecture's, where it begins with that."""
+    name, full = str(run["checkpoint"]), f"{run['source']}:{run['architecture']}"
+    return name[len(full) + 1 :] if name.startswith((f"{full}/", f"{full}.")) else name
+
+
+def _label(run: Run, parts: Sequence[str]) -> str:
+    pieces = {name: _PARTS[name](run) if name in parts else "" for name in _PARTS}
+    return "{source}{architecture}{checkpoint}{dataset}{pooling}".format(
+        architecture=run["architecture"], **pieces
+    )
+
+
+#: Parts that tell runs of one architecture apart, the ones that say most first.
+_PARTS: Mapping[str, Callable[[Run], str]] = {
+    "checkpoint": lambda run: f"@{short_checkpoint(run)}",
+    "dataset": lambda run: f" on {run['dataset']}",
+    "source": lambda run: f"{run['source']}:",
+    "pooling": lambda run: f" pooled {run['pooling']}",
+}
