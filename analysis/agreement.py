@@ -1,0 +1,61 @@
+"""Agreement of clusters with what networks are called: families and groups of families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+#: What clusters are compared with, where the table has it.
+LABELS = ("family", "family_group")
+
+_COLUMNS = ("label", "n", "clusters", "labels", "adjusted_rand", "adjusted_mutual_information")
+
+
+def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFrame:
+    """Return how far clusters agree with labels, beyond what chance gives.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row a model: ``cluster`` and the labels' columns. Models without a label are left out
+        of its row.
+    labels : sequence of str
+        Columns to compare with.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a label: ``label``, ``n`` (models that have it), ``clusters`` and ``labels``
+        (how many different ones these models are in and have), ``adjusted_rand`` [1]_ and
+        ``adjusted_mutual_information`` [2]_ (arithmetic mean of the entropies): 1 for the same
+        partition, about 0 for a random one, NaN below two models.
+
+    References
+    ----------
+    .. [1] L. Hubert, P. Arabie, "Comparing partitions", Journal of Classification 2 (1985),
+       193-218, doi:10.1007/BF01908075.
+    .. [2] N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
+       comparison", JMLR 11 (2010), 2837-2854.
+    """
+    rows = [_row(table, label) for label in labels if label in table]
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def _row(table: pd.DataFrame, label: str) -> dict[str, object]:
+    from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+
+    known = table[table[label].notna()]
+    # As codes: scikit-learn guesses what kind of labels it has, and not always the same for both.
+    clusters, names = (pd.factorize(known[column])[0] for column in ("cluster", label))
+    enough = len(known) > 1
+    return {
+        "label": label,
+        "n": len(known),
+        "clusters": known["cluster"].nunique(),
+        "labels": known[label].nunique(),
+        "adjusted_rand": adjusted_rand_score(names, clusters) if enough else float("nan"),
+        "adjusted_mutual_information": (
+            adjusted_mutual_info_score(names, clusters) if enough else float("nan")
+        ),
+    }
