@@ -1,0 +1,161 @@
+"""Datasets: how far a model's signature moves on other images (Fig. 15).
+
+Owns the comparison of each model's runs with its run on a reference dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.pairing import paired
+from analysis.provenance import carried
+from survey.errors import SettingsError, UnknownName
+
+#: What must be equal for two runs to differ in their datasets alone.
+SETTING = ("source", "architecture", "checkpoint", "pooling")
+
+COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "dataset": "str",
+    "reference": "str",
+    "sites": "int64",
+    "dtw": "float64",
+    "euclidean": "float64",
+    "mean_difference": "float64",
+    "reason": "str",
+}
+
+SUMMARY_COLUMNS = {
+    "dataset": "str",
+    "reference": "str",
+    "n": "int64",
+    "dtw": "float64",
+    "dtw_std": "float64",
+    "euclidean": "float64",
+    "euclidean_std": "float64",
+    "reason": "str",
+}
+
+Row = dict[str, Any]
+
+
+def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+    """Return how far each model's signature on each dataset is from that on a reference.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``source``, ``architecture``, ``checkpoint``,
+        ``dataset``, ``pooling``, ``family``, ``site`` and ``affinity``.
+    reference : str, optional
+        The dataset to compare with; by default the one that most models were measured on, of
+        several such the first by name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a model and other dataset, where the model was measured on the reference too:
+        ``model`` (architecture, with ``@checkpoint`` where several were compared), ``family``,
+        ``dataset``, ``reference``, ``sites`` (that have an affinity on both), ``dtw`` (dynamic
+        time warping distance between the two signatures, each without its sites that have no
+        affinity), ``euclidean`` (root of the summed squared differences site by site, over the
+        sites that have an affinity on both), ``mean_difference`` (on this dataset less on the
+        reference, over the same sites), ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    UnknownName
+        If no model was measured on the reference.
+    SettingsError
+        If there is nothing measured at all.
+
+    Notes
+    -----
+    The paper's text says DTW and its caption says Euclidean (Appendix H and Figure 15); here are
+    both. Both grow with the number of sites.
+    """
+    if signatures.empty:
+        raise SettingsError("there is no signature to compare datasets on")
+    chosen = _reference(signatures, reference)
+    rows = list(_rows(signatures, chosen))
+    found = pd.DataFrame(rows, columns=["checkpoint", *COLUMNS])
+    several = found.groupby("model")["checkpoint"].transform("nunique") > 1
+    found.loc[several, "model"] += "@" + found.loc[several, "checkpoint"]
+    return carried(found[list(COLUMNS)].astype(COLUMNS), signatures)
+
+
+def dataset_summary(deviations: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean deviation of each dataset over the models, as Figure 15's legend has it.
+
+    Parameters
+    ----------
+    deviations : pandas.DataFrame
+        What ``dataset_deviations`` returns.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
+        (models with a deviation), ``dtw``, ``euclidean`` (means over the models), ``dtw_std``,
+        ``euclidean_std`` (sample deviations), ``reason`` (why something is blank).
+    """
+    rows = []
+    for (dataset, reference), models in deviations.groupby(["dataset", "reference"]):
+        known = models.dropna(subset=["dtw"])
+        row: Row = {"dataset": dataset, "reference": reference, "n": len(known)}
+        for name in ("dtw", "euclidean"):
+            row |= {name: known[name].mean(), f"{name}_std": known[name].std()}
+        reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
+        rows.append(row | {"reason": reasons.get(len(known), "")})
+    found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
+    return carried(found.sort_values("dtw").reset_index(drop=True), deviations)
+
+
+def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
+    models = signatures.drop_duplicates([*SETTING, "dataset"])["dataset"].value_counts()
+    if reference is None:
+        most = models[models == models.max()]
+        return str(min(most.index))
+    if reference not in models:
+        raise UnknownName("reference dataset", reference, map(str, models.index))
+    return reference
+
+
+def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
+    for _, runs in signatures.groupby(list(SETTING), sort=True):
+        # The last run on a dataset stands for it.
+        by_dataset = {
+            str(sites["dataset"].iloc[0]): sites for _, sites in runs.groupby("run_id", sort=False)
+        }
+        origin = by_dataset.pop(reference, None)
+        if origin is None:
+            continue
+        for dataset, sites in sorted(by_dataset.items()):
+            first = sites.iloc[0]
+            basics = {"model": first["architecture"], "checkpoint": first["checkpoint"]}
+            basics |= {"family": first["family"], "dataset": dataset, "reference": reference}
+            yield basics | _numbers(sites, origin)
+
+
+def _numbers(sites: pd.DataFrame, origin: pd.DataFrame) -> Row:
+    here, there = (each.sort_values("site")["affinity"].dropna() for each in (sites, origin))
+    if here.empty or there.empty:
+        which = "this dataset" if here.empty else "the reference"
+        return {"sites": 0, "reason": f"no site has an affinity on {which}"}
+    from analysis.dtw import dtw
+
+    both = paired(sites, origin)
+    row: Row = {"sites": both.shape[1], "dtw": dtw(here, there)}
+    if both.shape[1] == 0:
+        return row | {"reason": "no site has an affinity on both"}
+    moved = both[0] - both[1]
+    return row | {
+        "euclidean": float(np.linalg.norm(moved)),
+        "mean_difference": float(moved.mean()),
+        "reason": "",
+    }

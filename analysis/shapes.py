@@ -1,0 +1,117 @@
+"""Shapes: how a model's affinity scores are distributed, and whether in one heap or two (Fig. 5C).
+
+Owns one row a model; the dip itself is in ``analysis.dip``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.correlation import constant
+from analysis.dip import dip, dip_p
+from analysis.provenance import carried
+
+#: Sites below which neither measure says anything: the coefficient divides by n - 3, and the dip
+#: of three numbers is the same whatever they are.
+LEAST_SITES = 4
+
+#: The bimodality coefficient of a uniform distribution; above it, two heaps are suspected.
+UNIFORM = 5 / 9
+
+COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "sites": "int64",
+    "mean": "float64",
+    "std": "float64",
+    "bimodality_coefficient": "float64",
+    "dip": "float64",
+    "dip_p": "float64",
+    "reason": "str",
+}
+
+
+def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.DataFrame:
+    """Describe the distribution of each model's affinity scores.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family`` and ``affinity``.
+    draws : int
+        Uniform samples the p-value of the dip is simulated with, at least 1.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a model: ``model``, ``family``, ``sites`` (that have an affinity), ``mean``, ``std``
+        (sample deviation), ``bimodality_coefficient`` (Sarle's; see there), ``dip`` (Hartigan's;
+        see ``analysis.dip``), ``dip_p`` (chance of so large a dip of as many uniform numbers),
+        ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If ``draws`` is below 1.
+
+    Notes
+    -----
+    The scores of one network are not independent draws, as the p-value takes them to be. The two
+    measures differ: the coefficient rises with skewness too, the dip does not.
+    """
+    rows = [
+        {
+            "model": sites["model"].iloc[0],
+            "family": sites["family"].iloc[0],
+            **_numbers(sites["affinity"].dropna().to_numpy(float), draws, seed),
+        }
+        for _, sites in signatures.groupby("run_id", sort=False)
+    ]
+    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+
+
+def bimodality_coefficient(values: ArrayLike) -> float:
+    """Return Sarle's coefficient (g^2 + 1) / (k + 3 (n - 1)^2 / ((n - 2) (n - 3))).
+
+    g is the sample skewness and k the sample excess kurtosis, both corrected for bias, as SAS has
+    them. It is 5/9 for a uniform distribution, 1/3 for a normal one, 1 at most.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        At least four, and not all the same.
+
+    References
+    ----------
+    .. [1] R. Pfister et al., "Good Things Peak in Pairs: A Note on the Bimodality Coefficient",
+       Frontiers in Psychology 4 (2013), doi:10.3389/fpsyg.2013.00700.
+    """
+    x: NDArray[np.float64] = np.asarray(values, float)
+    n = len(x)
+    second, third, fourth = (float(((x - x.mean()) ** power).mean()) for power in (2, 3, 4))
+    skewness = third / second**1.5 * (n * (n - 1)) ** 0.5 / (n - 2)
+    excess = fourth / second**2 - 3
+    kurtosis = ((n + 1) * excess + 6) * (n - 1) / ((n - 2) * (n - 3))
+    return float(skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
+
+
+def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, Any]:
+    n = len(values)
+    if n == 0:
+        return {"sites": 0, "reason": "no site has an affinity"}
+    row: dict[str, Any] = {"sites": n, "mean": float(values.mean())}
+    if n > 1:
+        row["std"] = float(values.std(ddof=1))
+    if n < LEAST_SITES:
+        return row | {"reason": f"{n} site{'s' * (n > 1)}, at least {LEAST_SITES} are needed"}
+    if constant(values):
+        return row | {"reason": "the affinity does not vary over the sites"}
+    found = dip(values)
+    row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": found}
+    return row | {"dip_p": dip_p(found, n, draws, seed), "reason": ""}
