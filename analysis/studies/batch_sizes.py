@@ -8,7 +8,7 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 
-from analysis.studies.drawing import AFFINITY, styled
+from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
 from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve

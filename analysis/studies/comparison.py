@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from analysis.studies.drawing import styled
+from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.scoring import (
     normal,

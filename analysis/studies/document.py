@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.figures.saving import save
 from analysis.studies.catalogue import STUDIES, Study, study
-from analysis.studies.drawing import save_chart
 from analysis.studies.findings import FINDINGS
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def _section(folder: Path, one: Study) -> str:
     found = FINDINGS[one.name](table)
     pictures = []
     for name, chart in {one.name: one.draw(table), **found.more_charts}.items():
-        save_chart(chart, folder / "figures" / f"{name}.svg")
+        save(chart, folder / "figures" / f"{name}.svg")
         pictures.append(f"![{one.sentence}](figures/{name}.svg)")
     title = f"## {found.title}" + (f" ({one.figure})" if one.figure else "")
     command = f"```\nsurvey activations {one.name}\n```"

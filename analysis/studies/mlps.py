@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.fft
 import torch
 
-from analysis.studies.drawing import AFFINITY, styled
+from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import Elementwise, elementwise
 from analysis.studies.scoring import (
     Say,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from analysis.studies.drawing import AFFINITY, COLOURS, styled
+from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.scoring import (
     from_correlation,
     require_at_least,

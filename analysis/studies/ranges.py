@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.studies.drawing import AFFINITY, styled
+from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.scoring import (
     Say,

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 import torch
 
-from analysis.studies.drawing import styled
+from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise, elementwise
 from analysis.studies.paper import FIGURE_7
 from analysis.studies.scoring import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 
-from analysis.studies.drawing import AFFINITY, COLOURS, styled
+from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.networks import DATASET, images_of, several, signature
 from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve

@@ -77,8 +77,8 @@ def activations(
     """Run one study; `--help` shows ``_HELP``, which names them all."""
     import pyarrow as pa
 
+    from analysis.figures.saving import require_drawable, save
     from analysis.studies.catalogue import study as find_study
-    from analysis.studies.drawing import require_drawable, save_chart
     from jobs.cli.output import emit
 
     chosen = find_study(study)
@@ -106,5 +106,5 @@ def activations(
     if output is not None:
         typer.echo(f"{len(table)} rows written to {output}", err=True)
     if figure is not None:
-        save_chart(chosen.draw(table), figure)
+        save(chosen.draw(table), figure)
         typer.echo(f"figure written to {figure}", err=True)

@@ -1,0 +1,130 @@
+"""Correlations of the affinity with other metrics as a table of shades (Tables 1 and 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.correlation import PAPER_NAMES, Level
+from analysis.figures.theme import LABEL_SIZE, Figure, figure, text_width
+from analysis.figures.words import counted, number
+from analysis.provenance import Provenance
+
+#: Size of a cell in pixels.
+WIDE, HIGH = 92, 20
+
+#: From -1 to 1: two hues that every eye tells apart, and light in between.
+DIVERGING = ("#03509F", "#FFFFFF", "#C05A00")
+
+
+def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.DataFrame:
+    """Return the cells of the table, one row a name and metric.
+
+    Parameters
+    ----------
+    correlations : pandas.DataFrame
+        From ``analysis.correlation.correlations``.
+    level : {"family", "model", "all"}
+        Whose; the mean over all models is added below families.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of ``correlations`` for these rows, ``metric`` by the paper's name where it has
+        one, ``cell`` (the coefficient with, for means, the deviation; a dash where it is blank;
+        an asterisk where ``p_corrected`` is below 0.05) and ``label`` (the name with n).
+    """
+    levels = ("family", "all") if level == "family" else (level,)
+    rows = correlations[correlations["level"].isin(levels)].copy()
+    rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
+    rows["cell"] = [_cell(row) for row in rows.to_dict("records")]
+    counts = rows.groupby(["level", "name"])["n"].transform("max")
+    noun = "sites" if level == "model" else "models"
+    shown = rows["name"].where(rows["level"] != "all", "all models")
+    rows["label"] = shown + " (" + counts.astype("str") + f" {noun})"
+    rows["label"] = rows["label"].str.replace(r"\(1 (site|model)s\)", r"(1 \1)", regex=True)
+    return rows.reset_index(drop=True)
+
+
+def correlation_chart(
+    correlations: pd.DataFrame, level: Level = "family", provenance: Provenance | None = None
+) -> Figure:
+    """Draw the correlations, a row a model or family and a column a metric.
+
+    Parameters
+    ----------
+    correlations : pandas.DataFrame
+        From ``analysis.correlation.correlations``.
+    level : {"family", "model", "all"}
+        Whose; the mean over all models is added below families.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = correlation_rows(correlations, level)
+    names, metrics = list(dict.fromkeys(rows["label"])), list(dict.fromkeys(rows["metric"]))
+    base = alt.Chart(rows).encode(
+        x=alt.X(
+            "metric:N", title=None, sort=metrics,
+            axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
+        ),
+        y=alt.Y(
+            "label:N", title=None, sort=names,
+            axis=alt.Axis(ticks=False, domain=False, labelLimit=360),
+        ),
+    )  # fmt: skip
+    cells = base.mark_rect(stroke="white").encode(
+        color=alt.Color(
+            "pearson:Q",
+            scale=alt.Scale(domain=[-1, 0, 1], range=list(DIVERGING), interpolate="rgb"),
+            legend=alt.Legend(
+                title="Pearson", orient="right", gradientLength=min(120, HIGH * len(names))
+            ),
+        )
+    )
+    words = base.mark_text(fontSize=LABEL_SIZE).encode(text="cell:N", color=_contrasting())
+    width = WIDE * max(len(metrics), 1)
+    means = "" if level == "model" else " Cells: mean and deviation over models."
+    return figure(
+        alt.layer(cells, words).properties(width=width, height=HIGH * max(len(names), 1)),
+        _finding(rows, level),
+        note="Pearson's correlation of the affinity with each metric over the sites of a model."
+        f"{means} *: below 0.05 after Holm's correction.",
+        source=correlations,
+        provenance=provenance,
+        width=int(width + text_width(names) + 80),
+    )
+
+
+def _contrasting() -> Any:
+    return alt.condition(
+        "datum.pearson < -0.6 || datum.pearson > 0.9", alt.value("white"), alt.value("black")
+    )
+
+
+def _cell(row: dict[Any, Any]) -> str:
+    if pd.isna(row["pearson"]):
+        return "-"
+    spread = "" if pd.isna(row["std"]) else f" ± {number(row['std'])}"
+    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < 0.05 else ""
+    return f"{number(row['pearson'])}{spread}{star}"
+
+
+def _finding(rows: pd.DataFrame, level: Level) -> str:
+    own = rows[(rows["level"] == level) & rows["pearson"].notna()]
+    if own.empty:
+        return "No correlation can be computed"
+    noun = {"model": "model", "family": "family", "all": "survey"}[level]
+    per_metric = own.groupby("metric")["pearson"].agg(["min", "max", "mean"])
+    row = per_metric.iloc[int(np.argmax(per_metric["mean"].abs()))]
+    strongest, members = row.name, len(own["name"].unique())
+    count = counted(members, noun, "families" if noun == "family" else None)
+    if members == 1:
+        return f"{strongest} follows the affinity most: correlation {number(row['mean'])} ({count})"
+    lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
+    return (
+        f"{lead} that follows the affinity most, {strongest}, correlates with it from"
+        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count})"
+    )

@@ -1,0 +1,191 @@
+"""Matrix of distances between signatures: all models, or one a family (Figs. 5B, 14 and 17)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.figures.theme import (
+    LABEL_SIZE,
+    UNKNOWN,
+    Figure,
+    colour_scale,
+    columns_of,
+    families,
+    figure,
+    legend,
+    shape_scale,
+    text_width,
+)
+from analysis.figures.words import counted, number
+from analysis.provenance import Provenance
+
+if TYPE_CHECKING:
+    from analysis.clustering import Clustering
+    from analysis.pairs import DistanceMatrix
+
+#: Up to so many models cells hold their number.
+NUMBERED = 14
+
+
+def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) -> pd.DataFrame:
+    """Return the matrix's cells, one row a cell.
+
+    Parameters
+    ----------
+    matrix : DistanceMatrix
+        From ``analysis.pairs.distance_matrix``.
+    clustering : Clustering, optional
+        Whose leaves order the models; families and names do otherwise.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run_id``, ``model``, ``family``, ``other_run_id``, ``other_model``, ``other_family``,
+        ``distance`` (0 on the diagonal), ``place``, ``other_place`` (in the order, from 0).
+    """
+    order = _order(matrix, clustering)
+    runs = matrix.runs.iloc[order].reset_index(drop=True)
+    values = matrix.values[np.ix_(order, order)]
+    size = len(runs)
+    place, other = (each.ravel() for each in np.indices((size, size)))
+    cells: dict[str, Any] = {}
+    for prefix, where in (("", place), ("other_", other)):
+        for name in ("run_id", "model", "family"):
+            cells[f"{prefix}{name}"] = runs[name].to_numpy()[where]
+    cells |= {"distance": values.ravel(), "place": place, "other_place": other}
+    return pd.DataFrame(cells)
+
+
+def representatives(matrix: DistanceMatrix, number: int = 9) -> list[str]:
+    """Return the run ids of the middle models of the largest families, one each.
+
+    The middle model of a family is its medoid: the smallest sum of distances to the others.
+
+    Parameters
+    ----------
+    matrix : DistanceMatrix
+        From ``analysis.pairs.distance_matrix``.
+    number : int
+        How many at most.
+    """
+    named = matrix.runs["family"].fillna(UNKNOWN)
+    sizes = named.value_counts()
+    largest = sorted(sizes.index, key=lambda name: (-int(sizes[name]), name))[:number]
+    chosen = []
+    for family in sorted(largest):
+        members = np.flatnonzero(named == family)
+        sums = np.nansum(matrix.values[np.ix_(members, members)], axis=1)
+        chosen.append(str(matrix.runs["run_id"].iloc[members[int(np.argmin(sums))]]))
+    return chosen
+
+
+def matrix_chart(
+    matrix: DistanceMatrix,
+    clustering: Clustering | None = None,
+    number_of_models: int | None = None,
+    provenance: Provenance | None = None,
+) -> Figure:
+    """Draw the distances between models as shades, dark for near.
+
+    Parameters
+    ----------
+    matrix : DistanceMatrix
+        From ``analysis.pairs.distance_matrix``.
+    clustering : Clustering, optional
+        Whose leaves order the models.
+    number_of_models : int, optional
+        Draw the ``representatives`` of so many families instead of all models.
+    provenance : Provenance, optional
+        The caption's facts, where the matrix does not carry them.
+    """
+    cells = matrix_rows(matrix, clustering)
+    if number_of_models is not None:
+        chosen = representatives(matrix, number_of_models)
+        cells = cells[cells["run_id"].isin(chosen) & cells["other_run_id"].isin(chosen)]
+    models = cells.drop_duplicates("run_id")
+    side = 34 if len(models) <= NUMBERED else 13
+    extent = side * len(models)
+    wide = max(extent + text_width(models["model"]) + 90, 420)
+    return figure(
+        _cells(cells, models, side),
+        _finding(cells, len(models)),
+        note=f"{matrix.normalisation.capitalize()} DTW between signatures; dark is near."
+        + (" One model a family, its medoid." if number_of_models is not None else ""),
+        source=matrix.runs[matrix.runs["run_id"].isin(models["run_id"])],
+        provenance=provenance,
+        width=int(wide),
+    )
+
+
+def _order(matrix: DistanceMatrix, clustering: Clustering | None) -> list[int]:
+    runs = matrix.runs.reset_index(drop=True)
+    if clustering is None:
+        keyed = runs.assign(family=runs["family"].fillna("~"))
+        return [int(each) for each in keyed.sort_values(["family", "model"]).index]
+    leaf = clustering.table.set_index("run_id")["leaf"]
+    return [int(each) for each in runs["run_id"].map(leaf).sort_values(kind="stable").index]
+
+
+def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
+    order = list(models["model"])
+    extent = side * len(order)
+    axis: dict[str, Any] = {
+        "title": None,
+        "labelFontSize": LABEL_SIZE,
+        "ticks": False,
+        "domain": False,
+    }
+    base = alt.Chart(cells).encode(
+        x=alt.X(
+            "other_model:N", sort=order, axis=alt.Axis(labelAngle=-60, labelOverlap=False, **axis)
+        ),
+        y=alt.Y("model:N", sort=order, axis=alt.Axis(offset=12, labelOverlap=False, **axis)),
+    )
+    shade = alt.Color(
+        "distance:Q", scale=alt.Scale(scheme="viridis", zero=True),
+        legend=alt.Legend(title="distance", orient="right", gradientLength=min(extent, 160)),
+    )  # fmt: skip
+    layers = [base.mark_rect().encode(color=shade, tooltip=["model", "other_model", "distance"])]
+    if len(order) <= NUMBERED:
+        middle = float(np.nanmax([cells["distance"].max(), 1e-12])) / 2
+        layers.append(
+            base.mark_text(fontSize=LABEL_SIZE).encode(
+                text=alt.Text("distance:Q", format=".2f"),
+                color=alt.condition(
+                    f"datum.distance > {middle}", alt.value("black"), alt.value("white")
+                ),
+            )
+        )
+    names = families(models.assign(family=models["family"].fillna(UNKNOWN)))
+    shown = legend(title="family", columns=columns_of(names, max(extent, 300)))
+    marks = (
+        alt.Chart(models.assign(family=models["family"].fillna(UNKNOWN)))
+        .mark_point(filled=True, opacity=1, size=36)
+        .encode(
+            x=alt.value(-8),
+            y=alt.Y("model:N", sort=order),
+            color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
+            shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+        )
+    )
+    drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")
+    return drawn.properties(width=extent, height=extent)
+
+
+def _finding(cells: pd.DataFrame, count: int) -> str:
+    apart = cells[(cells["place"] < cells["other_place"]) & cells["distance"].notna()]
+    if apart.empty:
+        return f"{counted(count, 'model')}, no distance between any two"
+    ordered = apart.sort_values("distance", kind="stable")
+    near, far = ordered.iloc[0], ordered.iloc[-1]
+    if count == 2:
+        return f"{near['model']} and {near['other_model']} are {number(near['distance'])} apart"
+    return (
+        f"{near['model']} and {near['other_model']} are nearest ({number(near['distance'])}),"
+        f" {far['model']} and {far['other_model']} furthest apart ({number(far['distance'])};"
+        f" n = {count} models)"
+    )

@@ -1,0 +1,182 @@
+"""Neighbours: the models whose signatures are nearest to each, and which are unlike any family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.theme import (
+    ACCENT,
+    CONTRAST,
+    LABEL_SIZE,
+    QUIET,
+    UNKNOWN,
+    Figure,
+    colour_scale,
+    columns_of,
+    families,
+    figure,
+    legend,
+    shape_scale,
+    text_width,
+)
+from analysis.figures.words import counted, number
+from analysis.provenance import Provenance
+
+#: Width of the bars, and height of a row, in pixels.
+WIDTH, ROW = 320, 18
+
+#: Panels side by side.
+COLUMNS = 3
+
+
+def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
+    """Return the bars, one row a model and neighbour, the nearest first.
+
+    Parameters
+    ----------
+    neighbours : pandas.DataFrame
+        From ``analysis.neighbours.neighbours``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its columns, and ``label`` (the neighbour with its family) and ``kin`` (whether it is of
+        the model's family: ``same family``, ``other family`` or ``unknown``).
+    """
+    rows = neighbours.sort_values(["model", "rank"], kind="stable").reset_index(drop=True)
+    family = rows["other_family"].fillna(UNKNOWN)
+    rows["label"] = rows["other_model"] + " (" + family + ")"
+    same = (rows["family"] == rows["other_family"]).map(
+        {True: "same family", False: "other family"}
+    )
+    known = rows["family"].notna() & rows["other_family"].notna()
+    rows["kin"] = same.where(known, UNKNOWN)
+    return rows
+
+
+def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw the distances to each model's nearest neighbours, a panel a model.
+
+    Parameters
+    ----------
+    neighbours : pandas.DataFrame
+        From ``analysis.neighbours.neighbours``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = neighbour_rows(neighbours)
+    names = list(dict.fromkeys(rows["model"]))
+    furthest = float(rows["distance"].max() or 1.0) if len(rows) else 1.0
+    alone = len(names) == 1
+    panels = [_panel(rows[rows["model"] == name], furthest, alone=alone) for name in names]
+    width = (WIDTH if alone else 150) + int(text_width(rows["label"])) + 20
+    return figure(
+        alt.concat(*panels, columns=COLUMNS),
+        _finding(rows),
+        note="DTW distance between signatures; the shorter the bar, the more alike.",
+        source=neighbours,
+        provenance=provenance,
+        width=max(min(len(panels), COLUMNS) * width, 420),
+    )
+
+
+def novelty_rows(novelty: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranking, one row a model with a score, the most unlike first.
+
+    Parameters
+    ----------
+    novelty : pandas.DataFrame
+        From ``analysis.neighbours.novelty``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its columns, and ``place`` (from 1) and ``label`` (the model with its nearest family).
+    """
+    rows = novelty[novelty["novelty"].notna()].copy()
+    rows["family"] = rows["family"].fillna(UNKNOWN)
+    rows = rows.sort_values(["novelty", "model"], ascending=[False, True], ignore_index=True)
+    rows["place"] = rows.index + 1
+    rows["label"] = rows["model"] + " (nearest: " + rows["nearest_family"].fillna(UNKNOWN) + ")"
+    return rows
+
+
+def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw how unlike any other family each model is, the most unlike first.
+
+    Parameters
+    ----------
+    novelty : pandas.DataFrame
+        From ``analysis.neighbours.novelty``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = novelty_rows(novelty)
+    order, names = list(rows["label"]), families(rows)
+    shown = legend(columns=columns_of(names, WIDTH + 160), title="family")
+    base = alt.Chart(rows).encode(
+        x=alt.X("novelty:Q", title="novelty", scale=alt.Scale(zero=True)),
+        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=420)),
+    )
+    stems = base.mark_rule(color=QUIET).encode(x2=alt.datum(0))
+    points = base.mark_point(filled=True, opacity=1, size=50).encode(
+        color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
+        shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+    )
+    left_out = len(novelty) - len(rows)
+    return figure(
+        alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),
+        _novel_finding(rows),
+        note="Distance to the nearest architecture of a known family, over what is usual between"
+        " architectures of one family: at 1 as near as relatives are."
+        + (f" {counted(left_out, 'model')} without a score left out." if left_out else ""),
+        source=novelty,
+        provenance=provenance,
+        width=int(max(WIDTH + text_width(order), 480)),
+    )
+
+
+def _panel(own: pd.DataFrame, furthest: float, *, alone: bool) -> Any:
+    kinds = {"same family": ACCENT, "other family": CONTRAST, UNKNOWN: QUIET}
+    kin = alt.Scale(domain=list(kinds), range=list(kinds.values()))
+    base = alt.Chart(own).encode(
+        x=alt.X("distance:Q", title="distance", scale=alt.Scale(domain=[0, 1.25 * furthest]),
+                axis=alt.Axis(tickCount=4)),
+        y=alt.Y("label:N", title=None, sort=list(own["label"]), axis=alt.Axis(labelLimit=320)),
+    )  # fmt: skip
+    bars = base.mark_bar(size=ROW - 7).encode(
+        color=alt.Color("kin:N", scale=kin, legend=legend(columns=3))
+    )
+    words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(
+        text=alt.Text("distance:Q", format=".2f")
+    )
+    title = alt.Title(f"{own['model'].iloc[0]}", fontSize=11, anchor="middle", offset=4)
+    drawn = alt.layer(bars, words)
+    size = {"width": WIDTH if alone else 130, "height": ROW * len(own)}
+    return drawn.properties(**size) if alone else drawn.properties(title=title, **size)
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    nearest = rows[rows["rank"] == rows.groupby("model")["rank"].transform("min")]
+    known = nearest[nearest["kin"] != UNKNOWN]
+    if len(nearest) == 1:
+        row = nearest.iloc[0]
+        return (
+            f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
+            f" {'of' if row['kin'] == 'same family' else 'not of'} its family"
+        )
+    kin = int((known["kin"] == "same family").sum())
+    return f"The nearest neighbour is of the same family in {kin} of {counted(len(known), 'model')}"
+
+
+def _novel_finding(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No model has a novelty"
+    first = rows.iloc[0]
+    return (
+        f"{first['model']} is the most unlike any known family: novelty {number(first['novelty'])},"
+        f" nearest {first['nearest_family']} (n = {len(rows)} models)"
+    )

@@ -1,0 +1,176 @@
+"""Regressions of accuracy on what picks itself as the best predictor, a panel a group (Fig. 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
+from analysis.figures.words import chance, counted, number
+from analysis.provenance import Provenance
+from analysis.regression import Accuracy, statistics
+
+#: Panels side by side, and the size of each in pixels.
+COLUMNS, WIDTH, HEIGHT = 4, 190, 160
+
+#: The roles of sites that each kind of statistic is taken over.
+ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
+
+_WORDS = {"signature": "all sites", "gates": "gates", "main": "main sites"}
+
+
+def regression_rows(
+    regressions: pd.DataFrame,
+    signatures: pd.DataFrame,
+    models: pd.DataFrame,
+    accuracy: Accuracy = "measured",
+    kinds: tuple[str, ...] = ("signature", "characteristic"),
+) -> pd.DataFrame:
+    """Return the points behind the picked regressions, one row a model and panel.
+
+    Parameters
+    ----------
+    regressions : pandas.DataFrame
+        From ``analysis.regression.regressions``.
+    signatures, models : pandas.DataFrame
+        What they were made from.
+    accuracy : {"measured", "reported"}
+        Which top-1 they were made from.
+    kinds : tuple of str
+        The kinds of predictor to show.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``panel`` (from 0), ``group``, ``dataset``, ``kind``, ``predictor``, ``model``, ``value``
+        (of the predictor), ``top1`` (a fraction), ``fitted`` (by the line), and of the regression
+        ``n``, ``r2``, ``r2_left_out``, ``p``, ``p_picked``.
+    """
+    picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
+    known = models.set_index("run_id")
+    first, second = (
+        f"{accuracy}_top1",
+        "reported_top1" if accuracy == "measured" else "measured_top1",
+    )
+    top1 = known[first].astype("float64").fillna(known[second].astype("float64"))
+    frames = []
+    for panel, row in enumerate(picked.to_dict("records")):
+        own = known[(known["family_group"] == row["group"]) & (known["dataset"] == row["dataset"])]
+        value = _predictor(row, signatures, own)
+        points = pd.DataFrame({"model": own["model"], "value": value, "top1": top1[own.index]})
+        points["fitted"] = row["intercept"] + row["slope"] * points["value"]
+        names = ("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "p", "p_picked")
+        frames.append(points.dropna().assign(panel=panel, **{name: row[name] for name in names}))
+    columns = ["panel", "group", "dataset", "kind", "predictor", "model", "value", "top1", "fitted"]
+    columns += ["n", "r2", "r2_left_out", "p", "p_picked"]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True)[columns]
+
+
+def regression_chart(
+    regressions: pd.DataFrame,
+    signatures: pd.DataFrame,
+    models: pd.DataFrame,
+    accuracy: Accuracy = "measured",
+    kinds: tuple[str, ...] = ("signature", "characteristic"),
+    provenance: Provenance | None = None,
+) -> Figure:
+    """Draw the best predictor of each group and kind with its line, and what picking it is worth.
+
+    Parameters
+    ----------
+    regressions : pandas.DataFrame
+        From ``analysis.regression.regressions``.
+    signatures, models : pandas.DataFrame
+        What they were made from.
+    accuracy : {"measured", "reported"}
+        Which top-1 they were made from.
+    kinds : tuple of str
+        The kinds of predictor to show.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = regression_rows(regressions, signatures, models, accuracy, kinds)
+    panels = [_panel(own) for _, own in rows.groupby("panel", sort=True)]
+    wide = max(min(len(panels), COLUMNS) * (WIDTH + 65), 520)
+    return figure(
+        alt.concat(*panels, columns=COLUMNS) if panels else _nothing(),
+        _finding(rows),
+        note="The best predictor of each kind in each group. R2 left out: of models that the line"
+        " was not fitted on. p picked: chance of so good a best predictor if accuracies belonged"
+        " to any model.",
+        source=regressions,
+        provenance=provenance,
+        width=wide,
+    )
+
+
+def _predictor(row: dict[Any, Any], signatures: pd.DataFrame, own: pd.DataFrame) -> Any:
+    if row["kind"] == "characteristic":
+        return own[row["predictor"]].astype("float64")
+    sites = signatures[signatures["role"].isin(ROLES[row["kind"]])]
+    found = {
+        run_id: statistics(each["affinity"])[row["predictor"]]
+        for run_id, each in sites[sites["run_id"].isin(own.index)].groupby("run_id")
+    }
+    return pd.Series(found, dtype="float64").reindex(own.index)
+
+
+def _panel(own: pd.DataFrame) -> Any:
+    first = own.iloc[0]
+    ours = first["kind"] != "characteristic"
+    head = [
+        f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
+        f"{chance(first['p_picked']).replace('p ', 'p picked ')}",
+    ]
+    several = own["dataset"].iloc[0]
+    title = alt.Title(
+        f"{first['group']} on {several}",
+        subtitle=head,
+        anchor="middle",
+        fontSize=11,
+        subtitleFontSize=10,
+        offset=4,
+    )
+    words = f" of {_WORDS[first['kind']]}" if ours else ""
+    scale = alt.Scale(zero=False, padding=12)
+    base = alt.Chart(own).encode(
+        x=alt.X(
+            "value:Q", title=f"{first['predictor']}{words}", scale=scale,
+            axis=alt.Axis(tickCount=4, format="~s" if not ours else ""),
+        )
+    )  # fmt: skip
+    y = alt.Y("top1:Q", title="top-1 accuracy", scale=scale, axis=alt.Axis(format="%", tickCount=5))
+    line = base.mark_line(color="#555555", strokeWidth=1.4).encode(
+        y=alt.Y("fitted:Q", title="top-1 accuracy", scale=scale)
+    )
+    points = base.mark_point(
+        filled=True, size=52, opacity=1, color=ACCENT if ours else CONTRAST,
+        shape="circle" if ours else "square",
+    ).encode(y=y, tooltip=["model:N", "value:Q", "top1:Q"])  # fmt: skip
+    return alt.layer(line, points).properties(width=WIDTH, height=HEIGHT, title=title)
+
+
+def _nothing() -> Any:
+    empty = alt.Chart(pd.DataFrame({"shown": ["No group has enough models."]}))
+    return empty.mark_text(fontSize=11).encode(text="shown:N").properties(width=300, height=60)
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    best = rows.drop_duplicates("panel")
+    ours = best[best["kind"] != "characteristic"]
+    if ours.empty:
+        return "No group of families has enough models with an accuracy for a regression"
+    honest = int((ours["p_picked"] < 0.05).sum())
+    left_out = int((ours["r2_left_out"] > 0).sum())
+    top = ours.iloc[int(np.argmax(ours["r2"]))]
+    groups = counted(len(ours), "group")
+    return (
+        f"The best statistic of signatures passes a test that accounts for picking it in {honest}"
+        f" of {groups}, and predicts models left out better than their mean in {left_out}; the"
+        f" highest R2 is {number(top['r2'])} ({top['predictor']}, {top['group']}, n = {top['n']})"
+    )

@@ -1,0 +1,130 @@
+"""Residual against plain: sites after an addition, the others, and plain twins (Fig. 5D)."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.theme import (
+    AFFINITY_ACROSS,
+    PALETTE,
+    Figure,
+    figure,
+    legend,
+    text_width,
+)
+from analysis.figures.words import chance, counted, number
+from analysis.provenance import Provenance
+from analysis.residual import post_shortcut, residual_contrast, twins
+
+#: The kinds of site, with the colour and shape of each.
+KINDS = {
+    "after the shortcut": (PALETTE[1], "triangle-up"),
+    "other site of a residual network": (PALETTE[0], "circle"),
+    "plain twin": (PALETTE[6], "square"),
+}
+
+#: Width of the strips, and height of one, in pixels.
+WIDTH, STRIP = 420, 26
+
+
+def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return the main sites with a score of residual networks and of their plain twins.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model``, ``label`` (with n), ``kind`` (one of ``KINDS``), ``affinity``; each residual
+        network before its twin.
+    """
+    sites = signatures.assign(after=post_shortcut(signatures))
+    sites = sites[(sites["role"] == "main") & sites["affinity"].notna()]
+    residual = list(dict.fromkeys(sites.loc[sites["after"], "model"]))
+    pairs = twins(signatures).query("level == 'pair'")
+    twin = dict(zip(pairs["residual"], pairs["plain"], strict=True))
+    shown = [name for one in residual for name in (one, twin.get(one)) if name is not None]
+    after, other, plain = KINDS
+    sites["kind"] = sites["after"].map({True: after, False: other})
+    sites.loc[sites["model"].isin(set(twin.values()) - set(residual)), "kind"] = plain
+    counts = sites.groupby("model")["affinity"].transform("size")
+    sites["label"] = sites["model"] + " (n = " + counts.astype("str") + ")"
+    places = {name: place for place, name in enumerate(dict.fromkeys(shown))}
+    kept = sites[sites["model"].isin(places)]
+    ordered = kept.sort_values("model", key=lambda names: names.map(places), kind="stable")
+    return ordered[["model", "label", "kind", "affinity"]].reset_index(drop=True)
+
+
+def residual_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw sites after an addition apart from the others, and plain twins beside them.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = residual_rows(signatures)
+    order = list(dict.fromkeys(rows["label"]))
+    domain = list(KINDS)
+    shown = legend(columns=3)
+    lanes = (rows["kind"] == domain[0]).map({True: "after", False: "rest"})
+    base = alt.Chart(rows.assign(lane=lanes)).encode(
+        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(grid=True, labelLimit=320)),
+        yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
+    )
+    points = base.mark_point(filled=True, opacity=0.75, size=32).encode(
+        x=AFFINITY_ACROSS,
+        color=alt.Color(
+            "kind:N",
+            scale=alt.Scale(domain=domain, range=[colour for colour, _ in KINDS.values()]),
+            legend=shown,
+        ),
+        shape=alt.Shape(
+            "kind:N",
+            scale=alt.Scale(domain=domain, range=[shape for _, shape in KINDS.values()]),
+            legend=shown,
+        ),
+    )
+    return figure(
+        points.properties(width=WIDTH, height=STRIP * max(len(order), 1)),
+        _finding(signatures, rows),
+        note=_note(signatures),
+        source=signatures,
+        provenance=provenance,
+        width=int(max(WIDTH + text_width(order), 560)),
+    )
+
+
+def _finding(signatures: pd.DataFrame, rows: pd.DataFrame) -> str:
+    after, other, _ = KINDS
+    groups = [rows.loc[rows["kind"] == kind, "affinity"] for kind in (after, other)]
+    if any(group.empty for group in groups):
+        return "No residual network with sites both after a shortcut and elsewhere"
+    ours, others = (float(group.median()) for group in groups)
+    nearer = "closer to affine" if ours > others else "no closer to affine"
+    known = residual_contrast(signatures)
+    significant = int((known["p_corrected"] < 0.05).sum())
+    return (
+        f"Sites after the shortcut are {nearer}: median {number(ours)} against"
+        f" {number(others)} (n = {len(groups[0])} and {len(groups[1])}; {significant} of"
+        f" {counted(len(known), 'network')} differ at 0.05 after Holm's correction)"
+    )
+
+
+def _note(signatures: pd.DataFrame) -> str:
+    pairs = twins(signatures)
+    every = pairs[(pairs["level"] == "all") & pairs["difference"].notna()]
+    if every.empty:
+        return "No plain twins were measured."
+    row = every.iloc[0]
+    change = number(row["difference"], 3)
+    return (
+        f"Residual networks' medians less their plain twins': {change} on average over"
+        f" {counted(int(row['n']), 'pair')} ({chance(row['p'])}, sign flips)."
+    )

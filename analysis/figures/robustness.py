@@ -1,0 +1,112 @@
+"""Robustness: how far each metric varies over the checkpoints of an architecture (Table 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.correlation import PAPER_NAMES
+from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure
+from analysis.figures.words import counted, number
+from analysis.provenance import Provenance
+
+#: Width of the bars' panel, and height of a bar, in pixels.
+WIDTH, BAR = 340, 20
+
+
+def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
+    """Return the bars, one row an architecture, dataset and metric with a relative deviation.
+
+    Parameters
+    ----------
+    robustness : pandas.DataFrame
+        From ``analysis.robustness.robustness``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``panel`` (architecture, dataset and number of checkpoints), ``metric`` (by the paper's
+        name), ``relative_std`` and ``cell`` (mean and deviation, in words).
+    """
+    rows = robustness[robustness["relative_std"].notna()].copy()
+    rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
+    most = rows.groupby(["source", "architecture", "dataset"])["n"].transform("max")
+    rows["panel"] = (
+        rows["architecture"]
+        + " on "
+        + rows["dataset"]
+        + " ("
+        + most.astype("str")
+        + " checkpoints)"
+    )
+    rows["cell"] = [
+        f"{number(row['mean'])} ± {number(row['std'])}"
+        + (f" (n = {row['n']})" if row["n"] != count else "")
+        for row, count in zip(rows.to_dict("records"), most, strict=True)
+    ]
+    return rows[["panel", "metric", "relative_std", "cell"]].reset_index(drop=True)
+
+
+def robustness_chart(robustness: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw each metric's deviation over checkpoints in units of its mean, a panel an architecture.
+
+    Parameters
+    ----------
+    robustness : pandas.DataFrame
+        From ``analysis.robustness.robustness``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = robustness_rows(robustness)
+    # Room to the right of the longest bar for its words.
+    reach = 1.45 * float(rows["relative_std"].max() or 1.0) if len(rows) else 1.0
+    names = dict.fromkeys(rows["panel"])
+    panels = [_panel(rows[rows["panel"] == name], reach) for name in names]
+    columns = 2
+    return figure(
+        alt.concat(*panels, columns=columns) if panels else _empty(),
+        _finding(rows),
+        note="Deviation over checkpoints of a metric's mean over the sites, over the size of its"
+        " mean: metrics have different units. Beside the bars: mean ± deviation.",
+        source=robustness,
+        provenance=provenance,
+        width=min(max(len(panels), 1), columns) * (WIDTH + 80),
+    )
+
+
+def _panel(rows: pd.DataFrame, reach: float) -> Any:
+    order = list(rows.sort_values("relative_std")["metric"])
+    base = alt.Chart(rows).encode(
+        x=alt.X("relative_std:Q", title="deviation over mean", scale=alt.Scale(domain=[0, reach])),
+        y=alt.Y("metric:N", title=None, sort=order, axis=alt.Axis(labelFontSize=LABEL_SIZE)),
+    )
+    ours = alt.condition("datum.metric == 'affinity'", alt.value(ACCENT), alt.value(QUIET))
+    bars = base.mark_bar(size=BAR - 7).encode(color=ours)
+    words = base.mark_text(align="left", dx=5, fontSize=LABEL_SIZE).encode(text="cell:N")
+    title = alt.Title(rows["panel"].iloc[0], fontSize=11, anchor="middle", offset=4)
+    drawn: Any = alt.layer(bars, words).properties(width=WIDTH, height=BAR * len(rows), title=title)
+    return drawn
+
+
+def _empty() -> alt.Chart:
+    empty = alt.Chart(pd.DataFrame({"shown": ["No architecture has several checkpoints."]}))
+    drawn: alt.Chart = empty.mark_text(fontSize=11).encode(text="shown:N")
+    return drawn.properties(width=300, height=60)
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No architecture was measured with several checkpoints"
+    steadiest = rows.loc[rows.groupby("panel")["relative_std"].idxmin(), "metric"]
+    ours = int((steadiest == "affinity").sum())
+    count = counted(len(steadiest), "architecture")
+    if len(steadiest) == 1:
+        own = rows.set_index("metric")["relative_std"]
+        found = (
+            f"{steadiest.iloc[0]} varies least over checkpoints ({number(own.min())} of its mean"
+        )
+        other = steadiest.iloc[0] != "affinity" and "affinity" in own.index
+        return found + (f"; affinity {number(own['affinity'])})" if other else ")")
+    return f"Affinity varies least over checkpoints in {ours} of {count}"

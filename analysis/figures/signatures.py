@@ -1,0 +1,289 @@
+"""Signatures over depth: a panel a family (one line a model), or a panel a model (Figs. 10 to 13).
+
+References
+----------
+Bouniot et al. 2025, arXiv:2310.11439, Appendix F.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.depth import depth_choice, depths, over_depth, thread
+from analysis.figures.saving import save
+from analysis.figures.theme import (
+    UNKNOWN,
+    Figure,
+    colour_scale,
+    columns_of,
+    dash_scale,
+    figure,
+    legend,
+    shape_scale,
+)
+from analysis.figures.words import counted, listed, number
+from analysis.provenance import Provenance
+
+#: Panels side by side, and the size of each in pixels.
+COLUMNS, WIDTH, HEIGHT = 3, 250, 170
+
+_MISSING = "Dotted lines: sites without a score."
+
+
+def signature_lines(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return what a figure of families shows: affinity over depth, one line a run.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run_id``, ``family``, ``model``, ``site``, ``depth`` (the relative one, in [0, 1], 0 the
+        first site), ``graph_depth``, ``affinity`` (NaN where there is no score).
+    """
+    lines = depths(signatures)
+    lines["family"] = lines["family"].fillna(UNKNOWN)
+    lines["depth"] = lines["relative_depth"]
+    names = ["run_id", "family", "model", "site", "depth", "relative_depth", "graph_depth"]
+    return lines[[*names, "affinity"]]
+
+
+def signature_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw signatures, one panel a family and one line a model, the most linear family first.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    lines = signature_lines(signatures)
+    medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
+    panels = [_family_panel(lines[lines["family"] == name], name) for name in medians.index]
+    return figure(
+        alt.concat(*panels, columns=COLUMNS).resolve_scale(
+            color="independent", strokeDash="independent"
+        ),
+        _family_finding(lines, medians),
+        note="One line a model, a gap where a site has no score. 1 is affine.",
+        source=signatures,
+        provenance=provenance,
+        width=_width(len(panels)),
+    ).add_params(depth_choice())
+
+
+def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return what a figure of models shows: every site, with what colours and shapes it.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run_id``, ``model``, ``site``, ``site_name``, ``relative_depth``, ``graph_depth``,
+        ``activation`` (with ``(gate)`` where the output only scales another value), ``repeat``
+        (the place in the block, as text), ``affinity`` (NaN where there is no score),
+        ``affinity_std``.
+    """
+    rows = depths(signatures)
+    gates = rows["role"].eq("gate").map({True: " (gate)", False: ""})
+    rows["activation"] = rows["activation"].fillna(UNKNOWN) + gates
+    rows["repeat"] = rows["repeat"].astype("Int64").astype("str").replace("<NA>", UNKNOWN)
+    names = ["run_id", "model", "site", "site_name", "relative_depth", "graph_depth"]
+    return rows[[*names, "activation", "repeat", "affinity", "affinity_std"]]
+
+
+def model_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw signatures, one panel a model, coloured by activation and shaped by repeat position.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = model_rows(signatures)
+    return _models(rows, _model_finding(rows), signatures, provenance)
+
+
+def depth_chart(
+    signatures: pd.DataFrame, family: str, provenance: Provenance | None = None
+) -> Figure:
+    """Draw the models of a family, the shallowest first (Figs. 12 and 13); see ``model_chart``.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+    family : str
+        Whose models.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    own = signatures[signatures["family"] == family]
+    sites = own.groupby("run_id")["site"].transform("size")
+    ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
+    rows = model_rows(ordered)
+    return _models(rows, _depth_finding(rows, family), own, provenance)
+
+
+def save_signatures(signatures: pd.DataFrame, path: Path) -> None:
+    """Draw signatures into an SVG, PNG or HTML file; see ``signature_chart``."""
+    save(signature_chart(signatures), path)
+
+
+def _models(
+    rows: pd.DataFrame, finding: str, source: pd.DataFrame, provenance: Provenance | None
+) -> Figure:
+    names = list(dict.fromkeys(rows["run_id"]))
+    alone = len(names) == 1
+    size = (560, 260) if alone else (WIDTH, 130)
+    panels = [_model_panel(rows, run_id, size) for run_id in names]
+    return figure(
+        panels[0] if alone else alt.concat(*panels, columns=COLUMNS),
+        finding,
+        note="std: deviation of a site's batch scores, the mean over sites."
+        + (f" {_MISSING}" if rows["affinity"].isna().any() else ""),
+        source=source,
+        provenance=provenance,
+        width=620 if alone else _width(len(panels)),
+    ).add_params(depth_choice())
+
+
+def _family_panel(lines: pd.DataFrame, family: str) -> Any:
+    names = sorted(lines["model"].unique())
+    shown = legend(columns=columns_of(names, WIDTH + 30), symbolType="stroke", symbolSize=200)
+
+    def strokes(base: Any) -> Any:
+        return base.mark_line(strokeWidth=1.4 if len(names) < 7 else 1.0).encode(
+            order="site:Q",
+            detail="run_id:N",
+            color=alt.Color("model:N", scale=colour_scale(names), legend=shown),
+            strokeDash=alt.StrokeDash("model:N", scale=dash_scale(names), legend=shown),
+        )
+
+    def points(base: Any) -> Any:
+        # A site between two gaps has no line; a point shows it.
+        return base.mark_circle(size=9, opacity=1).encode(
+            color=alt.Color("model:N", scale=colour_scale(names), legend=shown),
+        )
+
+    drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
+    head = alt.Title(f"{family} (n = {len(names)})", fontSize=11, anchor="middle", offset=4)
+    return drawn.properties(title=head)
+
+
+def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
+    scored = lines[lines["affinity"].notna()]
+    sites = f"{counted(scored['run_id'].nunique(), 'model')}, {counted(len(scored), 'site')}"
+    known = medians.dropna()
+    if known.empty:
+        return "No site has a score"
+    if len(known) == 1:
+        return f"{known.index[0]}: median affinity {number(known.iloc[0])} ({sites})"
+    high, low = known.index[0], known.index[-1]
+    return (
+        f"{high} is the most affine family and {low} the least: median {number(known.iloc[0])}"
+        f" against {number(known.iloc[-1])} ({sites})"
+    )
+
+
+def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
+    own = rows[rows["run_id"] == run_id]
+    activations = sorted(rows["activation"].unique())
+    places = sorted(rows["repeat"].unique(), key=lambda name: (len(name), name))
+    # Where all activations are of one kind, colour helps to tell places in the block apart.
+    coloured, names = ("repeat", places) if len(activations) == 1 else ("activation", activations)
+    title = "place in block" if coloured == "repeat" else "activation"
+
+    def points(base: Any) -> Any:
+        return base.mark_point(filled=True, opacity=1, size=_point_size(len(own), size[0])).encode(
+            color=alt.Color(
+                f"{coloured}:N", scale=colour_scale(names), legend=legend(title=title, columns=5)
+            ),
+            shape=alt.Shape(
+                "repeat:N",
+                scale=shape_scale(places),
+                legend=legend(title="place in block", columns=5),
+            ),
+            tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
+        )
+
+    drawn = over_depth(own, thread, points, width=size[0], height=size[1])
+    if rows["run_id"].nunique() == 1:
+        return drawn
+    return drawn.properties(
+        title=alt.Title(
+            str(own["model"].iloc[0]),
+            subtitle=f"{_kinds(own)}, {_spread(own)}, n = {_sites(own)}",
+            fontSize=11,
+            subtitleFontSize=10,
+            anchor="middle",
+            offset=4,
+            limit=size[0],
+        )
+    )
+
+
+def _kinds(own: pd.DataFrame) -> str:
+    return listed(sorted(own["activation"].unique()), 3)
+
+
+def _spread(own: pd.DataFrame) -> str:
+    return f"std {number(own['affinity_std'].mean(), 3)}"
+
+
+def _sites(own: pd.DataFrame) -> str:
+    missing = int(own["affinity"].isna().sum())
+    return f"{len(own) - missing}" + (f", {missing} missing" if missing else "")
+
+
+def _point_size(sites: int, width: int) -> float:
+    return float(min(46, max(9, 6 * width / max(sites, 1))))
+
+
+def _model_finding(rows: pd.DataFrame) -> str:
+    medians = rows.groupby("model")["affinity"].median().dropna().sort_values()
+    if medians.empty:
+        return f"{listed(rows['model'].unique())}: no site has a score"
+    if rows["run_id"].nunique() == 1:
+        scores = rows["affinity"].dropna()
+        return (
+            f"{medians.index[0]}: affinity from {number(scores.min())} to {number(scores.max())},"
+            f" median {number(scores.median())} ({_kinds(rows)}, {_spread(rows)},"
+            f" n = {_sites(rows)})"
+        )
+    return (
+        f"Median affinity goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
+        f" {number(medians.iloc[-1])} ({medians.index[-1]}) over {counted(len(medians), 'model')}"
+    )
+
+
+def _depth_finding(rows: pd.DataFrame, family: str) -> str:
+    medians = rows.groupby("model", sort=False)["affinity"].median().dropna()
+    sites = rows.groupby("model", sort=False)["site"].size()
+    if len(medians) < 2:
+        return f"{family}: {counted(len(medians), 'model')} with scores, no depths to compare"
+    change = medians.iloc[-1] - medians.iloc[0]
+    moves = "stays" if abs(change) < 0.01 else ("rises" if change > 0 else "falls")
+    return (
+        f"{family}: the median affinity {moves} from {number(medians.iloc[0])} to"
+        f" {number(medians.iloc[-1])} between {sites[medians.index[0]]} and"
+        f" {sites[medians.index[-1]]} sites (n = {len(medians)} models)"
+    )
+
+
+def _width(panels: int) -> int:
+    return min(panels, COLUMNS) * (WIDTH + 55)

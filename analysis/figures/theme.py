@@ -1,0 +1,214 @@
+"""How every figure looks: colours, shapes, dashes, axes, and the frame of finding and caption.
+
+A figure says what was found in its title, how to read it in the line below, and what it was made
+from in the caption. Owns no data and no file.
+
+Notes
+-----
+The seven colours began as those of Okabe and Ito ("Color Universal Design", 2008) and were moved
+until any two differ by more than 20 (CIE 1976) to normal, protanopic, deuteranopic and tritanopic
+eyes as Machado et al. simulate them (2009, doi:10.1109/TVCG.2009.113), and each has a contrast of
+at least 3 to 1 with white paper. Colour never tells things apart alone: shape or dash does too.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.saving import svg
+from analysis.provenance import Provenance, provenance_of
+
+#: Colours of things told apart.
+PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")
+
+#: Shapes beside them: one less, so that 42 things differ in the pair of both.
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+
+#: Dashes beside them, in pixels drawn and left out: 35 lines differ in the pair of both.
+DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [12, 3])
+
+#: The same where nothing is known of what is told apart.
+COLOURS = alt.Scale(range=list(PALETTE))
+
+#: What belongs to no group, lines that only lead the eye, and marks of second rank.
+QUIET = "#767676"
+FAINT = "#BDBDBD"
+
+#: What stands out where only one thing is drawn.
+ACCENT, CONTRAST = PALETTE[0], PALETTE[1]
+
+#: What unnamed families are called.
+UNKNOWN = "unknown"
+
+#: Metrically equal on Linux, Windows and macOS, so that text keeps the room it was given.
+FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+
+TITLE_SIZE, NOTE_SIZE, LABEL_SIZE, CAPTION_SIZE = 13, 11, 10, 9
+
+#: Mean width of a character over the font's size: bold titles, and plain text.
+_BOLD_WIDTH, _PLAIN_WIDTH = 0.54, 0.48
+
+#: The fixed scale of every score in [0, 1].
+UNIT = alt.Scale(domain=[0, 1], nice=False)
+
+#: Affinity upwards and affinity to the right.
+AFFINITY = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
+AFFINITY_ACROSS = alt.X("affinity:Q", title="affinity score", scale=UNIT)
+
+
+class Figure(alt.VConcatChart):
+    """A chart with its finding above and its provenance below, which displays itself.
+
+    A notebook that knows Vega-Lite draws it with its toggles; any other shows the SVG within. No
+    network is needed for either.
+    """
+
+    def _repr_mimebundle_(self, *_args: Any, **_options: Any) -> dict[str, Any]:
+        return {
+            "application/vnd.vegalite.v6.json": self.to_dict(),
+            "image/svg+xml": svg(self),
+            "text/plain": str(self.description),
+        }
+
+
+def figure(
+    body: Any,
+    finding: str,
+    *,
+    note: str = "",
+    source: pd.DataFrame | None = None,
+    provenance: Provenance | None = None,
+    width: int = 480,
+) -> Figure:
+    """Put a drawing under its finding and over its caption.
+
+    Parameters
+    ----------
+    body : altair chart
+        The drawing.
+    finding : str
+        What it shows, a sentence made from its data.
+    note : str
+        How to read it.
+    source : pandas.DataFrame, optional
+        What it was made from, for the caption.
+    provenance : Provenance, optional
+        The caption's facts, where the source does not carry them.
+    width : int
+        Width of the drawing with its labels, in pixels, at which text is broken into lines.
+
+    Returns
+    -------
+    Figure
+        It is described by its finding, which readers of screens hear.
+    """
+    titled = body.properties(
+        title=alt.Title(
+            wrapped(finding, width, TITLE_SIZE, _BOLD_WIDTH),
+            subtitle=wrapped(note, width, NOTE_SIZE) if note else alt.Undefined,
+            anchor="start",
+        )
+    )
+    caption = _caption(source, provenance)
+    below = alt.Title(
+        wrapped(caption, width, CAPTION_SIZE),
+        orient="bottom", anchor="start", offset=10,
+        fontSize=CAPTION_SIZE, fontWeight="normal", color="#555555",
+    )  # fmt: skip
+    described = f"{finding} {note}".strip()
+    framed = Figure(vconcat=[titled], title=below, description=described)
+    whole: Figure = _configured(framed)
+    return whole
+
+
+def styled(chart: Any) -> Any:
+    """Give a chart that has no finding and caption the frame, grid and letters of every figure."""
+    return _configured(chart)
+
+
+def _configured(chart: Any) -> Any:
+    # Labels for screen readers on every mark would make a figure several times as large.
+    return (
+        chart.configure(aria=False, font=FONT, background="white")
+        .configure_view(stroke="#CCCCCC")
+        .configure_axis(
+            gridColor="#EBEBEB", domainColor="#888888", tickColor="#888888",
+            titleFontWeight="normal", labelFlush=False,
+            labelFontSize=LABEL_SIZE, titleFontSize=NOTE_SIZE, labelLimit=260, titleColor="#222222",
+        )
+        .configure_legend(
+            labelFontSize=LABEL_SIZE, titleFontSize=LABEL_SIZE, titleFontWeight="normal",
+            labelLimit=260, symbolSize=60, columnPadding=14, padding=7,
+        )
+        .configure_header(labelFontSize=NOTE_SIZE, titleFontSize=NOTE_SIZE, labelLimit=400)
+        .configure_title(
+            fontSize=TITLE_SIZE, subtitleFontSize=NOTE_SIZE, subtitleColor="#333333",
+            subtitlePadding=4, offset=10, lineHeight=TITLE_SIZE + 4, subtitleLineHeight=15,
+        )
+    )  # fmt: skip
+
+
+def wrapped(
+    text: str, width: float, size: float = NOTE_SIZE, letter: float = _PLAIN_WIDTH
+) -> list[str]:
+    """Break a text into the lines that fit a width in pixels."""
+    return textwrap.wrap(text, max(24, int(width / (size * letter)))) or [""]
+
+
+def colour_scale(names: Iterable[str]) -> alt.Scale:
+    """Return the colours of named things, in order; ``UNKNOWN`` is grey."""
+    return _scale(names, PALETTE, QUIET)
+
+
+def shape_scale(names: Iterable[str]) -> alt.Scale:
+    """Return the shapes of named things, in order."""
+    return _scale(names, SHAPES, "stroke")
+
+
+def dash_scale(names: Iterable[str]) -> alt.Scale:
+    """Return the dashes of named things, in order."""
+    return _scale(names, DASHES, [1, 3])
+
+
+def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> alt.Scale:
+    domain = list(dict.fromkeys(names))
+    known = [name for name in domain if name != UNKNOWN]
+    of = {name: values[place % len(values)] for place, name in enumerate(known)}
+    return alt.Scale(domain=domain, range=[of.get(name, unknown) for name in domain])
+
+
+def families(frame: pd.DataFrame, column: str = "family") -> list[str]:
+    """Return the families of a frame by name, ``UNKNOWN`` last: one order in every figure."""
+    found = frame[column].fillna(UNKNOWN).unique()
+    return sorted(map(str, found), key=lambda name: (name == UNKNOWN, name.lower()))
+
+
+def legend(columns: int = 4, title: str | None = None, **options: Any) -> alt.Legend:
+    """Return a legend below the drawing, in columns."""
+    return alt.Legend(orient="bottom", columns=columns, title=title, **options)
+
+
+def columns_of(names: Sequence[str], width: float) -> int:
+    """Return how many columns of a legend of these names fit a width in pixels."""
+    longest = max((len(name) for name in names), default=1)
+    return max(1, min(len(names), int(width / (longest * LABEL_SIZE * _PLAIN_WIDTH * 1.1 + 34))))
+
+
+def text_width(names: Iterable[str], size: float = LABEL_SIZE) -> float:
+    """Return about how wide the longest of these texts is, in pixels."""
+    return max((len(name) for name in names), default=0) * size * 0.54
+
+
+def _caption(source: pd.DataFrame | None, provenance: Provenance | None) -> str:
+    if provenance is None:
+        provenance = provenance_of(pd.DataFrame() if source is None else source)
+    if not provenance.runs:
+        return f"{provenance.selection}; which runs is not recorded; survey " + (
+            provenance.survey_version
+        )
+    return provenance.caption()

@@ -1,0 +1,120 @@
+"""Training: the signature a network is born with, and the one it ends with (Fig. 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.figures.depth import depth_choice, depths, over_depth
+from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
+from analysis.figures.words import counted, number
+from analysis.provenance import Provenance
+
+#: What must be equal for two runs to differ in their training alone.
+SETTING = ["source", "architecture", "dataset", "pooling"]
+
+#: Panels side by side, and the size of each in pixels.
+COLUMNS, WIDTH, HEIGHT = 3, 250, 170
+
+STATES = ("initial", "trained")
+
+
+def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return the sites of every architecture that was measured both untrained and trained.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``panel`` (architecture and dataset), ``run_id``, ``checkpoint``, ``state`` (initial or
+        trained), ``site``, ``relative_depth``, ``graph_depth``, ``affinity`` (NaN where there is
+        no score).
+    """
+    rows = depths(signatures)
+    initial = rows["checkpoint"].str.startswith("init:")
+    rows["state"] = initial.map({True: STATES[0], False: STATES[1]})
+    both = rows.groupby(SETTING, dropna=False)["state"].transform("nunique") == 2
+    rows["panel"] = rows["architecture"] + " on " + rows["dataset"]
+    names = ["panel", "run_id", "checkpoint", "state", "site", "relative_depth", "graph_depth"]
+    return rows.loc[both, [*names, "affinity"]].reset_index(drop=True)
+
+
+def training_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw signatures before and after training, a panel an architecture.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    rows = training_rows(signatures)
+    panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
+    drawn = alt.concat(*panels, columns=COLUMNS) if panels else _empty()
+    return figure(
+        drawn,
+        _finding(rows),
+        note="A line a checkpoint, a gap where a site has no score.",
+        source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
+        provenance=provenance,
+        width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
+    ).add_params(depth_choice())
+
+
+def _panel(own: pd.DataFrame) -> Any:
+    shown = legend(columns=2, symbolType="stroke", symbolSize=200)
+    domain = list(STATES)
+    colours = alt.Scale(domain=domain, range=[CONTRAST, ACCENT])
+    dashes = alt.Scale(domain=domain, range=[[5, 3], [1, 0]])
+
+    def strokes(base: Any) -> Any:
+        return base.mark_line(strokeWidth=1.5).encode(
+            detail="run_id:N",
+            order="site:Q",
+            color=alt.Color("state:N", scale=colours, legend=shown),
+            strokeDash=alt.StrokeDash("state:N", scale=dashes, legend=shown),
+        )
+
+    def points(base: Any) -> Any:
+        return base.mark_point(filled=True, opacity=1, size=26).encode(
+            color=alt.Color("state:N", scale=colours, legend=shown),
+            # No scale, or the legend would draw its dashes around shapes.
+            shape=alt.condition(
+                f"datum.state == '{STATES[0]}'", alt.value("square"), alt.value("circle")
+            ),
+        )
+
+    runs = own.drop_duplicates("run_id")["state"].value_counts()
+    title = [f"{own['panel'].iloc[0]}", f"({runs['initial']} initial, {runs['trained']} trained)"]
+    return over_depth(own, strokes, points, width=WIDTH, height=HEIGHT).properties(
+        title=alt.Title(title[0], subtitle=title[1], fontSize=11, anchor="middle", offset=4)
+    )
+
+
+def _empty() -> Any:
+    empty = alt.Chart(pd.DataFrame({"shown": ["No architecture has both."]}))
+    return empty.mark_text(fontSize=11).encode(text="shown:N").properties(width=300, height=60)
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No architecture was measured both untrained and trained"
+    means = rows.groupby(["panel", "state"])["affinity"].mean().unstack()
+    lower = int((means["trained"] < means["initial"]).sum())
+    change = float((means["trained"] - means["initial"]).mean())
+    first, last = (number(means[state].mean()) for state in STATES)
+    moves = "lowers" if change < 0 else "raises"
+    count = counted(len(means), "architecture")
+    if len(means) == 1:
+        return f"Training {moves} the mean affinity of {means.index[0]} from {first} to {last}"
+    return (
+        f"Training {moves} the mean affinity from {first} to {last} on average; it falls in"
+        f" {lower} of {count}"
+    )

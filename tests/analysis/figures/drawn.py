@@ -1,0 +1,29 @@
+"""What an SVG shows: its words, and how many marks of a kind."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import altair as alt
+
+from analysis.figures import svg
+
+
+def parsed(chart: alt.TopLevelMixin) -> ElementTree.Element:
+    return ElementTree.fromstring(svg(chart))
+
+
+def words(chart: alt.TopLevelMixin) -> str:
+    """Return every text of a drawing, a line each broken line, joined by blanks."""
+    texts = (each for each in parsed(chart).iter() if each.tag.endswith(("text", "tspan")))
+    return " ".join((each.text or "").strip() for each in texts)
+
+
+def marks(chart: alt.TopLevelMixin, kind: str) -> list[ElementTree.Element]:
+    """Return the marks of a kind (symbol, line, rect, rule, text) that are no axis or legend's."""
+    groups = [
+        group
+        for group in parsed(chart).iter()
+        if f"mark-{kind} role-mark" in group.get("class", "")
+    ]
+    return [mark for group in groups for mark in group]

@@ -1,0 +1,134 @@
+"""Signatures over depth: gaps stay gaps, and every site is where its depth says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.figures import (
+    depth_chart,
+    model_chart,
+    model_rows,
+    signature_chart,
+    signature_lines,
+    training_chart,
+    training_rows,
+)
+from analysis.figures.saving import specification
+from tests.analysis.figures.drawn import marks, words
+from tests.analysis.figures.frames import surveyed, with_gaps
+
+
+def segments(chart) -> list[int]:
+    """Return how many unbroken pieces each line has."""
+    return [(line.get("d") or "").count("M") for line in marks(chart, "line")]
+
+
+def test_lines_run_from_the_first_site_to_the_last():
+    lines = signature_lines(surveyed(9))
+    assert set(lines.groupby("model")["depth"].min()) == {0.0}
+    assert set(lines.groupby("model")["depth"].max()) == {1.0}
+    without = surveyed(9).drop(columns=["relative_depth", "graph_depth", "model"])
+    pd.testing.assert_series_equal(signature_lines(without)["depth"], lines["depth"])
+    assert "alexnet_1 (bundled)" in set(signature_lines(without)["model"])
+
+
+def test_a_site_without_a_score_is_a_gap_and_no_zero():
+    whole, broken = surveyed(1), with_gaps(surveyed(1), 3)
+    assert segments(model_chart(whole)) == [1]
+    assert segments(model_chart(broken)) == [2]
+    assert segments(signature_chart(broken)) == [2]
+    # A mark a scored site, a dotted line a site without; nothing lies on the axis.
+    assert len(marks(model_chart(broken), "symbol")) == len(broken) - 1
+    assert len(marks(model_chart(broken), "rule")) == 1
+    assert not marks(model_chart(whole), "rule")
+    assert "n = 6, 1 missing" in words(model_chart(broken))
+
+
+def test_rows_say_gate_and_place():
+    rows = model_rows(surveyed(9))
+    assert set(rows["activation"]) == {"relu", "silu", "gelu", "sigmoid (gate)"}
+    assert set(rows["repeat"]) == {"1", "2", "3"}
+    assert len(rows) == len(surveyed(9))
+
+
+def test_titles_hold_the_mean_deviation():
+    one = surveyed(1)
+    deviation = one["affinity_std"].mean()
+    shown = words(model_chart(one))
+    assert f"std {deviation:.3f}, n = 7" in shown
+    assert f"median {one['affinity'].median():.2f}" in shown
+    several = words(model_chart(surveyed(3)))
+    assert f"relu, std {deviation:.3f}, n = 7" in several
+
+
+def test_families_are_ranked_and_counted():
+    frame = surveyed(18)
+    medians = frame.groupby("family")["affinity"].median()
+    shown = words(signature_chart(frame))
+    assert f"{medians.idxmax()} is the most affine family and {medians.idxmin()} the least" in shown
+    assert f"median {medians.max():.2f} against {medians.min():.2f} (18 models" in shown
+    assert "ResNet (n = 2)" in shown
+
+
+@pytest.mark.parametrize("draw", [signature_chart, model_chart])
+def test_depth_can_be_chosen_and_is_relative_where_it_cannot(draw):
+    drawn = draw(surveyed(2))
+    (choice,) = [each for each in specification(drawn)["params"] if each["name"] == "depth_axis"]
+    assert choice["value"] == "relative depth"
+    assert choice["bind"]["options"] == ["relative depth", "graph depth", "site"]
+    assert words(drawn).count("relative depth") == 2
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_one_site_can_be_drawn(value):
+    one = surveyed(1).head(1).assign(affinity=value, affinity_std=np.nan, relative_depth=0.0)
+    for draw in (signature_chart, model_chart):
+        drawn = draw(one)
+        assert len(marks(drawn, "symbol")) == (0 if np.isnan(value) else 1)
+    assert ("no site has a score" in words(model_chart(one))) == np.isnan(value)
+
+
+def test_affinity_has_one_axis_in_every_panel():
+    text = str(specification(signature_chart(surveyed(5))))
+    assert text.count("'field': 'affinity'") == text.count(
+        "'field': 'affinity', 'scale': {'domain': [0, 1], 'nice': False}"
+    )
+
+
+def test_models_of_a_family_stand_in_order_of_depth():
+    frame = surveyed(27)
+    shown = words(depth_chart(frame, "VGG"))
+    assert shown.index("vgg_1") < shown.index("vgg_2") < shown.index("vgg_3")
+    assert "between 10 and 22 sites (n = 3 models)" in shown
+    assert "3 runs" in shown
+    assert "no depths to compare" in words(depth_chart(surveyed(9), "VGG"))
+
+
+def trained() -> pd.DataFrame:
+    after = surveyed(2)
+    before = after[after["architecture"] == "alexnet_1"].assign(
+        run_id="init", checkpoint="init:0", affinity=lambda frame: frame["affinity"] - 0.2
+    )
+    found = pd.concat([after, before], ignore_index=True)
+    found.attrs = after.attrs
+    return found
+
+
+def test_training_is_shown_where_both_states_are():
+    rows = training_rows(trained())
+    assert set(rows["panel"]) == {"alexnet_1 on photos"}
+    assert rows.groupby("state").size().to_dict() == {"initial": 7, "trained": 7}
+    means = rows.groupby("state")["affinity"].mean()
+    drawn = training_chart(trained())
+    shown = words(drawn)
+    assert f"raises the mean affinity of alexnet_1 on photos from {means['initial']:.2f}" in shown
+    assert "2 runs" in shown
+    assert len(marks(drawn, "line")) == 2
+
+
+def test_training_without_both_states_says_so():
+    assert "No architecture was measured both untrained and trained" in words(
+        training_chart(surveyed(2))
+    )

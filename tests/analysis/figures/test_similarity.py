@@ -1,0 +1,163 @@
+"""Dendrogram, matrix, neighbours and novelty: the drawn numbers are those of the distances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import cophenet, dendrogram, fcluster
+from scipy.spatial.distance import squareform
+
+from analysis.clustering import cluster
+from analysis.figures import (
+    dendrogram_chart,
+    dendrogram_rows,
+    matrix_chart,
+    matrix_rows,
+    neighbour_chart,
+    neighbour_rows,
+    novelty_chart,
+    novelty_rows,
+    representatives,
+)
+from analysis.neighbours import neighbours, novelty
+from analysis.pairs import distance_matrix
+from tests.analysis.figures.drawn import marks, words
+from tests.analysis.figures.frames import surveyed
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    return distance_matrix(surveyed(14), "relative", cache=False)
+
+
+@pytest.fixture(scope="module")
+def clustering(matrix):
+    return cluster(matrix, number=4)
+
+
+def test_branches_are_where_scipy_draws_them(clustering):
+    drawn = dendrogram(clustering.linkage, no_plot=True)
+    expected = {
+        (round(height[1], 9), *sorted((round(x[0] / 10 - 0.5, 9), round(x[3] / 10 - 0.5, 9))))
+        for height, x in zip(drawn["dcoord"], drawn["icoord"], strict=True)
+    }
+    rows = dendrogram_rows(clustering)
+    assert len(rows) == 3 * len(clustering.linkage)
+    joins = rows.groupby("merge").nth(2)
+    found = {
+        (round(row.far, 9), round(row.low, 9), round(row.high, 9)) for row in joins.itertuples()
+    }
+    assert found == expected
+
+
+def test_branches_below_the_cut_belong_to_clusters(clustering):
+    rows = dendrogram_rows(clustering)
+    joins = rows.groupby("merge").nth(2)
+    assert (joins["cluster"] == 0).sum() == clustering.table["cluster"].nunique() - 1
+    height = joins.loc[joins["cluster"] > 0, "far"].max()
+    members = fcluster(clustering.linkage, height, "distance")
+    # The same partition, whatever clusters are called.
+    pairs = set(zip(members, clustering.table["cluster"], strict=True))
+    assert len(pairs) == len(set(members)) == 4
+    assert cophenet(clustering.linkage).max() == pytest.approx(rows["far"].max())
+
+
+def test_the_tree_names_every_model_and_says_how_well_it_knows_families(clustering):
+    drawn = dendrogram_chart(clustering)
+    shown = words(drawn)
+    for name in clustering.table["model"]:
+        assert name in shown
+    rand = clustering.agreement.set_index("label")["adjusted_rand"]["family"]
+    assert "4 clusters of 14 models" in shown
+    assert f"adjusted Rand index of {rand:.2f}" in shown
+    assert "14 runs" in shown
+    assert len(marks(drawn, "symbol")) == 14
+    # Branches and the clusters' brackets.
+    assert len(marks(drawn, "rule")) == 3 * 13 + 4
+
+
+def test_leaves_are_in_the_matrix_order_whatever_the_tables(clustering):
+    shuffled = clustering.table.sample(frac=1, random_state=0)
+    from dataclasses import replace
+
+    again = dendrogram_rows(replace(clustering, table=shuffled))
+    assert again.equals(dendrogram_rows(clustering))
+
+
+def test_cells_are_the_distances(matrix, clustering):
+    cells = matrix_rows(matrix, clustering)
+    assert len(cells) == 14**2
+    wide = cells.pivot_table(index="run_id", columns="other_run_id", values="distance")
+    order = matrix.runs["run_id"]
+    assert np.allclose(wide.loc[order, order], matrix.values)
+    leaves = clustering.table.set_index("run_id")["leaf"].sort_values()
+    assert list(cells.drop_duplicates("run_id")["run_id"]) == list(leaves.index)
+    by_family = matrix_rows(matrix).drop_duplicates("run_id")
+    assert list(by_family["family"]) == sorted(by_family["family"])
+
+
+def test_the_matrix_names_the_nearest_and_the_furthest(matrix):
+    shown = words(matrix_chart(matrix))
+    distances = squareform(matrix.values, checks=False)
+    assert f"are nearest ({distances.min():.2f})" in shown
+    assert f"furthest apart ({distances.max():.2f}; n = 14 models)" in shown
+    assert len(marks(matrix_chart(matrix), "rect")) == 14**2
+
+
+def test_representatives_are_medoids_of_the_largest_families():
+    matrix = distance_matrix(surveyed(23), "raw", cache=False)
+    chosen = representatives(matrix, 5)
+    runs = matrix.runs.set_index("run_id")
+    # Families with three models, before those with two.
+    assert list(runs.loc[chosen, "family"]) == [
+        "Alexnet", "DenseNet", "Inception", "ResNet", "VGG",
+    ]  # fmt: skip
+    members = np.flatnonzero(matrix.runs["family"] == "VGG")
+    sums = matrix.values[np.ix_(members, members)].sum(axis=1)
+    assert chosen[-1] == matrix.runs["run_id"].iloc[members[sums.argmin()]]
+    drawn = matrix_chart(matrix, number_of_models=5)
+    assert len(marks(drawn, "rect")) == 25
+    # The caption counts what is shown.
+    assert "5 runs" in words(drawn)
+
+
+def test_two_models_and_models_of_no_family():
+    two = surveyed(2).assign(family=None, family_group=None)
+    matrix = distance_matrix(two, cache=False)
+    assert "alexnet_1 and vgg_1 are" in words(matrix_chart(matrix))
+    assert len(marks(dendrogram_chart(cluster(matrix)), "symbol")) == 2
+    assert "unknown" in words(dendrogram_chart(cluster(matrix)))
+    one = distance_matrix(surveyed(1), cache=False)
+    assert "1 model, no distance" in words(matrix_chart(one))
+
+
+def test_neighbours_are_bars_the_nearest_first(matrix):
+    found = neighbours(matrix, "vgg_1", 3)
+    rows = neighbour_rows(found)
+    assert list(rows["distance"]) == sorted(rows["distance"])
+    drawn = neighbour_chart(found)
+    assert len(marks(drawn, "rect")) == 3
+    first = rows.iloc[0]
+    assert f"vgg_1 is nearest to {first['other_model']} ({first['distance']:.2f})" in words(drawn)
+    every = neighbour_rows(neighbours(matrix, None, 1))
+    kin = (every["family"] == every["other_family"]).sum()
+    shown = words(neighbour_chart(neighbours(matrix, None, 1)))
+    assert f"of the same family in {kin} of 14 models" in shown
+
+
+def test_unknown_families_are_no_kin(matrix):
+    found = neighbours(matrix, "vgg_1", 2).assign(family=None)
+    assert set(neighbour_rows(found)["kin"]) == {"unknown"}
+
+
+def test_novelty_ranks_and_leaves_out_what_has_none(matrix):
+    found = novelty(matrix)
+    rows = novelty_rows(found)
+    assert list(rows["novelty"]) == sorted(found["novelty"].dropna(), reverse=True)
+    assert list(rows["place"]) == list(range(1, len(rows) + 1))
+    drawn = novelty_chart(found)
+    assert f"{rows['model'][0]} is the most unlike any known family" in words(drawn)
+    assert len(marks(drawn, "symbol")) == len(marks(drawn, "rule")) == len(rows)
+    blank = found.assign(novelty=[np.nan, *found["novelty"][1:]])
+    assert "1 model without a score left out" in words(novelty_chart(blank))
+    assert "No model has a novelty" in words(novelty_chart(found.assign(novelty=np.nan)))

@@ -1,0 +1,274 @@
+"""Figures of statistics: their rows hold the numbers, and their titles say what follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import linregress
+
+from analysis.contrasts import dataset_deviations, robustness
+from analysis.correlation import correlations
+from analysis.figures import (
+    correlation_chart,
+    correlation_rows,
+    dataset_chart,
+    dataset_rows,
+    distribution_chart,
+    distribution_rows,
+    paper_chart,
+    paper_rows,
+    regression_chart,
+    regression_rows,
+    residual_chart,
+    residual_rows,
+    robustness_chart,
+    robustness_rows,
+    timeline_chart,
+    timeline_rows,
+)
+from analysis.history import timeline
+from analysis.regression import regressions
+from analysis.residual import post_shortcut
+from analysis.shapes import shapes
+from tests.analysis.figures.drawn import marks, words
+from tests.analysis.figures.frames import surveyed, with_gaps
+
+METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
+
+
+def measured(models: int) -> pd.DataFrame:
+    """Return signatures with every metric the paper correlates with."""
+    frame, rng = surveyed(models), np.random.default_rng(1)
+    for place, metric in enumerate(METRICS):
+        frame[metric] = frame["affinity"] * place + rng.normal(0, 0.2, len(frame))
+    return frame
+
+
+def runs_of(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs behind signatures, with accuracies and characteristics."""
+    rng = np.random.default_rng(2)
+    names = ["run_id", "model", "family", "family_group", "dataset"]
+    runs = signatures.drop_duplicates("run_id")[names].reset_index(drop=True)
+    runs["measured_top1"] = rng.uniform(0.6, 0.9, len(runs))
+    runs.loc[0, "measured_top1"] = np.nan
+    runs["reported_top1"] = 0.75
+    for name in ("depth", "parameters", "gflops"):
+        runs[name] = rng.uniform(1, 100, len(runs))
+    return runs
+
+
+def test_models_of_a_year_lie_side_by_side_within_it():
+    frame = timeline(surveyed(30).assign(year=lambda sites: sites["year"].where(
+        sites["model"] != "vgg_1"
+    )))  # fmt: skip
+    rows = timeline_rows(frame)
+    assert len(rows) == 29
+    assert ((rows["time"] - rows["year"]).abs() <= 0.4).all()
+    assert rows["time"].is_unique
+    drawn = timeline_chart(frame)
+    assert len(marks(drawn, "symbol")) == 29
+    assert "1 model without a year or score left out" in words(drawn)
+    by_year = rows.groupby("year")["median"].median()
+    first, last = by_year.index[[0, -1]]
+    assert f"from {by_year[first]:.2f} in {first} to {by_year[last]:.2f} in {last}" in words(drawn)
+
+
+def test_a_timeline_of_nothing_says_so():
+    assert "No model has both" in words(timeline_chart(timeline(surveyed(2).assign(year=None))))
+    assert "Models of 2012" in words(timeline_chart(timeline(surveyed(1))))
+
+
+def test_distributions_hold_every_scored_site_and_its_shape():
+    frame = with_gaps(surveyed(9), 0, 1)
+    found = shapes(frame, draws=19)
+    rows = distribution_rows(frame, found)
+    assert len(rows) == len(frame) - 2
+    assert rows["median"].is_monotonic_decreasing
+    row = found.set_index("model").loc["resnet_1"]
+    (label,) = rows.loc[rows["name"] == "resnet_1", "label"].unique()
+    assert label == (
+        f"resnet_1 (n = 16, BC {row['bimodality_coefficient']:.2f}, dip p {row['dip_p']:.2f})"
+    )
+    drawn = distribution_chart(frame, found)
+    heaps = int((found["bimodality_coefficient"] > 5 / 9).sum())
+    assert f"{heaps} of 9 models exceed a uniform distribution's bimodality" in words(drawn)
+    assert label in words(drawn)
+    assert len(marks(drawn, "symbol")) == 9
+    families = distribution_rows(surveyed(18), by="family")
+    assert set(families["name"]) == set(surveyed(9)["family"])
+    assert "over 9 families" in words(distribution_chart(surveyed(18), by="family"))
+
+
+def twins() -> pd.DataFrame:
+    residual = surveyed(9).query("family == 'ResNet'").assign(architecture="resnet14")
+    plain = residual.assign(
+        architecture="plain14", model="plain14", family="plain", run_id="plain", repeat=1,
+        affinity=0.6,
+    )  # fmt: skip
+    return pd.concat([residual, plain], ignore_index=True)
+
+
+def test_sites_after_the_shortcut_stand_apart():
+    frame = twins()
+    rows = residual_rows(frame)
+    counts = rows["kind"].value_counts()
+    after = int(post_shortcut(frame).sum())
+    assert counts.to_dict() == {
+        "after the shortcut": after,
+        "other site of a residual network": 16 - after,
+        "plain twin": 16,
+    }
+    assert list(rows["model"].unique()) == ["resnet_1", "plain14"]
+    shown = words(residual_chart(frame))
+    medians = rows.groupby("kind")["affinity"].median()
+    assert "Sites after the shortcut are closer to affine" in shown
+    assert f"median {medians['after the shortcut']:.2f} against" in shown
+    assert "over 1 pair" in shown
+    assert len(marks(residual_chart(frame), "symbol")) == 32
+
+
+def test_gates_are_no_sites_of_the_contrast():
+    frame = twins()
+    gate = frame["site"].eq(3) & frame["family"].eq("ResNet")
+    rows = residual_rows(frame.assign(role=frame["role"].mask(gate, "gate")))
+    assert len(rows) == 31
+    assert "resnet_1 (n = 15)" in set(rows["label"])
+
+
+def test_without_residual_networks_it_says_so():
+    shown = words(residual_chart(surveyed(3)))
+    assert "No residual network with sites" in shown
+    assert "No plain twins were measured" in shown
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame = surveyed(45)
+    runs = runs_of(frame)
+    return regressions(frame, runs, permutations=49), frame, runs
+
+
+def test_lines_go_through_the_points_they_were_fitted_to(fitted):
+    rows = regression_rows(*fitted)
+    assert len(rows)
+    for _, panel in rows.groupby("panel"):
+        fit = linregress(panel["value"], panel["top1"])
+        assert panel["fitted"].to_numpy() == pytest.approx(
+            fit.intercept + fit.slope * panel["value"].to_numpy()
+        )
+        assert panel["r2"].iloc[0] == pytest.approx(fit.rvalue**2)
+        assert len(panel) == panel["n"].iloc[0]
+
+
+def test_titles_hold_what_picking_is_worth(fitted):
+    found, frame, runs = fitted
+    rows = regression_rows(found, frame, runs)
+    drawn = regression_chart(found, frame, runs)
+    shown = words(drawn)
+    row = rows.drop_duplicates("panel").iloc[0]
+    assert f"R2 {row['r2']:.2f}, left out {row['r2_left_out']:.2f}, n = {row['n']}" in shown
+    assert "p picked =" in shown
+    ours = rows.drop_duplicates("panel").query("kind == 'signature'")
+    honest = int((ours["p_picked"] < 0.05).sum())
+    assert f"accounts for picking it in {honest} of {len(ours)} groups" in shown
+    assert len(marks(drawn, "symbol")) == len(rows)
+    gates = regression_rows(found, frame, runs, kinds=("gates",))
+    assert set(gates["group"]) == {"NAS-based"}
+
+
+def test_groups_too_small_to_fit_are_said_to_be():
+    frame = surveyed(3)
+    runs = runs_of(frame)
+    found = regressions(frame, runs, permutations=9)
+    assert "No group of families has enough" in words(regression_chart(found, frame, runs))
+
+
+def test_cells_of_correlations_say_mean_deviation_and_doubt():
+    found = correlations(measured(18))
+    rows = correlation_rows(found)
+    assert set(rows["metric"]) == {"cka", "norm", "sparsity", "entropy", "r2"}
+    one = rows[(rows["name"] == "VGG") & (rows["metric"] == "r2")].iloc[0]
+    star = "*" if one["p_corrected"] < 0.05 else ""
+    assert one["cell"] == f"{one['pearson']:.2f} ± {one['std']:.2f}{star}"
+    assert one["label"] == "VGG (2 models)"
+    drawn = correlation_chart(found)
+    assert len(marks(drawn, "rect")) == 10 * 5
+    assert "all models (18 models)" in words(drawn)
+    models = correlation_rows(found, "model")
+    assert len(models) == 18 * 5
+    assert "alexnet_1 (7 sites)" in set(models["label"])
+
+
+def test_a_blank_correlation_is_a_dash():
+    found = correlations(measured(2).assign(cka=0.5))
+    rows = correlation_rows(found, "model")
+    assert set(rows.loc[rows["metric"] == "cka", "cell"]) == {"-"}
+    blank = found.assign(pearson=np.nan)
+    assert "No correlation can be computed" in words(correlation_chart(blank))
+
+
+def test_datasets_are_marks_at_their_distance():
+    photos = surveyed(4)
+    noise = photos.assign(
+        dataset="noise", run_id=photos["run_id"] + "n", affinity=photos["affinity"] * 0.8
+    )
+    found = dataset_deviations(pd.concat([photos, noise], ignore_index=True), "photos")
+    for measure in ("dtw", "euclidean"):
+        rows = dataset_rows(found, measure)
+        assert list(rows["distance"]) == sorted(found[measure], reverse=True)
+        assert f"noise: {found[measure].mean():.2f} ±" in rows["label"][0]
+        drawn = dataset_chart(found, measure)
+        assert f"noise is {found[measure].mean():.2f} away from photos (4 models)" in words(drawn)
+        assert len(marks(drawn, "symbol")) == 4
+    nothing = dataset_deviations(photos)
+    assert "No model was measured on two datasets" in words(dataset_chart(nothing))
+
+
+def test_robustness_is_a_bar_a_metric():
+    base = measured(1)
+    rng = np.random.default_rng(3)
+    frames = []
+    for place in range(3):
+        moved = base.assign(checkpoint=f"weights {place}", run_id=f"run {place}")
+        for metric in METRICS:
+            moved[metric] = moved[metric] + rng.normal(1 + place, 0.1)
+        frames.append(moved)
+    found = robustness(pd.concat(frames, ignore_index=True))
+    rows = robustness_rows(found)
+    assert set(rows["panel"]) == {"alexnet_1 on photos (3 checkpoints)"}
+    row = found.set_index("metric").loc["norm"]
+    cell = rows.set_index("metric")["cell"]["norm"]
+    assert cell == f"{row['mean']:.2f} ± {row['std']:.2f}"
+    drawn = robustness_chart(found)
+    assert len(marks(drawn, "rect")) == 6
+    # The affinity was not moved, the others were.
+    assert "affinity varies least over checkpoints (0.00 of its mean)" in words(drawn)
+    assert "with several checkpoints" in words(robustness_chart(robustness(base)))
+
+
+def compared() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "table": ["table2", "table2", "table3", "fig4"],
+            "name": ["a", "b", "norm", "ViTs"],
+            "quantity": ["cka", "norm", "norm", "min"],
+            "paper": [0.5, -0.5, 448.56, 0.97],
+            "ours": [0.4, 0.1, 400.0, np.nan],
+            "ours_std": [np.nan, 0.2, 10.0, np.nan],
+        }
+    )
+
+
+def test_ours_stands_against_the_papers():
+    rows = paper_rows(compared())
+    assert len(rows) == 3
+    assert rows["ours_low"].tolist() == pytest.approx([0.4, -0.1, 390.0])
+    drawn = paper_chart(compared())
+    shown = words(drawn)
+    assert "differ from the paper's by 0.35 in the median; 1 of 2 have its sign" in shown
+    assert "1 printed number without ours left out" in shown
+    assert "Table 3: mean over checkpoints (n = 1)" in shown
+    assert len(marks(drawn, "symbol")) == 3
+    assert len(marks(drawn, "line")) == 2
+    assert "Nothing that the paper prints" in words(paper_chart(compared().assign(ours=np.nan)))
