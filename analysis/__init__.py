@@ -1,22 +1,40 @@
 """Read and explain what was measured: the notebook's face of a home, and studies of activations.
 
->>> from analysis import signatures
->>> signatures("survey-home")
+>>> from analysis import clusters, correlations, signatures
+>>> measured = signatures("survey-home")
+>>> clusters(measured, normalisation="relative")
+>>> correlations(measured)
 
 >>> from analysis import comparison_scores
 >>> comparison_scores(["relu", "gelu"])
 
-Importing this package imports no torch; the first use of a study does.
+Importing this package imports neither torch nor what draws and clusters; the first use does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from analysis.figures import signature_chart
 from analysis.frames import layers, models, signatures
+from analysis.provenance import Provenance, provenance_of
+from analysis.selection import Selection
 
 if TYPE_CHECKING:
+    from analysis import figures
+    from analysis.clustering import clusters, kmeans
+    from analysis.contrasts import (
+        dataset_deviations,
+        residual_contrast,
+        robustness,
+        training_shift,
+    )
+    from analysis.correlation import correlations
+    from analysis.figures import signature_chart
+    from analysis.history import timeline
+    from analysis.neighbours import family_predictions, novelty
+    from analysis.pairs import distance_matrix, distances
+    from analysis.paper import compare_paper
+    from analysis.regression import regressions
     from analysis.studies.batch_sizes import batch_size_chart, batch_size_scores
     from analysis.studies.comparison import comparison_chart, comparison_scores
     from analysis.studies.mlps import mlp_chart, mlp_scores, mlp_summary
@@ -34,23 +52,39 @@ if TYPE_CHECKING:
     from analysis.studies.training import training_chart, training_scores
 
 __all__ = [
+    "Provenance",
+    "Selection",
     "batch_size_chart",
     "batch_size_scores",
+    "clusters",
+    "compare_paper",
     "comparison_chart",
     "comparison_scores",
+    "correlations",
+    "dataset_deviations",
+    "distance_matrix",
+    "distances",
+    "family_predictions",
+    "figures",
+    "kmeans",
     "layers",
     "mlp_chart",
     "mlp_scores",
     "mlp_summary",
     "models",
+    "novelty",
     "polynomial_chart",
     "polynomial_scores",
+    "provenance_of",
     "range_chart",
     "range_line_chart",
     "range_scores",
     "range_summary",
     "reduction_chart",
     "reduction_scores",
+    "regressions",
+    "residual_contrast",
+    "robustness",
     "seed_chart",
     "seed_scores",
     "shrinkage_chart",
@@ -58,30 +92,44 @@ __all__ = [
     "signature_chart",
     "signatures",
     "spread",
+    "timeline",
     "training_chart",
     "training_scores",
+    "training_shift",
 ]
 
-_STUDIES = {
-    "batch_sizes": ("batch_size_chart", "batch_size_scores"),
-    "comparison": ("comparison_chart", "comparison_scores"),
-    "mlps": ("mlp_chart", "mlp_scores", "mlp_summary"),
-    "networks": ("spread",),
-    "polynomials": ("polynomial_chart", "polynomial_scores"),
-    "ranges": ("range_chart", "range_line_chart", "range_scores", "range_summary"),
-    "reductions": ("reduction_chart", "reduction_scores"),
-    "seeds": ("seed_chart", "seed_scores"),
-    "shrinkage": ("shrinkage_chart", "shrinkage_scores"),
-    "training": ("training_chart", "training_scores"),
+#: What is imported on first use, by the module that has it.
+_FOUND_IN = {
+    "clustering": ("clusters", "kmeans"),
+    "contrasts": ("dataset_deviations", "residual_contrast", "robustness", "training_shift"),
+    "correlation": ("correlations",),
+    "figures": ("signature_chart",),
+    "history": ("timeline",),
+    "neighbours": ("family_predictions", "novelty"),
+    "pairs": ("distance_matrix", "distances"),
+    "paper": ("compare_paper",),
+    "regression": ("regressions",),
+    "studies.batch_sizes": ("batch_size_chart", "batch_size_scores"),
+    "studies.comparison": ("comparison_chart", "comparison_scores"),
+    "studies.mlps": ("mlp_chart", "mlp_scores", "mlp_summary"),
+    "studies.networks": ("spread",),
+    "studies.polynomials": ("polynomial_chart", "polynomial_scores"),
+    "studies.ranges": ("range_chart", "range_line_chart", "range_scores", "range_summary"),
+    "studies.reductions": ("reduction_chart", "reduction_scores"),
+    "studies.seeds": ("seed_chart", "seed_scores"),
+    "studies.shrinkage": ("shrinkage_chart", "shrinkage_scores"),
+    "studies.training": ("training_chart", "training_scores"),
 }
-_LAZY = {name: module for module, names in _STUDIES.items() for name in names}
+_LAZY = {name: module for module, names in _FOUND_IN.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        import importlib
+    import importlib
 
-        return getattr(importlib.import_module(f"analysis.studies.{_LAZY[name]}"), name)
+    if name == "figures":
+        return importlib.import_module("analysis.figures")
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"analysis.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'analysis' has no attribute {name!r}")
 
 

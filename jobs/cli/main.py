@@ -8,6 +8,9 @@ import os
 from jobs.cli import (
     activations,
     checkpoints,
+    cluster,
+    compare,
+    correlate,
     datasets,
     demo,
     doctor,
@@ -15,12 +18,16 @@ from jobs.cli import (
     fetch,
     jobs,
     models,
+    neighbours,
     plan,
+    regress,
+    report,
     run,
     schedule,
     show,
     sql,
     status,
+    timeline,
 )
 from jobs.cli.app import app
 
@@ -28,6 +35,9 @@ __all__ = [
     "activations",
     "app",
     "checkpoints",
+    "cluster",
+    "compare",
+    "correlate",
     "datasets",
     "demo",
     "doctor",
@@ -36,12 +46,16 @@ __all__ = [
     "jobs",
     "main",
     "models",
+    "neighbours",
     "plan",
+    "regress",
+    "report",
     "run",
     "schedule",
     "show",
     "sql",
     "status",
+    "timeline",
 ]
 
 

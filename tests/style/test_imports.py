@@ -36,6 +36,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "analysis": frozenset(
         {
             "altair",
+            "jinja2",
+            "numba",
             "numpy",
             "pandas",
             "pyarrow",

@@ -69,6 +69,8 @@ def test_importing_analysis_loads_no_torch() -> None:
         ("status",),
         ("show",),
         ("sql",),
+        ("cluster",),
+        ("compare",),
         ("activations",),
         ("schedule", "tick"),
     ],

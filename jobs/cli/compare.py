@@ -1,0 +1,225 @@
+"""``survey compare``: kinds of site, datasets, checkpoints or trainings, or the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, get_args
+
+import typer
+
+from jobs.cli.app import app
+from jobs.cli.filters import Asked, analysing
+from jobs.words import ComparisonChoice
+from survey.errors import SettingsError
+
+KindArgument = Annotated[
+    ComparisonChoice,
+    typer.Argument(metavar="KIND", help=f"{', '.join(get_args(ComparisonChoice))}."),
+]
+
+_PAPER = {
+    **dict.fromkeys(("table", "name", "quantity", "paper", "paper_std", "ours", "ours_std")),
+    "ours_error": "error",
+    **dict.fromkeys(("n", "difference", "dataset", "note", "reason")),
+}
+
+
+@app.command("compare")
+@analysing
+def compare(
+    asked: Asked,
+    kind: KindArgument,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="Of datasets: compare with this one.  [default: most]"),
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="Of paper: what was not surveyed too.")
+    ] = False,
+) -> None:
+    """Compare signatures: with and without shortcuts, across datasets, checkpoints or training.
+
+    residual: sites after a shortcut against the others. twins: residual networks against plain
+    ones. datasets, checkpoints: of one network. training: random weights against trained ones.
+    distributions: one heap of scores or two. paper: ours against the paper's printed numbers.
+    """
+    if reference is not None and kind != "datasets":
+        raise SettingsError(f"--reference goes with datasets, not with {kind}", hint="leave it out")
+    signatures = asked.signatures()
+    if kind == "paper":
+        answer_paper(asked, signatures, all_rows=all_rows)
+    elif kind == "datasets":
+        _datasets(asked, signatures, reference)
+    else:
+        _KINDS[kind](asked, signatures)
+
+
+def answer_paper(
+    asked: Asked,
+    signatures: Any,
+    tables: Sequence[str] = ("table1", "table2", "table3", "fig4"),
+    *,
+    all_rows: bool = False,
+) -> None:
+    """Write our numbers beside the paper's.
+
+    Parameters
+    ----------
+    asked : Asked
+        Which runs, and where the answer goes.
+    signatures : pandas.DataFrame
+        Their signatures.
+    tables : sequence of str
+        Which of the paper's tables and figures.
+    all_rows : bool
+        Whether to show what the paper prints of networks that were not surveyed, too.
+    """
+    from analysis.paper import compare_paper, summary, surveyed_rows
+
+    found = compare_paper(signatures, asked.models(), asked.layers())
+    found = found[found["table"].isin(tables)].reset_index(drop=True)
+    ours = surveyed_rows(found)
+    missing = len(found) - len(ours)
+    told = f"printed numbers of networks or weights that were not surveyed: {missing}"
+    hint = "survey run --model paper --dataset imagenet measures them"
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.paper_chart(ours)
+
+    lines = [*summary(found), *([f"{told} ({hint})"] if missing else [])]
+    asked.answer(found if all_rows else ours, _PAPER, lines, draw if len(ours) else None)
+
+
+def _residual(asked: Asked, signatures: Any) -> None:
+    from analysis.contrasts import residual_contrast
+
+    table = residual_contrast(signatures)
+    lines = [
+        f"{row['model']}: mean affinity {row['mean_after']:.3f} after a shortcut (n"
+        f" {row['after']}), {row['mean_others']:.3f} elsewhere (n {row['others']}), Cliff's delta"
+        f" {row['cliffs_delta']:.2f}"
+        for row in _records(table.dropna(subset="cliffs_delta").head(1))
+    ]
+    higher, tested = int((table["difference"] > 0).sum()), int(table["difference"].notna().sum())
+    told = f"more linear after a shortcut: {higher} of {tested} networks that have such sites"
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.residual_chart(signatures)
+
+    asked.answer(table, _without_family(table), [told, *lines], draw)
+
+
+def _twins(asked: Asked, signatures: Any) -> None:
+    from analysis.contrasts import twins
+
+    table = twins(signatures)
+    lines = [
+        f"over {row['n']} pairs the median affinity of the residual networks is"
+        f" {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
+        for row in _records(table[(table["level"] == "all") & table["p"].notna()])
+    ]
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.residual_chart(signatures)
+
+    none = ["no residual network was surveyed with its plain twin"]
+    asked.answer(table, None, lines or none, draw if len(table) else None)
+
+
+def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
+    from analysis.contrasts import dataset_deviations, dataset_summary
+
+    table = dataset_deviations(signatures, reference)
+    lines = [
+        f"{row['dataset']} against {row['reference']}: mean DTW {row['dtw']:.3f}, Euclidean"
+        f" {row['euclidean']:.3f} over {row['n']} models"
+        for row in _records(dataset_summary(table))
+    ]
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.dataset_chart(table)
+
+    none = ["no model was surveyed on two datasets"]
+    asked.answer(table, None, lines or none, draw if lines else None)
+
+
+def _checkpoints(asked: Asked, signatures: Any) -> None:
+    from analysis.contrasts import robustness
+
+    table = robustness(signatures)
+    lines = [
+        f"{row['architecture']} on {row['dataset']}: affinity {row['mean']:.3f} +- {row['std']:.3f}"
+        f" over {row['n']} checkpoints"
+        for row in _records(table[(table["metric"] == "affinity") & table["std"].notna()])
+    ]
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.robustness_chart(table)
+
+    none = ["no architecture was surveyed with two trained checkpoints"]
+    asked.answer(table, None, lines or none, draw if lines else None)
+
+
+def _training(asked: Asked, signatures: Any) -> None:
+    from analysis.contrasts import training_shift
+
+    table = training_shift(signatures)
+    told = table.dropna(subset="shift")
+    lines = [f"training lowered the mean affinity in {int((told['shift'] < 0).sum())} of"]
+    lines = [f"{lines[0]} {len(told)} pairs of trained and random weights"] if len(told) else []
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.training_chart(signatures)
+
+    none = ["nothing was surveyed both trained and with random weights (--checkpoint init:0)"]
+    asked.answer(table, None, lines or none, draw if lines else None)
+
+
+def _distributions(asked: Asked, signatures: Any) -> None:
+    from analysis.shapes import UNIFORM, shapes
+
+    table = shapes(signatures)
+    high = int((table["bimodality_coefficient"] > UNIFORM).sum())
+    dipped = int((table["dip_p"] <= 0.05).sum())
+    told = (
+        f"of {len(table)} models {high} have a bimodality coefficient above a uniform"
+        f" distribution's {UNIFORM:.3f}; the dip test rejects one mode for {dipped} at 0.05,"
+        " uncorrected"
+    )
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.distribution_chart(signatures, table)
+
+    asked.answer(table, None, [told], draw)
+
+
+_KINDS: Mapping[str, Callable[[Asked, Any], None]] = {
+    "residual": _residual,
+    "twins": _twins,
+    "checkpoints": _checkpoints,
+    "training": _training,
+    "distributions": _distributions,
+}
+
+
+def _without_family(table: Any) -> dict[str, str | None]:
+    return {name: None for name in table.columns if name not in ("family", "dataset", "p")}
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_dict("records")
+    return rows

@@ -1,0 +1,77 @@
+"""``survey correlate``: how far the affinity follows other measures (Tables 1 and 2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli.app import app
+from jobs.cli.filters import Asked, ComparePaperOption, analysing
+from jobs.words import LevelChoice
+
+_TABLE = {
+    **dict.fromkeys(("name", "metric", "n", "pearson", "std", "low", "high")),
+    "p_corrected": "p",
+    "reason": None,
+}
+
+#: The level at which the summary calls a corrected p-value small.
+_SMALL = 0.05
+
+
+@app.command("correlate")
+@analysing
+def correlate(
+    asked: Asked,
+    level: Annotated[
+        LevelChoice, typer.Option("--level", help="Each model, families' means, or all models'.")
+    ] = "family",
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="Columns.  [default: the paper's five]")
+    ] = None,
+    compare_paper: ComparePaperOption = False,
+) -> None:
+    """Correlate the affinity with CKA, norm, sparsity, entropy and R2 over each model's sites.
+
+    P-values are corrected for their number by Holm's method.
+    """
+    from analysis.correlation import PAPER_METRICS, correlations
+
+    signatures = asked.signatures()
+    if compare_paper:
+        from jobs.cli.compare import answer_paper
+
+        answer_paper(asked, signatures, ("table1", "table2"))
+        return
+    found = correlations(signatures, tuple(metric or PAPER_METRICS))
+    # Concerning the rows of the level alone: what it was made from stays in attrs.
+    table = found[found["level"] == level].reset_index(drop=True)
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.correlation_chart(found, level)
+
+    asked.answer(table, _TABLE, [_means(found), _small(table)], draw)
+
+
+def _means(found: Any) -> str:
+    over = found[found["level"] == "all"].to_dict("records")
+    told = [
+        f"{row['metric']} {row['pearson']:.2f}"
+        + (f" +- {row['std']:.2f}" if row["std"] == row["std"] else "")
+        for row in over
+        if row["n"]
+    ]
+    most = max((row["n"] for row in over), default=0)
+    return f"mean correlation over {most} models: {', '.join(told) or 'none'}"
+
+
+def _small(table: Any) -> str:
+    tested = table["p_corrected"].notna()
+    small = int((table["p_corrected"] <= _SMALL).sum())
+    return (
+        f"{small} of {int(tested.sum())} correlations shown differ from 0 at the level {_SMALL},"
+        " all of them together (Holm)"
+    )

@@ -1,0 +1,119 @@
+"""``survey neighbours``: which signatures are nearest, and which are unlike any known family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli.app import app
+from jobs.cli.filters import Asked, BandOption, NormalisationOption, analysing
+from survey.errors import SettingsError
+
+_NEIGHBOURS = {
+    **dict.fromkeys(("model", "family", "rank")),
+    "other_model": "neighbour",
+    "other_family": "its family",
+    "distance": None,
+}
+_PREDICTIONS = dict.fromkeys(
+    ("model", "family", "predicted", "right", "nearest_model", "distance", "reason")
+)
+_NOVELTY = dict.fromkeys(
+    ("model", "family", "novelty", "nearest_family", "nearest_model", "distance")
+)
+
+
+@app.command("neighbours")
+@analysing
+def neighbours(
+    asked: Asked,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="A model's label or run id.", show_default=False),
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("--number", "-n", min=1, help="Of MODEL, or each.  [default: 5, or 1]"),
+    ] = None,
+    families: Annotated[
+        bool, typer.Option("--families", help="Predict each family, leaving the model out.")
+    ] = False,
+    novelty: Annotated[
+        bool, typer.Option("--novelty", help="Rank models unlike any known family.")
+    ] = False,
+    normalisation: NormalisationOption = "raw",
+    band: BandOption = None,
+) -> None:
+    """Say which models have the nearest signatures, by dynamic time warping.
+
+    With --families, how often the nearest model is of the same family.
+    """
+    from analysis.pairs import distance_matrix
+
+    if families + novelty + (name is not None) > 1:
+        raise SettingsError("MODEL, --families and --novelty exclude each other")
+    matrix = distance_matrix(asked.signatures(), normalisation, band)
+    if families:
+        _predicted(asked, matrix, number or 1)
+    elif novelty:
+        _ranked(asked, matrix)
+    else:
+        _nearest(asked, matrix, name, number or (5 if name else 1))
+
+
+def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
+    from analysis.neighbours import neighbours
+
+    table = neighbours(matrix, name, number)
+    first = table[table["rank"] == 1]
+    same = int((first["family"] == first["other_family"]).sum())
+    told = f"the nearest of {same} of {len(first)} models is of their own family"
+    if name is not None and len(first):
+        row = first.iloc[0]
+        told = f"nearest to {row['model']}: {row['other_model']}, distance {row['distance']:.4f}"
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.neighbour_chart(table)
+
+    asked.answer(table, _NEIGHBOURS, [f"{told} ({matrix.normalisation} distances)"], draw)
+
+
+def _predicted(asked: Asked, matrix: Any, number: int) -> None:
+    from analysis.neighbours import family_predictions, neighbours
+
+    table = family_predictions(matrix, number)
+    known = table[table["predicted"].notna()]
+    right = int(known["right"].sum())
+    chance = f"; always the most frequent family: {table.attrs['chance']:.0%}"
+    share = f" ({right / len(known):.0%}{chance})" if len(known) else ""
+    told = f"leave-one-out: {right} of {len(known)} families right{share}"
+    rest = f", {len(table) - len(known)} cannot be predicted" if len(known) < len(table) else ""
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.neighbour_chart(neighbours(matrix, None, number))
+
+    asked.answer(table, _PREDICTIONS, [f"{told}{rest} ({matrix.normalisation} distances)"], draw)
+
+
+def _ranked(asked: Asked, matrix: Any) -> None:
+    from analysis.neighbours import novelty
+
+    table = novelty(matrix)
+    top = table.dropna(subset="novelty").head(1).to_dict("records")
+    told = [
+        f"most unlike any known family: {row['model']}, novelty {row['novelty']:.2f},"
+        f" nearest {row['nearest_model']}"
+        for row in top
+    ]
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.novelty_chart(table)
+
+    asked.answer(table, _NOVELTY, told or ["no model has a novelty"], draw)

@@ -1,0 +1,31 @@
+"""``survey timeline``: the range of signatures by the year of the architecture (Fig. 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.cli.app import app
+from jobs.cli.filters import Asked, analysing
+
+
+@app.command("timeline")
+@analysing
+def timeline(asked: Asked) -> None:
+    """Say each model's lowest, median and highest affinity, oldest architectures first."""
+    from analysis.history import timeline
+    from jobs.cli.output import counted
+
+    signatures = asked.signatures()
+    table = timeline(signatures)
+    years = table["year"].dropna()
+    first, last = (years.min(), years.max()) if len(years) else ("unknown years",) * 2
+    span = f"of {first} to {last}" if first != last else f"of {first}"
+    unknown = len(table) - len(years)
+    rest = f", {unknown} of unknown year" if unknown and len(years) else ""
+
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.timeline_chart(table)
+
+    asked.answer(table, None, [f"{counted(len(table), 'model')} {span}{rest}"], draw)

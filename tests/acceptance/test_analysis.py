@@ -1,0 +1,287 @@
+"""Clusters, neighbours, correlations, regressions, history, comparisons: the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from pyarrow.parquet import read_table
+
+from analysis import layers, models, signatures
+from analysis.clustering import cluster
+from analysis.contrasts import residual_contrast, robustness, training_shift, twins
+from analysis.correlation import PAPER_METRICS, correlations
+from analysis.history import timeline
+from analysis.neighbours import family_predictions, novelty
+from analysis.pairs import distance_matrix
+from analysis.paper import compare_paper, surveyed_rows
+from analysis.regression import regressions
+from analysis.shapes import shapes
+from jobs.cli.main import app
+from tests.acceptance.command import ROOT, survey
+from tests.acceptance.notebook import code_cells
+from tests.acceptance.notebook import run as run_notebook
+from tests.analysis.homes import Builder
+
+VERBS = ("cluster", "neighbours", "correlate", "regress", "timeline")
+KINDS = ("residual", "twins", "datasets", "checkpoints", "training", "distributions", "paper")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Store eleven runs: two families, two datasets, three kinds of weights, one failure."""
+    path = tmp_path_factory.mktemp("zoo") / "home"
+    rng = np.random.default_rng(0)
+    with Builder(path) as store:
+
+        def add(name: str, sites: int, level: float, run_id: str = "", **values: Any) -> None:
+            scores = np.clip(rng.normal(level, 0.05, (3, sites)), 0, 1)
+            metrics = {each: rng.uniform(size=(3, sites)) for each in PAPER_METRICS}
+            basics = {"architecture": name, "source": "torchvision", "measured_top1": level}
+            basics |= {"checkpoint": f"torchvision:{name}/IMAGENET1K_V1", "parameters": 10 * sites}
+            repeats = [1 + site % 2 for site in range(sites)] if "resnet" in name else ()
+            run_id = run_id or f"{name}-{values.get('dataset', '')}"
+            store(run_id, scores, metrics, repeats=repeats, **{**basics, **values})
+
+        vgg: dict[str, Any] = {"family": "VGG", "family_group": "pre-residual", "year": 2014}
+        resnet: dict[str, Any] = {"family": "ResNet", "family_group": "residual", "year": 2015}
+        for place, name in enumerate(("vgg11", "vgg13", "vgg16", "vgg19")):
+            add(name, 8 + place, 0.3 + place / 100, **vgg)
+        for place, name in enumerate(("resnet18", "resnet34", "resnet50")):
+            add(name, 9 + 2 * place, 0.8 + place / 100, **resnet)
+        add("vgg11", 8, 0.3, dataset="flowers", **vgg)
+        add("resnet18", 9, 0.6, "untrained", checkpoint="init:0", **resnet)
+        add("resnet18", 9, 0.8, "swav", checkpoint="ssl:swav", **resnet)
+        add("vgg19", 9, 0.8, "broken", checkpoint="init:1", status="failed", **vgg)
+    return path
+
+
+def answer(*arguments: str | Path, home: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(
+        survey(*arguments, "--format", "json", home=home).stdout
+    )
+    return rows
+
+
+def same(rows: list[dict[str, Any]], frame: Any, columns: tuple[str, ...]) -> None:
+    """Check that rows hold what the notebook's function returned."""
+    assert len(rows) == len(frame) > 0
+    for column in columns:
+        for row, expected in zip(rows, frame[column], strict=True):
+            value = np.nan if row[column] is None else row[column]
+            if isinstance(value, str):
+                assert value == str(expected)
+            else:
+                assert value == pytest.approx(float(expected), nan_ok=True)
+
+
+def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
+    measured, known = signatures(home), models(home)
+    matrix = distance_matrix(measured, "relative", cache=False)
+    relative = ("--normalisation", "relative")
+    table = cluster(matrix).table.sort_values("leaf")
+    same(answer("cluster", *relative, home=home), table, ("model", "cluster", "silhouette"))
+    found = answer("neighbours", "--families", *relative, home=home)
+    same(found, family_predictions(matrix), ("model", "nearest_model", "distance"))
+    found = answer("neighbours", "--novelty", *relative, home=home)
+    same(found, novelty(matrix), ("model", "novelty"))
+    every = correlations(measured)
+    for level in ("model", "family", "all"):
+        same(answer("correlate", "--level", level, home=home),
+             every[every["level"] == level], ("name", "pearson", "p_corrected"))  # fmt: skip
+    found = answer("regress", "--all", "--permutations", "99", home=home)
+    same(
+        found, regressions(measured, known[known["status"] == "done"], 99), ("r2", "p", "p_picked")
+    )
+    same(answer("timeline", home=home), timeline(measured), ("model", "lowest", "year"))
+    for kind, function in (
+        ("residual", residual_contrast),
+        ("checkpoints", robustness),
+        ("training", training_shift),
+        ("distributions", shapes),
+    ):
+        frame = function(measured)
+        numbers = tuple(frame.select_dtypes("number").columns)
+        same(answer("compare", kind, home=home), frame, numbers)
+    assert len(twins(measured)) == 0 == len(answer("compare", "twins", home=home))
+    ours = surveyed_rows(compare_paper(measured, known, layers(home)))
+    same(answer("compare", "paper", home=home), ours, ("name", "paper", "ours", "ours_error"))
+
+
+def test_the_nearest_of_one_model_are_its_own(home: Path) -> None:
+    rows = answer("neighbours", "vgg16", "--number", "3", home=home)
+    assert [row["rank"] for row in rows] == [1, 2, 3]
+    assert {row["model"] for row in rows} == {"vgg16"}
+    assert all(row["other_family"] == "VGG" for row in rows)
+    told = survey("neighbours", "vgg16", home=home).stderr
+    assert "nearest to vgg16" in told
+    # All ten finished runs were looked at, not the few that are shown.
+    assert "10 runs" in told
+
+
+def test_filters_choose_the_runs(home: Path) -> None:
+    def shown(*filters: str) -> set[str]:
+        return {row["model"] for row in answer("timeline", *filters, home=home)}
+
+    resnets = {"resnet18@IMAGENET1K_V1", "resnet18@init:0", "resnet18@ssl:swav"}
+    assert shown("--family", "resnet", "-m", "resnet18") == resnets
+    assert shown("--group", "pre-residual", "-d", "flowers") == {"vgg11"}
+    assert shown("--set", "paper", "--family", "ResNet") == {"resnet18", "resnet34", "resnet50"}
+    assert shown("--checkpoint", "init:*") == {"resnet18"}
+    assert shown("-m", "vgg16", "-m", "vgg13") == {"vgg13", "vgg16"}
+    assert (
+        "model vgg16 or vgg13" in survey("timeline", "-m", "vgg16", "-m", "vgg13", home=home).stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("timeline", "-m", "vgg61"), "did you mean vgg19 or vgg16"),
+        (("cluster", "--family", "Resnets"), "did you mean ResNet"),
+        (("correlate", "--dataset", "flower"), "did you mean flowers"),
+        (("regress", "--set", "papers"), "did you mean paper"),
+        (("correlate", "--metric", "ckaa"), "did you mean cka"),
+        (("neighbours", "vgg61"), "did you mean"),
+        (("neighbours", "vgg16", "--novelty"), "exclude each other"),
+        (("cluster", "--kmeans"), "--kmeans needs --clusters"),
+        (("cluster", "--clusters", "99"), "99 clusters of 10 models"),
+        (("compare", "datasets", "--reference", "flower"), "did you mean flowers"),
+        (("compare", "twins", "--reference", "flowers"), "--reference goes with datasets"),
+        (("timeline", "--figure", "x.pdf"), ".svg"),
+        (("timeline", "--role", "gate"), "no selected run has gate sites"),
+        (("timeline", "-c", "init:1"), "none of 1 selected runs"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    home: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    told = survey(*arguments, home=home, code=2)
+    assert words in told.stderr
+    assert told.stdout == ""
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "compare paper"])
+def test_a_home_without_finished_runs_says_what_to_do(tmp_path: Path, verb: str) -> None:
+    Builder(tmp_path)
+    told = survey(*verb.split(), home=tmp_path, code=2).stderr
+    assert "nothing was measured" in told
+    assert "survey run" in told
+
+
+def test_the_table_goes_where_and_as_it_is_told(home: Path, tmp_path: Path) -> None:
+    rows = answer("timeline", home=home)
+    printed = survey("timeline", "--format", "csv", home=home).stdout
+    assert [row["model"] for row in csv.DictReader(io.StringIO(printed))] == [
+        row["model"] for row in rows
+    ]
+    told = survey("timeline", "--output", tmp_path / "t.parquet", home=home)
+    assert told.stdout == ""
+    assert f"10 rows written to {tmp_path / 't.parquet'}" in told.stderr
+    assert read_table(tmp_path / "t.parquet").to_pylist() == rows
+
+
+def test_every_answer_says_what_it_was_made_from(home: Path) -> None:
+    hashes = set()
+    for verb in (*VERBS, *(f"compare {kind}" for kind in KINDS if kind != "paper")):
+        caption = survey(*verb.split(), home=home).stderr.splitlines()[-1]
+        # Of checkpoints only trained ones are compared.
+        runs = 9 if verb == "compare checkpoints" else 10
+        assert caption.startswith(f"all models; {runs} runs"), verb
+        hashes |= set(re.findall(r"hash to (\w{12})", caption))
+    assert len(hashes) == 2
+    some = survey("timeline", "--family", "VGG", home=home).stderr
+    assert "family VGG; 5 runs" in some
+    assert hashes.isdisjoint(re.findall(r"hash to (\w{12})", some))
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *VERBS,
+        "cluster --stability 3 --clusters 2",
+        "cluster --kmeans --clusters 2",
+        "neighbours vgg16",
+        "neighbours --families",
+        "neighbours --novelty",
+        "correlate --level model",
+        "correlate --compare-paper",
+        "regress --compare-paper",
+        *(f"compare {kind}" for kind in KINDS if kind != "twins"),
+    ],
+)
+def test_figures_are_drawn_with_their_caption(home: Path, tmp_path: Path, verb: str) -> None:
+    told = survey(*verb.split(), "--figure", tmp_path / "f.svg", home=home)
+    assert f"figure written to {tmp_path / 'f.svg'}" in told.stderr
+    drawn = (tmp_path / "f.svg").read_text()
+    (runs_hash,) = re.findall(r"hash to (\w{12})", told.stderr)
+    assert drawn.startswith("<svg")
+    assert runs_hash in drawn
+
+
+def test_ours_beside_the_paper_is_what_correlate_and_regress_print(home: Path) -> None:
+    every = answer("compare", "paper", home=home)
+    split = [
+        row
+        for verb in ("correlate", "regress")
+        for row in answer(verb, "--compare-paper", home=home)
+    ]
+    assert [row for row in every if row["table"] in ("table1", "table2")] == [
+        row for row in split if row["table"] != "fig4"
+    ]
+    assert {row["table"] for row in split} == {"table1", "table2", "fig4"}
+    assert len(answer("compare", "paper", "--all", home=home)) == 2 * 220
+    told = survey("compare", "paper", home=home).stderr
+    assert "not surveyed" in told
+    assert "table2 on digits" in told
+
+
+def test_the_notebook_runs(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    (tmp_path / "survey-home").symlink_to(home)
+    monkeypatch.chdir(tmp_path)
+    # The made-up home has other names than the bundled networks.
+    text = (
+        json.dumps(notebook).replace("digits_resnet*", "resnet*").replace("digits_plain*", "vgg*")
+    )
+    results = run_notebook(json.loads(text))
+    assert "10 runs" in results[0][0]
+    values = [value for _, value in results]
+    frames = [value for value in values if isinstance(value, pd.DataFrame)]
+    drawn = [value for value in values if isinstance(value, alt.TopLevelMixin)]
+    assert (len(values), len(drawn)) == (len(code_cells(notebook)), 2)
+    assert len(frames) == len(values) - 3
+    assert all(len(frame) for frame in frames)
+
+
+def test_the_notebook_has_the_outputs_of_the_bundled_networks() -> None:
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    cells = code_cells(notebook)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert "digits_resnet20" in json.dumps([cell["outputs"] for cell in cells])
+    for cell in cells:
+        compile("".join(cell["source"]), "<cell>", "exec")
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "compare"])
+def test_every_verb_and_option_is_documented(verb: str) -> None:
+    text = (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
+    assert f"survey {verb}" in text
+    group = typer.main.get_command(app)
+    options = {name for each in group.commands[verb].params for name in each.opts}  # type: ignore[attr-defined]
+    shared = {"--help", "--home", "--format", "-m", "-c", "-d", "-o", "-n", "name", "kind"}
+    assert [name for name in options - shared if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_comparison_is_documented(kind: str) -> None:
+    assert f"`{kind}`" in (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
