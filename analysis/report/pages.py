@@ -1,0 +1,231 @@
+"""The pages of a report about the whole: overview, what is missing, and provenance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.report.content import (
+    Column,
+    Exhibit,
+    Fact,
+    Section,
+    Table,
+    facts,
+    fixed,
+    missing,
+    percent,
+    table,
+    whole,
+    words,
+)
+from analysis.report.material import Material, sites_sql
+from analysis.report.words import counted
+
+#: Columns of ``runs`` that say how a run was measured, and their headings.
+_HOW = {
+    "dataset": "dataset",
+    "pooling": "pooling",
+    "images_per_score": "images a score",
+    "shrinkage": "shrinkage",
+    "ridge": "ridge",
+    "order_seed": "order seed",
+    "dtype": "numbers",
+    "device": "device",
+    "device_name": "device's model",
+    "survey_version": "survey",
+    "measuring_version": "measuring",
+    "python_version": "Python",
+    "torch_version": "torch",
+    "torchvision_version": "torchvision",
+    "numpy_version": "numpy",
+    "scipy_version": "scipy",
+}
+
+
+_FAILED = (
+    Column("dataset", "dataset"),
+    Column("stage", "stage", meaning="what was being done when it failed"),
+    Column("error", "reason"),
+)
+
+_SUSPECT = (
+    Column("measured_top1", "measured top-1", percent),
+    Column("expected_top1", "expected top-1", percent),
+    Column("suspicion", "suspect because"),
+)
+
+_GAPS = (
+    Column("site_name", "site"),
+    Column("site", "number", whole),
+    Column("status", "status"),
+    Column("batches", "batches", whole, "batches of images without a score at this site"),
+    Column("reason", "reason"),
+)
+
+_TRACING = (
+    "The hash is the first 12 digits of the sha256 over the sorted run ids, one a line:"
+    " two reports with the same hash were made from the same runs. SQL beside each figure"
+    " is for `survey sql` on the home that holds the runs."
+)
+
+
+def lead(material: Material) -> str:
+    """Return what was surveyed, in a sentence or two."""
+    done, scored = material.done, len(material.scored)
+    sites = int(material.signatures["affinity"].notna().sum())
+    kinds = {name: done[name].dropna().nunique() for name in ("architecture", "family", "dataset")}
+    said = (
+        f"{counted(len(done), 'model')} of {counted(kinds['family'], 'family', 'families')}"
+        f" measured on {counted(kinds['dataset'], 'dataset')}: {sites:,} activation sites have an"
+        f" affinity score, which is 1 where an activation acts as an affine map on its inputs and"
+        f" smaller the less it does."
+    )
+    lacking = len(done) - scored
+    others = [f"{counted(len(material.failed), 'run')} failed"] if len(material.failed) else []
+    others += [f"{lacking} finished without any score"] if lacking else []
+    return said + (f" {' and '.join(others)}." if others else "")
+
+
+def overview_facts(material: Material) -> list[Fact]:
+    """Return the survey in numbers."""
+    done, models = material.done, material.models
+    measured = done["finished_at"].dropna()
+    return facts(
+        selection=material.selection.words(),
+        runs=whole(len(models)),
+        architectures=whole(models["architecture"].nunique()),
+        families=whole(models["family"].nunique()),
+        datasets=", ".join(sorted(models["dataset"].dropna().unique())),
+        activation_sites=whole(len(material.signatures)),
+        images_measured=whole(done["images"].sum()),
+        measured_between=(
+            f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
+        ),
+        failed_runs=whole(len(material.failed)),
+    )
+
+
+def overview_exhibits(material: Material) -> list[Exhibit]:
+    """Return the figure of every signature, a panel a family."""
+    if not material.scored:
+        return []
+    from analysis.figures.signatures import signature_chart, signature_lines
+
+    rows = material.signatures[material.signatures["run_id"].isin(material.scored)]
+    sql = sites_sql(
+        material.scored,
+        ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "affinity"),
+    )
+    chart = signature_chart(rows)
+    return [Exhibit("signatures", chart, signature_lines(rows), sql, "the measured rows")]
+
+
+def models_table(material: Material) -> Table:
+    """Return every run in a line that leads to its page."""
+    scores = material.signatures.groupby("run_id")["affinity"]
+    found = scores.agg(lowest="min", median="median", highest="max", scored="count")
+    rows = material.models.merge(found, on="run_id", how="left")
+    columns = (
+        Column("model", "model", links=material.pages_by_model),
+        Column("family", "family"),
+        Column("dataset", "dataset"),
+        Column("status", "status"),
+        Column("measured_top1", "top-1", percent, "fraction right over every image measured"),
+        Column("reported_top1", "reported", percent, "top-1 that the weights were published with"),
+        Column("sites", "sites", whole, "activation sites of the network"),
+        Column("scored", "scored", whole, "sites with an affinity score"),
+        Column("lowest", "lowest", fixed(3), "smallest affinity score of a site"),
+        Column("median", "median", fixed(3)),
+        Column("highest", "highest", fixed(3)),
+        Column("year", "year", lambda value: str(int(value))),
+        Column("parameters", "parameters", whole),
+        Column("suspicion", "suspect because"),
+    )
+    caption = "Every model of the selection; a heading sorts, a name leads to the model's page."
+    return table("models", caption, rows, columns)
+
+
+def missing_sentence(material: Material) -> str:
+    """Return how much is missing, in a sentence."""
+    sites = material.gaps.drop_duplicates(["run_id", "site"])
+    parts = []
+    if failed := len(material.failed):
+        parts.append(f"{counted(failed, 'run')} failed")
+    if len(sites):
+        runs = counted(sites["run_id"].nunique(), "run")
+        verb = "has" if len(sites) == 1 else "have"
+        parts.append(f"{counted(len(sites), 'site')} of {runs} {verb} batches without a score")
+    unfinished = material.models[~material.models["status"].isin(["done", "failed"])]
+    if len(unfinished):
+        parts.append(f"{counted(len(unfinished), 'run')} without an end")
+    suspect = int(material.models["suspicion"].notna().sum())
+    if suspect:
+        parts.append(f"{counted(suspect, 'run')} with an accuracy that was not expected")
+    return f"{'; '.join(parts)}." if parts else "Nothing failed, and every site has its score."
+
+
+def missing_page(material: Material) -> Section | None:
+    """Return the page of what failed and of sites without a score; None where all is well."""
+    failed, gaps = material.failed, material.gaps
+    suspect = material.models[material.models["suspicion"].notna()]
+    first = Column("model", "model", links=material.pages_by_model)
+    kinds = (
+        ("failed", "Runs that failed.", failed, _FAILED),
+        ("suspect", "Runs whose accuracy is suspect.", suspect, _SUSPECT),
+        ("gaps", "Sites and batches without a score.", gaps, _GAPS),
+    )
+    tables = [
+        table(name, caption, rows, (first, *columns))
+        for name, caption, rows, columns in kinds
+        if len(rows)
+    ]
+    if not tables:
+        return None
+    sentence = missing_sentence(material)
+    return Section("missing", "Missing", sentence, tables=tuple(tables))
+
+
+def provenance_page(material: Material) -> Section:
+    """Return the page of versions, settings, devices and hashes."""
+    return Section(
+        "provenance",
+        "Provenance",
+        f"Everything in this report was made from {material.provenance.caption()}.",
+        paragraphs=(_TRACING,),
+        tables=(_settings_table(material), _runs_table(material)),
+    )
+
+
+def _settings_table(material: Material) -> Table:
+    names = [name for name in _HOW if name in material.models]
+    shown = (
+        material.models[names].astype(object).map(lambda value: None if missing(value) else value)
+    )
+    groups = shown.groupby(names, dropna=False, sort=False).size().rename("runs").reset_index()
+    columns = [Column(name, _HOW[name], _plain) for name in names]
+    columns.append(Column("runs", "runs", whole))
+    caption = "How runs were measured, with what and on what; runs that agree in all of it."
+    return table("settings", caption, groups, columns)
+
+
+def _plain(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else words(value)
+
+
+def _runs_table(material: Material) -> Table:
+    columns = (
+        Column("run_id", "run", links=material.pages),
+        Column("model", "model"),
+        Column("checkpoint", "checkpoint"),
+        Column("checkpoint_sha256", "sha256 of the weights", _short),
+        Column("dataset_fingerprint", "fingerprint of the dataset", _short),
+        Column("job_key", "job", _short),
+        Column("finished_at", "finished (UTC)"),
+        Column("seconds", "seconds", fixed(1)),
+    )
+    caption = "Every run; hashes by their first 12 digits, in full on the model's page."
+    return table("runs", caption, material.models, columns)
+
+
+def _short(value: Any) -> str:
+    return str(value)[:12]

@@ -1,0 +1,205 @@
+"""The report of a survey in a real browser: drawn, quiet, offline, and open to every reader."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from catalog.models.small import SmallSource
+from tests.acceptance.command import rows, survey
+
+#: The first test measures 40 networks, which takes minutes where others compute beside it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+
+#: Names that systems give the browser.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+LOCAL = ("--runner", "local", "--threads", "1")
+FEW = ("--limit", "96", "--batch-size", "48")
+
+
+def measure(home: Path, *arguments: str, code: int = 0) -> None:
+    survey("run", *arguments, *FEW, *LOCAL, home=home, code=code)
+
+
+def spoiled(folder: Path) -> list[str]:
+    """Write weights that give no score, and weights that do not fit."""
+    state = SmallSource().get("digits_resnet14").build().state_dict()
+    nan = {name: v * float("nan") if v.is_floating_point() else v for name, v in state.items()}
+    torch.save(nan, folder / "nan <b>&amp;.pth")
+    torch.save({**state, next(iter(state)): torch.zeros(3, 3)}, folder / "shape.pth")
+    return [str(folder / "nan <b>&amp;.pth"), str(folder / "shape.pth")]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of 40 models, of which one failed and one has no score."""
+    folder = tmp_path_factory.mktemp("browser")
+    home, out = folder / "home", folder / "report"
+    measure(home, "-m", "small:digits_*", "-c", "bundled", "-c", "init:0")
+    measure(home, "-m", "small:digits_*14", "-m", "small:digits_vgg*", "-d", "random")
+    pairs = [f"small:cifar_{shape}{depth}" for shape in ("resnet", "plain") for depth in (8, 14)]
+    measure(home, *(f"-m{name}" for name in pairs), *(f"-cinit:{seed}" for seed in range(3)))
+    images = ("alexnet", "mnasnet0_5", "squeezenet1_0", "squeezenet1_1", "mobilenet_v3_small")
+    names = [f"-mtorchvision:{name}" for name in (*images, "shufflenet_v2_x0_5")]
+    measure(home, *names, "-c", "init:0", "--micro-batch", "16")
+    bad = [f"-cfile:{path}" for path in spoiled(folder)]
+    measure(home, "-m", "small:digits_resnet14", *bad, code=1)
+    statuses = [row["status"] for row in rows("SELECT status FROM runs", home)]
+    assert len(statuses) == 40
+    assert statuses.count("failed") == 1
+    ended = survey("report", "--out", out, "--title", "Forty <networks>", home=home)
+    assert ended.stdout.strip() == str(out / "index.html")
+    assert "about 40 runs, 1 of them failed" in ended.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.fail(
+            f"the report cannot be looked at: none of {', '.join(BROWSERS)} is installed"
+            " (on Debian: apt-get install chromium)"
+        )
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Watched:
+    """A tab without network, and what it asked for and complained of."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def visit(self, path: Path) -> None:
+        self.page.goto(path.as_uri())
+
+    def asked(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Watched]:
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    watched = Watched(context.new_page())
+    watched.page.on("request", watched.asked)
+    watched.page.on("console", watched.said)
+    watched.page.on("pageerror", lambda error: watched.problems.append(str(error)))
+    yield watched
+    context.close()
+
+
+#: The size of every drawing that is shown, and how much is in it.
+DRAWN = """() => [...document.querySelectorAll("figure")].map(figure => {
+  const shown = [...figure.querySelectorAll("svg")].filter(svg => svg.checkVisibility());
+  return shown.map(svg => {
+    const box = svg.getBoundingClientRect();
+    const marks = svg.querySelectorAll(".mark-symbol path, .mark-line path, .mark-rect path,"
+      + " .mark-rule line, .mark-text text, .mark-area path, .mark-tick path");
+    return [box.width, box.height, marks.length];
+  });
+})"""
+
+
+def test_every_figure_is_drawn_and_nothing_else_is_asked_for(report: Path, tab: Watched) -> None:
+    figures = 0
+    for path in sorted(report.rglob("*.html")):
+        tab.visit(path)
+        for shown in tab.page.evaluate(DRAWN):
+            ((width, height, marks),) = shown
+            assert width > 100, path
+            assert height > 60, path
+            assert marks > 5, path
+            figures += 1
+        assert tab.page.locator("h1").count() == 1
+    assert figures == len(list((report / "figures").iterdir()))
+    assert figures > 45
+    assert tab.problems == []
+    assert {url.split(":")[0] for url in tab.requests} == {"file"}
+    inside = report.as_uri()
+    assert [url for url in tab.requests if not url.startswith(inside)] == []
+
+
+def test_every_question_has_a_page(report: Path) -> None:
+    made = {path.stem for path in report.glob("*.html")}
+    assert made >= {"clusters", "correlations", "regressions", "timeline", "distributions"}
+    assert made >= {"residual", "datasets", "training", "missing", "provenance", "depth"}
+
+
+def looked_at(report: Path) -> list[Path]:
+    """Return the pages that differ in kind."""
+    models = sorted((report / "models").iterdir())
+    odd = [path for path in models if "nan-b" in path.name or "shape-pth" in path.name]
+    return [*sorted(report.glob("*.html")), models[0], *odd]
+
+
+@pytest.mark.parametrize("width", [1280, 380])
+def test_no_reader_is_shut_out(report: Path, tab: Watched, width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    found = {}
+    for path in looked_at(report):
+        tab.visit(path)
+        result = Axe().run(tab.page)
+        if result.violations_count:
+            found[path.name] = result.generate_report()
+        # A page is as wide as the window; what is wider scrolls within.
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert tab.page.evaluate(overflow) <= 0, path
+    assert not found, "\n".join(found.values())
+
+
+def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:
+    tab.visit(sorted((report / "models").glob("digits-resnet20*"))[0])
+    drawings = tab.page.locator(".drawings > .drawing")
+    assert drawings.count() == 3
+    for place in range(3):
+        assert [drawings.nth(each).is_visible() for each in range(3)] == [
+            each == place for each in range(3)
+        ]
+        tab.page.locator(".choice input").nth(place).focus()
+        tab.page.keyboard.press("ArrowRight")
+
+
+def test_a_heading_sorts_its_column(report: Path, tab: Watched) -> None:
+    tab.visit(report / "index.html")
+    heading = tab.page.get_by_role("columnheader", name="median")
+    column = heading.evaluate("heading => heading.cellIndex") + 1
+    cells = tab.page.locator(f"#table-models tbody tr > :nth-child({column})")
+
+    def keys() -> list[str]:
+        found: list[str] = cells.evaluate_all("cells => cells.map(cell => cell.dataset.key)")
+        return found
+
+    heading.get_by_role("button").focus()
+    for key, sign in (("Enter", 1), ("Space", -1)):
+        tab.page.keyboard.press(key)
+        known = [sign * float(value) for value in keys() if value]
+        assert known == sorted(known)
+        # What has no value comes last, whichever way.
+        assert [bool(value) for value in keys()] == [True] * 38 + [False] * 2
+    assert heading.get_attribute("aria-sort") == "descending"
+
+
+def test_without_its_script_a_page_shows_everything(report: Path, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto((report / "index.html").as_uri())
+    assert page.locator("#table-models tbody tr").count() == 40
+    assert page.locator("svg:visible").count() == page.locator("figure").count()
+    context.close()

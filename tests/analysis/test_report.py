@@ -1,0 +1,352 @@
+"""The report: whole or not at all, safe with any name, and every number leads back to the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.report import Report, write_report
+from analysis.report.content import NOTHING, Column, missing, probability, table, words
+from analysis.report.drawing import embedded
+from analysis.report.folder import MARKER, ReportFolder
+from analysis.report.material import slug
+from analysis.selection import Selection
+from catalog.home import Home
+from catalog.spool import Writer
+from catalog.store import query
+from survey.errors import SettingsError
+from survey.signature import BatchScores
+from tests.catalog.records import run, score
+
+#: A checkpoint that anybody may call a file of weights.
+HOSTILE = 'file:</title><script>alert("x")</script>&amp;\'.pth'
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def store(home: Path, run_id: str, scores: list[list[float | None]], **values: object) -> None:
+    """Store a finished run: scores by site, one a batch; None is a batch without a score."""
+    basics = {"finished_at": NOON, "images": 128, "batches": 2, "sites": len(scores)}
+    record = run(run_id, **{"status": "done", **basics, **values})
+    with Writer.open(Home.open(home, create=False)) as writer:
+        for number in range(len(scores[0]) if scores else 0):
+            rows = []
+            for site, batches in enumerate(scores):
+                value = batches[number]
+                numbers = dict.fromkeys(("cka", "norm", "r2"), (value or 0) * (site + 1) % 1)
+                row = score(number, site, value or 0.0, repeat=1 + site % 2, **numbers)
+                if value is None:
+                    reason = "the output is <the> same"
+                    row = dataclasses.replace(row, affinity=None, status="constant", reason=reason)
+                rows.append(row)
+            writer.write_batch(run_id, 1, BatchScores(number, 64, tuple(rows), 64, 1, 1, 1.0), 64)
+        writer.write_run(record)
+
+
+def curve(seed: int, sites: int, level: float) -> list[list[float | None]]:
+    rng = np.random.default_rng(seed)
+    means = np.clip(level + rng.normal(0, 0.08, sites), 0, 1)
+    return [[float(mean), float(min(1, mean + 0.01))] for mean in means]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six networks of two families, one of them with a hostile name; one failed, one unscored."""
+    place = tmp_path_factory.mktemp("report") / "home"
+    Home.open(place, create=True)
+    for number, (name, family, year, level) in enumerate(
+        [
+            ("digits_resnet14", "ResNet", 2015, 0.9),
+            ("digits_resnet20", "ResNet", 2015, 0.92),
+            ("digits_resnet26", "ResNet", 2016, 0.95),
+            ("digits_plain14", "VGG", 2014, 0.6),
+            ("digits_plain20", "VGG", 2014, 0.65),
+        ]
+    ):
+        store(
+            place, f"r{number}", curve(number, 7 + number, level), architecture=name, family=family,
+            family_group="small", year=year, measured_top1=0.9 + number / 100, gflops=0.1 * number,
+            parameters=10 * number, depth=14 + number, settings='{"pooling": "mean"}',
+        )  # fmt: skip
+    gaps = curve(9, 7, 0.8)
+    gaps[3] = [None, None]
+    store(place, "r5", gaps, architecture="digits_resnet14", family="ResNet", checkpoint=HOSTILE)
+    store(place, "r6", [[None, None]] * 3, architecture="mute", family="VGG")
+    store(
+        place, "r7", [], status="failed", architecture="broken", stage="load",
+        error="<b>the file</b> & more", sites=None,
+    )  # fmt: skip
+    return place
+
+
+@pytest.fixture(scope="module")
+def written(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return write_report(home, tmp_path_factory.mktemp("out") / "report", title="Nets & <friends>")
+
+
+class Page(HTMLParser):
+    """What the tests ask of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
+
+    def count(self, tag: str) -> int:
+        return sum(1 for found, _ in self.tags if found == tag)
+
+
+def pages(report: Report) -> Iterator[tuple[Path, Page]]:
+    for path in sorted(report.folder.rglob("*.html")):
+        yield path, Page(path)
+
+
+def test_every_page_is_there_and_every_link_leads_somewhere(written: Report) -> None:
+    found = dict(pages(written))
+    assert len(found) == written.pages
+    assert len(list((written.folder / "models").iterdir())) == written.runs == 8
+    for path, page in found.items():
+        for address in (*page.values("href"), *page.values("src")):
+            if address.startswith("#"):
+                assert address[1:] in page.values("id"), (path, address)
+            else:
+                assert (path.parent / address).resolve().is_file(), (path, address)
+
+
+def test_a_page_is_one_that_any_reader_can_use(written: Report) -> None:
+    for path, page in pages(written):
+        ids = page.values("id")
+        assert len(ids) == len(set(ids)), path
+        assert page.count("h1") == page.count("main") == page.count("header") == 1, path
+        assert ("html", {"lang": "en"}) in page.tags
+        assert page.count("caption") == page.count("table"), path
+        drawings = [attrs for tag, attrs in page.tags if tag == "svg"]
+        assert all(each["role"] == "img" and each["aria-label"] for each in drawings), path
+        assert all(attrs.get("scope") for tag, attrs in page.tags if tag == "th"), path
+
+
+def test_a_page_asks_no_network(written: Report) -> None:
+    for path in written.folder.rglob("*"):
+        if path.suffix in {".html", ".css", ".js"}:
+            text = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
+            assert "http:" not in text, path
+            assert "https:" not in text, path
+    page = Page(written.index)
+    (policy,) = [a["content"] for _, a in page.tags if a.get("http-equiv")]
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    assert not [attrs for _, attrs in page.tags if "style" in attrs]
+
+
+def test_names_are_text_wherever_they_stand(written: Report) -> None:
+    hostile = "</title><script>"
+    seen = 0
+    for path, page in pages(written):
+        assert [attrs for tag, attrs in page.tags if tag == "script"] == [
+            {"defer": None, "src": f"{'../' * (path.parent.name == 'models')}assets/report.js"}
+        ], path
+        seen += hostile in "".join(page.text)
+    assert seen > 3
+    broken = next(page for path, page in pages(written) if path.name.startswith("broken"))
+    assert "<b>the file</b> & more" in "".join(broken.text)
+    assert broken.count("b") == 0
+    assert Page(written.index).text.count("Nets & <friends>") >= 2
+    for path in (written.folder / "figures").iterdir():
+        assert not [e for e in Xml.parse(path).iter() if e.tag.endswith("script")]
+
+
+def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
+    opened = Home.open(home, create=False)
+    statements = sorted((written.folder / "data").glob("*.sql"))
+    assert len(statements) >= 8
+    for statement in statements:
+        rows = query(opened, statement.read_text(encoding="utf-8")).to_pandas()
+        assert len(rows), statement
+        if statement.name.startswith("signature-"):
+            data = pd.read_csv(statement.with_suffix(".csv"))
+            pd.testing.assert_frame_equal(rows, data, check_dtype=False, rtol=0, atol=1e-12)
+
+
+def test_every_figure_has_its_data_and_its_statement(written: Report) -> None:
+    drawn = {path.stem for path in (written.folder / "figures").iterdir()}
+    for ending in ("csv", "sql"):
+        assert {path.stem for path in (written.folder / "data").glob(f"*.{ending}")} == drawn
+    models = [stem for stem in drawn if stem.startswith("signature-")]
+    # The failed run and the one without any score have none.
+    assert len(models) == 6
+    assert {"signatures", "dendrogram", "timeline", "correlations"} <= drawn
+
+
+def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
+    texts = {path.name: "".join(page.text) for path, page in pages(written)}
+    (mute,) = [text for name, text in texts.items() if name.startswith("mute")]
+    assert "none of its 3 sites has an affinity score" in mute
+    assert "3 of 3 sites without a score: the output is <the> same" in mute
+    (gap,) = [text for name, text in texts.items() if name.endswith("-r5.html")]
+    assert "1 of 7 sites without a score" in gap
+    assert "Failed (load)" in next(t for n, t in texts.items() if n.startswith("broken"))
+    assert "1 run failed" in texts["index.html"]
+    assert texts["missing.html"].count("the output is <the> same") == 4
+
+
+def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
+    from analysis.provenance import runs_hash
+
+    marker = json.loads((written.folder / MARKER).read_text(encoding="utf-8"))
+    assert marker["runs_hash"] == runs_hash([f"r{number}" for number in range(8)])
+    for _, page in pages(written):
+        assert marker["runs_hash"] in "".join(page.text)
+
+
+def test_the_same_runs_give_the_same_files(home: Path, written: Report, tmp_path: Path) -> None:
+    chosen = Selection(models=("digits_plain*",))
+    both = [write_report(home, tmp_path / name, chosen).folder for name in ("one", "two")]
+    files = [sorted(path.relative_to(folder) for path in folder.rglob("*.*")) for folder in both]
+    assert files[0] == files[1]
+    for name in files[0]:
+        assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name
+
+
+def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
+    alone = write_report(home, tmp_path / "one", Selection(models=("digits_plain14",)))
+    reasons = dict(alone.absent)
+    assert {"Clusters", "Regressions", "Timeline", "Datasets", "Training"} <= set(reasons)
+    assert all(reasons.values())
+    text = "".join(Page(alone.index).text)
+    assert all(reason in text for reason in reasons.values())
+    assert not (alone.folder / "clusters.html").exists()
+    none = write_report(home, tmp_path / "none", Selection(models=("mute", "broken")))
+    assert {reason for _, reason in none.absent} == {"no run of the selection has a score"}
+    assert "no run of this selection has a score" in "".join(Page(none.index).text)
+
+
+def test_a_report_is_replaced_whole(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    out.mkdir()
+    first = write_report(home, out, Selection(models=("mute", "broken")))
+    assert len(list((out / "models").iterdir())) == first.runs == 2
+    write_report(home, out, Selection(models=("mute",)))
+    assert len(list((out / "models").iterdir())) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_what_is_no_report_is_left_alone(tmp_path: Path) -> None:
+    file, folder, link = tmp_path / "file", tmp_path / "folder", tmp_path / "link"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    link.symlink_to(folder)
+    for place, why in (
+        (file, "is a file"),
+        (folder, "is no report"),
+        (link, "is a link"),
+        (tmp_path / "nowhere" / "report", "there is no directory"),
+    ):
+        with pytest.raises(SettingsError, match=why):
+            ReportFolder(place, {})
+    (folder / MARKER).write_text('{"kind": "something else", "files": ["notes.txt"]}')
+    with pytest.raises(SettingsError, match="is no report"):
+        ReportFolder(folder, {})
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_put_into_a_report_is_not_lost(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    with ReportFolder(out, {}) as folder:
+        folder.write("index.html", "first")
+    (out / "models").mkdir()
+    (out / "models" / "mine.txt").write_text("mine")
+    with pytest.raises(SettingsError, match=re.escape("models/mine.txt")):
+        ReportFolder(out, {})
+
+
+def test_half_a_report_is_none(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+
+    def interrupted() -> None:
+        with ReportFolder(out, {}) as folder:
+            folder.write("index.html", "second")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(tmp_path.iterdir())
+    with ReportFolder(out, {}) as folder:
+        folder.write("index.html", "first")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (out / "index.html").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_file_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+
+    def disturbed() -> None:
+        with ReportFolder(out, {}) as folder:
+            folder.write("index.html", "ours")
+            out.mkdir()
+            (out / "theirs.txt").write_text("theirs")
+
+    with pytest.raises(SettingsError, match="is no report"):
+        disturbed()
+    assert [path.name for path in out.iterdir()] == ["theirs.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_drawings_in_one_page_share_no_name() -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><defs><clipPath id="clip1">'
+        '<path d="M0,0"/></clipPath></defs><g clip-path="url(#clip1)" role="graphics-object"'
+        ' aria-roledescription="mark"/></svg>'
+    )
+    one = embedded(drawn, "one", 'a < b & "c"')
+    assert 'id="one-clip1"' in one
+    assert "url(#one-clip1)" in one
+    assert "graphics-object" not in one
+    assert Xml.fromstring(one).get("aria-label") == 'a < b & "c"'
+    assert "clip1" not in embedded(drawn, "two", "").replace("two-clip1", "")
+
+
+def test_values_are_written_as_readers_expect() -> None:
+    assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
+    assert words(np.array(["a", "b"])) == "a, b"
+    assert words(0.123456) == "0.1235"
+    assert [probability(each) for each in (0.5, 1e-5)] == ["0.500", "1.0e-05"]
+    assert not missing(0)
+    assert [slug(each) for each in ("ResNet-18 @ <x>", "..", "Ünï")] == ["resnet-18-x", "run", "n"]
+
+
+def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
+    frame = pd.DataFrame({"a": ["x", "Y"], "b": [2.0, np.nan], "c": [None, None]})
+    shown = table("t", "caption", frame, [Column("a", "A", links={"x": "p.html"}), Column("b", "B"),
+                                          Column("c", "C"), Column("d", "D")])  # fmt: skip
+    assert [column.heading for column in shown.columns] == ["A", "B"]
+    (first, second) = shown.rows
+    assert (first[0].link, second[0].link) == ("p.html", "")
+    assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
+    assert shown.numeric == [False, True]
+    empty = table("t", "caption", frame.iloc[:0], [Column("a", "A")])
+    assert (empty.rows, empty.numeric) == ((), [False])
