@@ -88,7 +88,9 @@ def normalised(
     values : array of float, shape (n,)
         The curve, at least one value.
     normalisation : {"raw", "length", "relative"}
-        ``relative`` interpolates linearly at equally spaced relative depths; the others leave the
+        ``relative`` takes the nearest site at equally spaced relative depths: between two sites
+        there is nothing to measure, and a line between them would flatten a signature that goes
+        up and down from site to site, as residual networks' do. The others leave the
         curve as it is (``length`` divides the distance, see ``analysis.pairs``).
     points : int
         How many relative depths, at least 2.
@@ -114,7 +116,10 @@ def normalised(
     if points < 2:
         raise SettingsError(f"a curve over {points} relative depths, must be at least 2")
     places = np.linspace(0.0, 1.0, curve.size) if depths is None else np.asarray(depths, float)
-    return np.interp(np.linspace(0.0, 1.0, points), places, curve)
+    # Halfway between two sites the earlier one counts.
+    between = (places[1:] + places[:-1]) / 2
+    nearest: Floats = curve[np.searchsorted(between, np.linspace(0.0, 1.0, points))]
+    return nearest
 
 
 def require_normalisation(normalisation: str) -> None:

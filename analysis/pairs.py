@@ -9,7 +9,7 @@ Notes
 paper's [1]_: a sum along the path, so it grows with the number of sites. ``length`` is
 sqrt(S / (n + m)) for the least sum of squared differences S, the normalisation by n + m of [2]_;
 the path stays that of ``raw``. ``relative`` lays each signature on 100 equally spaced relative
-depths by linear interpolation and warps these.
+depths, each with the score of the nearest site, and warps these.
 
 References
 ----------

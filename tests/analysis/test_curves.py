@@ -41,29 +41,31 @@ def test_sites_keep_their_depth_where_others_are_missing() -> None:
     assert again.depths.tolist() == [0.25, 0.75, 1.0]
 
 
-def test_a_missing_site_on_a_straight_line_is_not_missed() -> None:
-    line = np.linspace(0.2, 0.8, 7)
-    whole, holed = (
-        curves(frame({"a": values}))[0]
-        for values in (line, np.where([0, 0, 1, 0, 1, 0, 0], NAN, line))
-    )
-    assert normalised(whole.values, "relative", depths=whole.depths) == pytest.approx(
-        normalised(holed.values, "relative", depths=holed.depths)
-    )
+def test_a_missing_site_leaves_its_neighbours_where_they_are() -> None:
+    """Its own depths go to the nearest that are there, the earlier one of two equally near."""
+    values = np.linspace(0.2, 0.8, 7)
+    (holed,) = curves(frame({"a": np.where([0, 0, 1, 0, 1, 0, 0], NAN, values)}))
+    found = normalised(holed.values, "relative", 13, depths=holed.depths)
+    sites = [0, 0, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 6]
+    assert found.tolist() == values[sites].tolist()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 400])
-def test_relative_is_the_line_through_the_sites(size: int) -> None:
+def test_relative_holds_the_score_of_the_nearest_site(size: int) -> None:
     values = np.random.default_rng(size).random(size)
     found = normalised(values, "relative")
     assert found.shape == (100,)
     assert (found[0], found[-1]) == (values[0], values[-1])
     for place, value in enumerate(found):
         exact = place / 99 * (size - 1)
-        before = min(int(exact), max(size - 2, 0))
-        after = min(before + 1, size - 1)
-        expected = values[before] + (exact - before) * (values[after] - values[before])
-        assert value == pytest.approx(expected)
+        (site,) = np.flatnonzero(values == value)
+        assert abs(site - exact) <= 0.5 + 1e-9
+
+
+def test_relative_keeps_every_score_where_there_are_points_enough() -> None:
+    """A line through the sites would flatten what goes up and down from site to site."""
+    zigzag = np.array([0.7, 0.9] * 12)
+    assert set(normalised(zigzag, "relative")) == {0.7, 0.9}
 
 
 def test_the_others_leave_a_curve_as_it_is() -> None:
