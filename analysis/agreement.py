@@ -29,7 +29,8 @@ def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFra
         One row a label: ``label``, ``n`` (models that have it), ``clusters`` and ``labels``
         (how many different ones these models are in and have), ``adjusted_rand`` [1]_ and
         ``adjusted_mutual_information`` [2]_ (arithmetic mean of the entropies): 1 for the same
-        partition, about 0 for a random one, NaN below two models.
+        partition, about 0 for a random one, NaN below two models and where all models have one
+        label, with which there is nothing to agree.
 
     References
     ----------
@@ -48,7 +49,7 @@ def _row(table: pd.DataFrame, label: str) -> dict[str, object]:
     known = table[table[label].notna()]
     # As codes: scikit-learn guesses what kind of labels it has, and not always the same for both.
     clusters, names = (pd.factorize(known[column])[0] for column in ("cluster", label))
-    enough = len(known) > 1
+    enough = known[label].nunique() > 1
     return {
         "label": label,
         "n": len(known),

@@ -6,6 +6,7 @@ either: how many numbers it stands on, an interval, a test, or why there is none
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from scipy.stats import norm as gaussian
 from scipy.stats import t as student
 
 from analysis.drift import holm
+from analysis.labels import measured_on
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
 
@@ -48,6 +50,7 @@ COLUMNS = {
     "level": "str",
     "name": "str",
     "family": "str",
+    "dataset": "str",
     "metric": "str",
     "n": "int64",
     "pearson": "float64",
@@ -69,8 +72,8 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family``, ``affinity`` and the
-        metrics. A site counts where both have a value.
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family``, ``dataset``,
+        ``pooling``, ``affinity`` and the metrics. A site counts where both have a value.
     metrics : sequence of str
         Columns to correlate the affinity with.
 
@@ -78,8 +81,9 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
     -------
     pandas.DataFrame
         ``level`` (model, family or all), ``name`` (the model's label, the family, or all),
-        ``family``, ``metric``, ``n`` (sites of a model; models of a family or of all),
-        ``pearson`` (of a family or of all: the mean over its models), ``std`` (sample deviation
+        ``family``, ``dataset`` (that all of it was measured on, with the pooling unless that is
+        mean), ``metric``, ``n`` (sites of a model; models of a family or of all), ``pearson`` (of a
+        family or of all: the mean over its models on that dataset), ``std`` (sample deviation
         over the models), ``low`` and ``high`` (95 % interval: Fisher's z for a model [1]_,
         Student's t over the models for a mean), ``p`` (two-sided, against 0), ``p_corrected``
         (Holm's correction [2]_ over all tests of the level), ``reason`` (why something is blank;
@@ -88,7 +92,7 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
     Raises
     ------
     UnknownName
-        If a metric is not a column of the frame.
+        If a metric is not a column of numbers other than the affinity itself.
     SettingsError
         If there is no metric.
 
@@ -110,9 +114,10 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
     """
     if not metrics:
         raise SettingsError("no metric to correlate the affinity with", hint="name at least one")
+    numbers = _numbers(signatures)
     for metric in metrics:
-        if metric not in signatures:
-            raise UnknownName("metric", metric, _numbers(signatures))
+        if metric not in numbers:
+            raise UnknownName("metric", metric, numbers)
     models = list(_model_rows(signatures, metrics))
     families = _mean_rows(models, metrics, "family")
     rows = [*_corrected(models), *_corrected(families), *_corrected(_mean_rows(models, metrics))]
@@ -162,12 +167,13 @@ def constant(values: Floats) -> bool:
 def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
     for _, sites in signatures.groupby("run_id", sort=False):
         name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
+        dataset = measured_on(sites["dataset"].iloc[0], sites["pooling"].iloc[0])
         affinity = sites["affinity"].to_numpy(float)
         for metric in metrics:
             other = sites[metric].to_numpy(float)
             kept = np.isfinite(affinity) & np.isfinite(other)
-            row = {"level": "model", "name": name, "family": family, "metric": metric}
-            yield row | _model_numbers(affinity[kept], other[kept], metric)
+            row = {"level": "model", "name": name, "family": family, "dataset": dataset}
+            yield row | {"metric": metric} | _model_numbers(affinity[kept], other[kept], metric)
 
 
 def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
@@ -186,15 +192,16 @@ def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
 def _mean_rows(
     models: Sequence[Row], metrics: Sequence[str], by: Literal["family"] | None = None
 ) -> list[Row]:
-    """Return the mean over the models of each family, or over all."""
-    names = ["all"] if by is None else sorted({row["family"] for row in models} - {""})
+    """Return the mean over the models of each family, or over all, on each dataset by itself."""
+    groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for model in models:
+        if by is None or model["family"]:
+            groups["all" if by is None else model["family"], model["dataset"]].append(model)
     rows = []
-    for name in names:
-        members = models if by is None else [row for row in models if row["family"] == name]
-        level = "all" if by is None else "family"
-        for metric in metrics if members else ():
-            values = [row["pearson"] for row in members if _has(row, metric)]
-            row = {"level": level, "name": name, "family": "" if by is None else name}
+    for (name, dataset), members in sorted(groups.items()):
+        row = {"level": by or "all", "name": name, "family": name if by else "", "dataset": dataset}
+        for metric in metrics:
+            values = [each["pearson"] for each in members if _has(each, metric)]
             rows.append({**row, "metric": metric, **_mean_numbers(np.array(values, float))})
     return rows
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
@@ -60,12 +61,13 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
     -------
     pandas.DataFrame
         One row a model and other dataset, where the model was measured on the reference too:
-        ``model`` (architecture, with ``@checkpoint`` where several were compared), ``family``,
-        ``dataset``, ``reference``, ``sites`` (that have an affinity on both), ``dtw`` (dynamic
-        time warping distance between the two signatures, each without its sites that have no
-        affinity), ``euclidean`` (root of the summed squared differences site by site, over the
-        sites that have an affinity on both), ``mean_difference`` (on this dataset less on the
-        reference, over the same sites), ``reason`` (why something is blank; empty if nothing is).
+        ``model`` (architecture, with ``source:`` and ``@checkpoint`` where several were compared),
+        ``family``, ``dataset`` and ``reference`` (with the pooling unless that is mean), ``sites``
+        (that have an affinity on both), ``dtw`` (dynamic time warping distance between the two
+        signatures, each without its sites that have no affinity), ``euclidean`` (root of the summed
+        squared differences site by site, over the sites that have an affinity on both),
+        ``mean_difference`` (on this dataset less on the reference, over the same sites), ``reason``
+        (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -83,9 +85,12 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
     rows = list(_rows(signatures, chosen))
-    found = pd.DataFrame(rows, columns=["checkpoint", *COLUMNS])
-    several = found.groupby("model")["checkpoint"].transform("nunique") > 1
-    found.loc[several, "model"] += "@" + found.loc[several, "checkpoint"]
+    found = pd.DataFrame(rows, columns=["source", "checkpoint", *COLUMNS])
+    by_model = found.groupby("model")
+    many = by_model["checkpoint"].transform("nunique") > 1
+    sources = by_model["source"].transform("nunique") > 1
+    found.loc[many, "model"] += "@" + found.loc[many, "checkpoint"]
+    found.loc[sources, "model"] = found["source"] + ":" + found["model"]
     return carried(found[list(COLUMNS)].astype(COLUMNS), signatures)
 
 
@@ -138,7 +143,9 @@ def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
         for dataset, sites in sorted(by_dataset.items()):
             first = sites.iloc[0]
             basics = {"model": first["architecture"], "checkpoint": first["checkpoint"]}
-            basics |= {"family": first["family"], "dataset": dataset, "reference": reference}
+            basics |= {"source": first["source"], "family": first["family"]}
+            basics["dataset"] = measured_on(dataset, first["pooling"])
+            basics["reference"] = measured_on(reference, first["pooling"])
             yield basics | _numbers(sites, origin)
 
 

@@ -141,7 +141,7 @@ class Drift:
         """Return what was compared and what was found, in two lines."""
         found = Counter(self.rows["verdict"])
         order = (*MOVES, *(verdict for verdict in sorted(found) if verdict not in MOVES))
-        counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in order if verdict in found)
+        counts = ", ".join(f"{verdict}: {found[verdict]}" for verdict in order if verdict in found)
         return (
             f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
             f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"

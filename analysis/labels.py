@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Run = Mapping[str, Any]
 
@@ -61,6 +64,16 @@ def short_checkpoint(run: Run) -> str:
     """Return a checkpoint's name without the architecture's, where it begins with that."""
     name, full = str(run["checkpoint"]), f"{run['source']}:{run['architecture']}"
     return name[len(full) + 1 :] if name.startswith((f"{full}/", f"{full}.")) else name
+
+
+def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
+    """Tell which checkpoints are not random weights (``init:...``)."""
+    return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
+
+
+def measured_on(dataset: object, pooling: object) -> str:
+    """Return what a run was measured on: the dataset, with the pooling unless that is mean."""
+    return str(dataset) if pooling == "mean" else f"{dataset}, pooled {pooling}"
 
 
 def _label(run: Run, parts: Sequence[str]) -> str:

@@ -72,6 +72,12 @@ class _Models:
 
     @classmethod
     def of(cls, matrix: DistanceMatrix) -> _Models:
+        # In a notebook, the frame that clusters(...) takes is the likely thing to pass.
+        if isinstance(matrix, pd.DataFrame):
+            raise SettingsError(
+                "neighbours are asked of distances, not of a data frame",
+                hint="pass distance_matrix(signatures)",
+            )
         runs = matrix.runs
         known = runs["architecture"].notna()
         pairs = pd.MultiIndex.from_frame(runs[["source", "architecture"]])

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.correlation import PAPER_NAMES, correlations, population_std
+from analysis.labels import measured_on
 from analysis.provenance import carried
 from analysis.regression import regressions
 from analysis.resampling import correlation_errors, mean_errors
@@ -128,9 +129,12 @@ def compare_paper(
         paper=_labels(signatures, "paper"), checkpoints=_labels(signatures, "paper-ssl")
     )
     surveyed = signatures[signatures[["paper", "checkpoints"]].notna().any(axis=1)]
+    if layers is not None:
+        # Ours is of these sites alone, and so must its error be.
+        layers = layers.merge(surveyed[["run_id", "site"]], on=["run_id", "site"])
     rows: list[Row] = []
     for (dataset, pooling), sites in surveyed.groupby(["dataset", "pooling"], sort=True):
-        named = dataset if pooling == "mean" else f"{dataset}, pooled {pooling}"
+        named = measured_on(dataset, pooling)
         rows += [row | {"dataset": named} for row in _block_rows(sites, models, layers)]
     basics = {"ours": np.nan, "note": "", "dataset": "", "reason": _NOTHING}
     rows = [basics | row for row in rows or _printed_rows()]
@@ -224,12 +228,17 @@ def _family_numbers(
         return {}
     ours = found[key]
     members = paper if average else paper[paper["family"] == key[1]]
-    each = [errors.get((run_id, metric), np.nan) for run_id in members["run_id"].unique()]
+    named = members.drop_duplicates("run_id")[["run_id", "model"]].itertuples(index=False)
+    each = [
+        errors.get((run_id, metric), np.nan)
+        for run_id, model in named
+        if np.isfinite(found["model", model, metric]["pearson"])
+    ]
     n, whole = int(ours["n"]), PAPER_COUNTS[row["name"]]
     return {
         "ours": ours["pearson"],
         "ours_std": float(population_std(ours["std"], n)) if n else np.nan,
-        "ours_error": float(np.sqrt(np.sum(np.square(each)))) / len(each),
+        "ours_error": float(np.sqrt(np.sum(np.square(each)))) / n if n else np.nan,
         "n": n,
         "note": f"{n} of the paper's {whole} models" if n < whole else "",
         "reason": "" if np.isfinite(ours["pearson"]) else ours["reason"],

@@ -192,6 +192,7 @@ def _differences(before: Run, after: Run, names: Iterable[str]) -> Iterator[str]
 
 def _causes(before: Run, after: Run) -> Iterator[str]:
     """Yield what two runs are known to differ in, beside their scores."""
+    yield from _differences(before, after, ("source", "architecture"))
     if before["checkpoint_sha256"] != after["checkpoint_sha256"]:
         yield "other weights"
     if before["dataset_fingerprint"] != after["dataset_fingerprint"]:

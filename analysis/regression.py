@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.correlation import ROUNDING, constant
+from analysis.labels import measured_on, trained
 from analysis.permutation import Orders, orders
 from analysis.provenance import carried
 from survey.errors import SettingsError
@@ -81,9 +82,10 @@ def regressions(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``role`` and ``affinity``.
     models : pandas.DataFrame
-        Rows of ``analysis.models``: ``run_id``, ``family_group``, ``dataset``, ``measured_top1``,
-        ``reported_top1``, ``depth``, ``parameters`` and ``gflops``. Runs without a group, or
-        without a signature, have no part in this.
+        Rows of ``analysis.models``: ``run_id``, ``family_group``, ``checkpoint``, ``dataset``,
+        ``pooling``, ``measured_top1``, ``reported_top1``, ``depth``, ``parameters`` and ``gflops``.
+        Runs without a group, without a signature, or of random weights (``init:...``) have no part
+        in this.
     permutations : int
         Orders of the accuracies to draw where there are over 8! of them.
     seed : int
@@ -94,17 +96,17 @@ def regressions(
     Returns
     -------
     pandas.DataFrame
-        One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured
-        on), ``accuracy`` (how many are measured and reported), ``kind`` (signature: statistics of
-        all sites; gates, main: of those sites alone; characteristic: not from the signature),
-        ``predictor``, ``n`` (models with accuracy and predictor), ``r2``, ``slope`` and
-        ``intercept`` (of top-1, a fraction, on the predictor), ``r2_left_out`` (leave-one-out:
-        1 - PRESS / sum (y - mean y)^2 with the mean over all models [1]_, so that it is below 0
-        where the line predicts worse than that mean), ``p`` (chance of so large an R2 for this
-        predictor if accuracies belonged to any model [2]_), ``picked`` (whether its R2 is the
-        largest of its kind in the group), ``p_picked`` (on the picked row: chance that the largest
-        R2 over all predictors of the kind is so large [3]_; this accounts for the picking),
-        ``reason`` (why something is blank; empty if nothing is).
+        One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured on,
+        with the pooling unless that is mean), ``accuracy`` (how many are measured and reported),
+        ``kind`` (signature: statistics of all sites; gates, main: of those sites alone;
+        characteristic: not from the signature), ``predictor``, ``n`` (models with accuracy and
+        predictor), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the predictor),
+        ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean over all models
+        [1]_, so that it is below 0 where the line predicts worse than that mean), ``p`` (chance of
+        so large an R2 for this predictor if accuracies belonged to any model [2]_), ``picked``
+        (whether its R2 is the largest of its kind in the group), ``p_picked`` (on the picked row:
+        chance that the largest R2 over all predictors of the kind is so large [3]_; this accounts
+        for the picking), ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -198,14 +200,17 @@ def statistics(affinities: ArrayLike) -> dict[str, float]:
 def _predictors(signatures: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     """Return one row a run: columns ``kind:predictor``, and the group and dataset."""
     known = models.set_index("run_id")
+    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
     scored = signatures[signatures["affinity"].notna()]
     by_kind = [
         _statistics_by_run(scored[scored["role"].isin(roles)]).add_prefix(f"{kind}:")
         for kind, roles in _ROLES.items()
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
-    measured = known.index.isin(signatures["run_id"])
-    return others.join([*by_kind, known[["family_group", "dataset"]]])[measured]
+    pairs = zip(known["dataset"], known["pooling"], strict=True)
+    groups = known[["family_group"]].assign(dataset=[measured_on(*each) for each in pairs])
+    joined: pd.DataFrame = others.join([*by_kind, groups])
+    return joined
 
 
 def _statistics_by_run(scored: pd.DataFrame) -> pd.DataFrame:

@@ -73,10 +73,12 @@ def correlation_errors(
         return {}
     errors = {}
     for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
-        affinity = means_without_each(_table(rows, "affinity"))
+        affinity = _table(rows, "affinity")
         for metric in metrics:
-            other = means_without_each(_table(rows, metric))
-            pairs = zip(affinity, other, strict=True)
+            other = _table(rows, metric)
+            scored = _scored(affinity) | _scored(other)
+            left_out = (means_without_each(each[scored]) for each in (affinity, other))
+            pairs = zip(*left_out, strict=True)
             errors[run_id, metric] = jackknife_error(np.array([_pearson(a, b) for a, b in pairs]))
     return errors
 
@@ -86,6 +88,7 @@ def mean_errors(layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str
     if layers is None:
         return [np.nan] * len(run_ids)
     tables = (_table(rows, metric) for _, rows in _of_runs(layers, run_ids))
+    tables = (table[_scored(table)] for table in tables)
     return [
         jackknife_error(np.nanmean(means_without_each(table), axis=1)) if len(table) > 1 else np.nan
         for table in tables
@@ -102,6 +105,11 @@ def _table(rows: pd.DataFrame, column: str) -> Floats:
         index="batch", columns="site", values=column, dropna=False
     ).to_numpy(float)
     return table
+
+
+def _scored(table: Floats) -> NDArray[np.bool_]:
+    """Tell which batches have any value: one that failed is none to leave out."""
+    return np.asarray(np.isfinite(table).any(axis=1))
 
 
 def _pearson(x: Floats, y: Floats) -> float:

@@ -17,6 +17,7 @@ from scipy.stats import wilcoxon
 
 from analysis.drift import holm
 from analysis.effects import cliffs_delta
+from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.permutation import TIE
 from analysis.provenance import carried
@@ -161,13 +162,14 @@ def twins(signatures: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``level`` (pair or all), ``residual`` and ``plain`` (labels of the two), ``checkpoint``,
-        ``dataset``, ``n`` (sites that both have an affinity at; pairs, where level is all),
-        ``median_residual``, ``median_plain``, ``difference`` (residual less plain; of the medians,
-        over all pairs their mean), ``std_residual`` and ``std_plain`` (sample deviation over the
-        sites; over all pairs their mean), ``p`` (of a pair: Wilcoxon's signed ranks, site by site;
-        over all pairs: the chance of so large a mean difference of medians if signs were chance,
-        all choices of signs tried), ``reason`` (why something is blank; empty if nothing is).
+        ``level`` (pair, or all of a dataset), ``residual`` and ``plain`` (labels of the two),
+        ``checkpoint``, ``dataset`` (with the pooling unless that is mean), ``n`` (sites that both
+        have an affinity at; pairs, where level is all), ``median_residual``, ``median_plain``,
+        ``difference`` (residual less plain; of the medians, over all pairs their mean),
+        ``std_residual`` and ``std_plain`` (sample deviation over the sites; over all pairs their
+        mean), ``p`` (of a pair: Wilcoxon's signed ranks, site by site; over all pairs: the chance
+        of so large a mean difference of medians if signs were chance, all choices of signs tried),
+        ``reason`` (why something is blank; empty if nothing is).
 
     Notes
     -----
@@ -175,8 +177,9 @@ def twins(signatures: pd.DataFrame) -> pd.DataFrame:
     is never below 2 / 2^n for n pairs.
     """
     rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
-    if rows:
-        rows.append(_all_twins(rows))
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
+        rows.append(_all_twins(own))
     return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
 
 
@@ -233,7 +236,8 @@ def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.Dat
 def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     first = one.iloc[0]
     row: Row = {"level": "pair", "residual": first["model"], "plain": other["model"].iloc[0]}
-    row |= {"checkpoint": first["checkpoint"], "dataset": first["dataset"], "n": 0}
+    dataset = measured_on(first["dataset"], first["pooling"])
+    row |= {"checkpoint": first["checkpoint"], "dataset": dataset, "n": 0}
     if len(one) != len(other):
         return row | {"reason": f"{len(one)} sites against {len(other)}"}
     a, b = paired(one, other)
@@ -250,7 +254,8 @@ def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
 
 def _all_twins(rows: list[Row]) -> Row:
     known = pd.DataFrame([row for row in rows if "difference" in row], columns=list(TWIN_COLUMNS))
-    row: Row = {"level": "all", "residual": "all", "plain": "all", "checkpoint": "", "dataset": ""}
+    row: Row = {"level": "all", "residual": "all", "plain": "all", "checkpoint": ""}
+    row["dataset"] = rows[0]["dataset"]
     if known.empty:
         return row | {"n": 0, "reason": "no pair can be compared"}
     row |= {"n": len(known), "reason": ""}

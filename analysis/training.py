@@ -15,6 +15,7 @@ from scipy.stats import spearmanr, wilcoxon
 
 from analysis.correlation import constant
 from analysis.drift import holm
+from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.provenance import carried
 
@@ -62,14 +63,14 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a trained run and an untrained one of the same source, architecture, dataset and
-        pooling: ``model`` (the architecture), ``family``, ``dataset``, ``initial`` and ``trained``
-        (the checkpoints), ``sites`` (that have an affinity in both), ``mean_initial`` and
-        ``mean_trained`` (affinity over these sites), ``shift`` (trained less initial), ``lowered``
-        (share of the sites that training made less linear), ``trend_initial`` and
-        ``trend_trained`` (Spearman's correlation of affinity with the site's number), ``dtw`` and
-        ``euclidean`` (distances between the two over these sites), ``p`` (Wilcoxon's signed ranks,
-        site by site), ``p_corrected`` (Holm's over the rows), ``reason`` (why something is blank;
-        empty if nothing is).
+        pooling: ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless that
+        is mean), ``initial`` and ``trained`` (the checkpoints), ``sites`` (that have an affinity in
+        both), ``mean_initial`` and ``mean_trained`` (affinity over these sites), ``shift`` (trained
+        less initial), ``lowered`` (share of the sites that training made less linear),
+        ``trend_initial`` and ``trend_trained`` (Spearman's correlation of affinity with the site's
+        number), ``dtw`` and ``euclidean`` (distances between the two over these sites), ``p``
+        (Wilcoxon's signed ranks, site by site), ``p_corrected`` (Holm's over the rows), ``reason``
+        (why something is blank; empty if nothing is).
 
     Notes
     -----
@@ -92,7 +93,8 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
             for initial, origin in () if trained.startswith("init:") else born:
                 first = sites.iloc[0]
                 basics = {"model": first["architecture"], "family": first["family"]}
-                basics |= {"dataset": first["dataset"], "initial": initial, "trained": trained}
+                basics["dataset"] = measured_on(first["dataset"], first["pooling"])
+                basics |= {"initial": initial, "trained": trained}
                 yield basics | _numbers(*paired(origin, sites))
 
 

@@ -16,6 +16,9 @@ from analysis.provenance import Provenance
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
 
+#: A corrected p-value below it is marked, and counted in the title.
+SMALL = 0.05
+
 #: From -1 to 1: two hues that every eye tells apart, and light in between.
 DIVERGING = ("#03509F", "#FFFFFF", "#C05A00")
 
@@ -35,15 +38,18 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     pandas.DataFrame
         The columns of ``correlations`` for these rows, ``metric`` by the paper's name where it has
         one, ``cell`` (the coefficient with, for means, the deviation; a dash where it is blank;
-        an asterisk where ``p_corrected`` is below 0.05) and ``label`` (the name with n).
+        an asterisk where ``p_corrected`` is below 0.05) and ``label`` (the name with n, and
+        with the dataset where means are of several).
     """
     levels = ("family", "all") if level == "family" else (level,)
     rows = correlations[correlations["level"].isin(levels)].copy()
     rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
     rows["cell"] = [_cell(row) for row in rows.to_dict("records")]
-    counts = rows.groupby(["level", "name"])["n"].transform("max")
+    counts = rows.groupby(["level", "name", "dataset"])["n"].transform("max")
     noun = "sites" if level == "model" else "models"
     shown = rows["name"].where(rows["level"] != "all", "all models")
+    if level != "model" and rows["dataset"].nunique() > 1:
+        shown = shown + " on " + rows["dataset"]
     rows["label"] = shown + " (" + counts.astype("str") + f" {noun})"
     rows["label"] = rows["label"].str.replace(r"\(1 (site|model)s\)", r"(1 \1)", regex=True)
     return rows.reset_index(drop=True)
@@ -108,7 +114,7 @@ def _cell(row: dict[Any, Any]) -> str:
     if pd.isna(row["pearson"]):
         return "-"
     spread = "" if pd.isna(row["std"]) else f" ± {number(row['std'])}"
-    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < 0.05 else ""
+    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < SMALL else ""
     return f"{number(row['pearson'])}{spread}{star}"
 
 
@@ -126,5 +132,14 @@ def _finding(rows: pd.DataFrame, level: Level) -> str:
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
     return (
         f"{lead} that follows the affinity most, {strongest}, correlates with it from"
-        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count})"
+        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count};"
+        f" {_differing(own[own['metric'] == strongest])})"
     )
+
+
+def _differing(rows: pd.DataFrame) -> str:
+    tested = int(rows["p_corrected"].notna().sum())
+    if not tested:
+        return "none can be tested"
+    small = int((rows["p_corrected"] < SMALL).sum())
+    return f"{small} of {tested} differ from 0 at {SMALL} after Holm's correction"

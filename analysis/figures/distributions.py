@@ -17,11 +17,9 @@ from analysis.figures.theme import (
 )
 from analysis.figures.words import counted, number
 from analysis.provenance import Provenance
+from analysis.shapes import UNIFORM
 
 By = Literal["model", "family"]
-
-#: Above it, the bimodality coefficient suggests two heaps: that of a uniform distribution.
-UNIFORM = 5 / 9
 
 #: Width of the strips, and height of one, in pixels.
 WIDTH, STRIP = 420, 17
@@ -119,10 +117,11 @@ def _finding(rows: pd.DataFrame, shapes: pd.DataFrame | None, by: By) -> str:
     if shapes is not None and shapes["bimodality_coefficient"].notna().any():
         known = shapes[shapes["bimodality_coefficient"].notna()]
         heaps = int((known["bimodality_coefficient"] > UNIFORM).sum())
-        significant = int((known["dip_p"] < 0.05).sum())
+        significant = int((known["dip_p"] <= 0.05).sum())
         return (
             f"{heaps} of {counted(len(known), 'model')} exceed a uniform distribution's"
-            f" bimodality; in {significant} the dip test sees two heaps (p < 0.05, uncorrected)"
+            f" bimodality; in {significant} the dip test sees two heaps (p at most 0.05,"
+            " uncorrected)"
         )
     if len(medians) == 1:
         return f"{medians.index[0]}: median affinity {number(medians.iloc[0])} (n = {len(rows)})"

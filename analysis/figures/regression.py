@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
 from analysis.figures.words import chance, counted, number
+from analysis.labels import measured_on, trained
 from analysis.provenance import Provenance
 from analysis.regression import Accuracy, statistics
 
@@ -51,6 +52,9 @@ def regression_rows(
     """
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
     known = models.set_index("run_id")
+    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
+    pairs = zip(known["dataset"], known["pooling"], strict=True)
+    known = known.assign(dataset=[measured_on(*each) for each in pairs])
     first, second = (
         f"{accuracy}_top1",
         "reported_top1" if accuracy == "measured" else "measured_top1",

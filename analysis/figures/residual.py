@@ -122,9 +122,10 @@ def _note(signatures: pd.DataFrame) -> str:
     every = pairs[(pairs["level"] == "all") & pairs["difference"].notna()]
     if every.empty:
         return "No plain twins were measured."
-    row = every.iloc[0]
-    change = number(row["difference"], 3)
-    return (
-        f"Residual networks' medians less their plain twins': {change} on average over"
-        f" {counted(int(row['n']), 'pair')} ({chance(row['p'])}, sign flips)."
-    )
+    told = [
+        f"{number(row['difference'], 3)} on average over {counted(int(row['n']), 'pair')}"
+        + (f" on {row['dataset']}" if len(every) > 1 else "")
+        + f" ({chance(row['p'])}, sign flips)"
+        for row in every.to_dict("records")
+    ]
+    return f"Residual networks' medians less their plain twins': {'; '.join(told)}."

@@ -22,19 +22,23 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     robustness : pandas.DataFrame
-        From ``analysis.robustness.robustness``.
+        From ``analysis.robustness``.
 
     Returns
     -------
     pandas.DataFrame
-        ``panel`` (architecture, dataset and number of checkpoints), ``metric`` (by the paper's
+        ``panel`` (architecture, with its source where several have it, dataset and number of
+        checkpoints), ``metric`` (by the paper's
         name), ``relative_std`` and ``cell`` (mean and deviation, in words).
     """
     rows = robustness[robustness["relative_std"].notna()].copy()
     rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
     most = rows.groupby(["source", "architecture", "dataset"])["n"].transform("max")
+    by_name = rows.groupby(["architecture", "dataset"])["source"]
+    sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")
     rows["panel"] = (
-        rows["architecture"]
+        sources
+        + rows["architecture"]
         + " on "
         + rows["dataset"]
         + " ("
@@ -55,7 +59,7 @@ def robustness_chart(robustness: pd.DataFrame, provenance: Provenance | None = N
     Parameters
     ----------
     robustness : pandas.DataFrame
-        From ``analysis.robustness.robustness``.
+        From ``analysis.robustness``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """

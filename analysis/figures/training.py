@@ -10,10 +10,9 @@ import pandas as pd
 from analysis.figures.depth import depth_choice, depths, over_depth
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
 from analysis.figures.words import counted, number
+from analysis.labels import measured_on
 from analysis.provenance import Provenance
-
-#: What must be equal for two runs to differ in their training alone.
-SETTING = ["source", "architecture", "dataset", "pooling"]
+from analysis.training import SETTING
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -39,8 +38,12 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     rows = depths(signatures)
     initial = rows["checkpoint"].str.startswith("init:")
     rows["state"] = initial.map({True: STATES[0], False: STATES[1]})
-    both = rows.groupby(SETTING, dropna=False)["state"].transform("nunique") == 2
-    rows["panel"] = rows["architecture"] + " on " + rows["dataset"]
+    both = rows.groupby(list(SETTING), dropna=False)["state"].transform("nunique") == 2
+    by_name = rows.groupby(["architecture", "dataset", "pooling"])["source"]
+    sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")
+    pairs = zip(rows["dataset"], rows["pooling"], strict=True)
+    where = pd.Series([measured_on(*each) for each in pairs], rows.index, dtype="str")
+    rows["panel"] = sources + rows["architecture"] + " on " + where
     names = ["panel", "run_id", "checkpoint", "state", "site", "relative_depth", "graph_depth"]
     return rows.loc[both, [*names, "affinity"]].reset_index(drop=True)
 

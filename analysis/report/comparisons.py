@@ -143,8 +143,8 @@ def datasets(material: Material) -> Section:
 
 def checkpoints(material: Material) -> Section:
     """Return the page of several trained checkpoints of one architecture."""
+    from analysis.checkpoints import CRITERIA, robustness
     from analysis.figures.robustness import robustness_chart, robustness_rows
-    from analysis.robustness import CRITERIA, robustness
 
     found = robustness(material.measured)
     if found.empty or found["relative_std"].isna().all():

@@ -45,11 +45,12 @@ _PICKED = (
 
 #: What accuracies and characteristics of networks are read from.
 _REGRESSED = (
-    *("run_id", "architecture", "family_group", "dataset", "measured_top1", "reported_top1"),
-    *("depth", "parameters", "gflops"),
+    *("run_id", "architecture", "family_group", "checkpoint", "dataset", "pooling"),
+    *("measured_top1", "reported_top1", "depth", "parameters", "gflops"),
 )
 
 _CORRELATION = (
+    Column("dataset", "dataset"),
     Column("metric", "metric", _spaced),
     Column("n", "n", whole),
     Column("pearson", "Pearson's r", fixed(2)),
@@ -113,7 +114,7 @@ def regressions(material: Material) -> Section:
     picked = found[found["picked"] & found["r2"].notna()]
     if picked.empty:
         raise SettingsError(
-            "no group of families has three models with an accuracy on one dataset and a statistic"
+            "no group of families has four models with an accuracy on one dataset and a statistic"
             " that varies"
         )
     measured, done = material.measured, material.done

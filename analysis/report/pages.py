@@ -97,7 +97,7 @@ def overview_facts(material: Material) -> list[Fact]:
         families=whole(models["family"].nunique()),
         datasets=", ".join(sorted(models["dataset"].dropna().unique())),
         activation_sites=whole(len(material.signatures)),
-        images_measured=whole(done["images"].sum()),
+        images_measured_over_all_runs=whole(done["images"].sum()),
         measured_between=(
             f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
         ),

@@ -141,7 +141,7 @@ def _predictions(material: Material) -> Table:
     if found.attrs.get("predictable"):
         told = (
             f" {found.attrs['right']} of {found.attrs['predictable']} are right"
-            f" ({found.attrs['accuracy']:.0%}; the most frequent family alone"
+            f" ({found.attrs['accuracy']:.0%}; a neighbour drawn at random"
             f" {found.attrs['chance']:.0%})."
         )
     caption = f"The family that each model's nearest neighbour of another architecture has.{told}"
@@ -152,14 +152,16 @@ def depth(material: Material) -> Section:
     """Return the page of depth within a family: its networks from shallow to deep."""
     from analysis.figures.signatures import depth_chart, model_rows
 
-    exhibits = []
+    exhibits: list[Exhibit] = []
     for family, own in material.measured.groupby("family"):
         sites = own.groupby("run_id")["site"].size()
         if not 1 < len(sites) <= MOST_IN_FAMILY or sites.nunique() < 2:
             continue
         chart = depth_chart(material.measured, str(family))
         sql = sites_sql(sites.index, (*_CURVE, "activation", "repeat", "graph_depth"))
-        exhibits.append(Exhibit(f"depth-{slug(str(family))}", chart, model_rows(own), sql))
+        # Numbered, as names may differ in what a file's name cannot hold.
+        name = f"depth-{len(exhibits) + 1}-{slug(str(family))}"
+        exhibits.append(Exhibit(name, chart, model_rows(own), sql))
     if not exhibits:
         raise SettingsError(
             f"no family has two to {MOST_IN_FAMILY} networks that differ in their number of sites"

@@ -115,7 +115,12 @@ def _agreement(agreement: Any) -> list[str]:
         f" ({row['labels']} among {row['n']} models)"
         for row in agreement.dropna(subset="adjusted_rand").to_dict("records")
     ]
-    return [f"agreement with {each}" for each in told]
+    alone = [
+        f"{words.get(row['label'], row['label'])}: the {row['n']} models are all of one"
+        for row in agreement.to_dict("records")
+        if row["labels"] == 1 and row["n"] > 1
+    ]
+    return [f"agreement with {each}" for each in (*told, *alone)]
 
 
 def _left_out(matrix: Any) -> list[str]:

@@ -45,6 +45,8 @@ def compare(
     """
     if reference is not None and kind != "datasets":
         raise SettingsError(f"--reference goes with datasets, not with {kind}", hint="leave it out")
+    if all_rows and kind != "paper":
+        raise SettingsError(f"--all goes with paper, not with {kind}", hint="leave it out")
     signatures = asked.signatures()
     if kind == "paper":
         answer_paper(asked, signatures, all_rows=all_rows)
@@ -104,13 +106,15 @@ def _residual(asked: Asked, signatures: Any) -> None:
     ]
     higher, tested = int((table["difference"] > 0).sum()), int(table["difference"].notna().sum())
     told = f"more linear after a shortcut: {higher} of {tested} networks that have such sites"
+    none = "no network surveyed has sites with a score after a shortcut and others"
 
     def draw() -> Any:
         from analysis import figures
 
         return figures.residual_chart(signatures)
 
-    asked.answer(table, _without_family(table), [told, *lines], draw)
+    summary = [told, *lines] if tested else [none]
+    asked.answer(table, _without_family(table), summary, draw if len(table) else None)
 
 
 def _twins(asked: Asked, signatures: Any) -> None:
@@ -118,8 +122,8 @@ def _twins(asked: Asked, signatures: Any) -> None:
 
     table = twins(signatures)
     lines = [
-        f"over {row['n']} pairs the median affinity of the residual networks is"
-        f" {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
+        f"on {row['dataset']}, over {row['n']} pairs, the median affinity of the residual networks"
+        f" is {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
         for row in _records(table[(table["level"] == "all") & table["p"].notna()])
     ]
 

@@ -53,11 +53,26 @@ def correlate(
 
         return figures.correlation_chart(found, level)
 
-    asked.answer(table, _TABLE, [_means(found), _small(table)], draw)
+    asked.answer(table, _headings(table), [*_means(found), _small(table)], draw)
 
 
-def _means(found: Any) -> str:
-    over = found[found["level"] == "all"].to_dict("records")
+def _headings(table: Any) -> dict[str, str | None]:
+    several = table["dataset"].nunique() > 1
+    return ({"name": None, "dataset": None} if several else {}) | _TABLE
+
+
+def _means(found: Any) -> list[str]:
+    by_dataset = list(found[found["level"] == "all"].groupby("dataset"))
+    several = len(by_dataset) > 1
+    return [
+        _mean(rows.to_dict("records"), f" on {dataset}" if several else "")
+        for dataset, rows in by_dataset
+    ]
+
+
+def _mean(over: list[dict[str, Any]], where: str) -> str:
+    from jobs.cli.output import counted
+
     told = [
         f"{row['metric']} {row['pearson']:.2f}"
         + (f" +- {row['std']:.2f}" if row["std"] == row["std"] else "")
@@ -65,11 +80,13 @@ def _means(found: Any) -> str:
         if row["n"]
     ]
     most = max((row["n"] for row in over), default=0)
-    return f"mean correlation over {most} models: {', '.join(told) or 'none'}"
+    return f"mean correlation over {counted(most, 'model')}{where}: {', '.join(told) or 'none'}"
 
 
 def _small(table: Any) -> str:
     tested = table["p_corrected"].notna()
+    if not tested.any():
+        return "none of the correlations shown can be tested: see their reasons"
     small = int((table["p_corrected"] <= _SMALL).sum())
     return (
         f"{small} of {int(tested.sum())} correlations shown differ from 0 at the level {_SMALL},"

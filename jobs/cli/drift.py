@@ -9,6 +9,17 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.filters import (
+    CheckpointOption,
+    DatasetOption,
+    FamilyOption,
+    GroupOption,
+    ModelOption,
+    OutputOption,
+    PoolingOption,
+    SetOption,
+    SourceOption,
+)
 from survey.errors import SettingsError
 
 #: Exit code when something moved.
@@ -49,13 +60,14 @@ PairOption = Annotated[
 def drift(
     context: typer.Context,
     since: SinceOption = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Architectures; a glob.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", "-d", help="Datasets; a glob.")
-    ] = None,
-    family: Annotated[str | None, typer.Option("--family", help="Families; a glob.")] = None,
+    model: ModelOption = None,
+    family: FamilyOption = None,
+    group: GroupOption = None,
+    source: SourceOption = None,
+    checkpoint: CheckpointOption = None,
+    dataset: DatasetOption = None,
+    set_: SetOption = None,
+    pooling: PoolingOption = None,
     pair: PairOption = None,
     any_order: Annotated[
         bool,
@@ -72,6 +84,7 @@ def drift(
     ] = False,
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
 ) -> None:
     """Compare signatures with their predecessors; exit code 1 if any moved.
 
@@ -81,29 +94,34 @@ def drift(
 
     from analysis.drift import drift
     from analysis.selection import Selection
-    from jobs.cli.output import emit, headed
+    from jobs.cli.output import counted, emit, headed
 
-    if pair is not None and (since, model, dataset, family, any_order) != (*[None] * 4, False):
+    filters = (model, family, group, source, checkpoint, dataset, set_, pooling)
+    if pair is not None and (since is not None or any_order or any(filters)):
         raise SettingsError(
-            "--pair excludes --since, --model, --dataset, --family and --any-order",
+            "--pair excludes --since, --any-order and the options that select runs",
             hint="it names the two runs that are compared",
         )
+    named = ("models", "families", "groups", "sources", "checkpoints", "datasets", "sets")
+    globs = dict(zip((*named, "poolings"), filters, strict=True))
     found = drift(
         chosen_home(context, home),
         since=None if since is None else moment(since, datetime.now(UTC)),
-        selection=Selection(models=model, datasets=dataset, families=family),
+        selection=Selection(**globs, newest=False),
         pair=pair,
         any_order=any_order,
         tolerance=tolerance,
         level=level,
     )
     rows = pa.Table.from_pandas(found.rows if all_rows else found.news, preserve_index=False)
-    chosen = chosen_format(context, format)
+    chosen = chosen_format(context, format, output)
     if chosen != "table":
-        emit(rows, chosen)
-    elif len(rows):
-        emit(headed(rows, _TABLE))
+        emit(rows, chosen, output)
+    elif len(rows) or output is not None:
+        emit(headed(rows, _TABLE), chosen, output)
     typer.echo(found.summary(), err=True)
+    if output is not None:
+        typer.echo(f"{counted(len(rows), 'row')} written to {output}", err=True)
     if found.moved:
         raise typer.Exit(MOVED)
 

@@ -87,7 +87,7 @@ def _predicted(asked: Asked, matrix: Any, number: int) -> None:
     table = family_predictions(matrix, number)
     known = table[table["predicted"].notna()]
     right = int(known["right"].sum())
-    chance = f"; always the most frequent family: {table.attrs['chance']:.0%}"
+    chance = f"; a neighbour drawn at random: {table.attrs['chance']:.0%}"
     share = f" ({right / len(known):.0%}{chance})" if len(known) else ""
     told = f"leave-one-out: {right} of {len(known)} families right{share}"
     rest = f", {len(table) - len(known)} cannot be predicted" if len(known) < len(table) else ""

@@ -72,7 +72,8 @@ def _best(found: Any) -> list[str]:
     best = found[found["picked"] & (found["kind"] == "signature")].to_dict("records")
     lines = [
         f"{row['group']} on {row['dataset']}: best of its signature is {row['predictor']},"
-        f" R2 {row['r2']:.2f}, left out {row['r2_left_out']:.2f}, n {row['n']},"
+        f" R2 {row['r2']:.2f}, left out {row['r2_left_out']:.2f}, n {row['n']}"
+        f" (top-1: {row['accuracy']}),"
         f" p {row['p_picked']:.3g} with the picking, {row['p']:.3g} without"
         for row in best
     ]

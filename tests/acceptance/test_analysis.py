@@ -157,6 +157,7 @@ def test_filters_choose_the_runs(home: Path) -> None:
         (("cluster", "--clusters", "99"), "99 clusters of 10 models"),
         (("compare", "datasets", "--reference", "flower"), "did you mean flowers"),
         (("compare", "twins", "--reference", "flowers"), "--reference goes with datasets"),
+        (("compare", "twins", "--all"), "--all goes with paper"),
         (("timeline", "--figure", "x.pdf"), ".svg"),
         (("timeline", "--role", "gate"), "no selected run has gate sites"),
         (("timeline", "-c", "init:1"), "none of 1 selected runs"),
@@ -285,3 +286,27 @@ def test_every_verb_and_option_is_documented(verb: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_comparison_is_documented(kind: str) -> None:
     assert f"`{kind}`" in (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
+
+
+def test_drift_is_asked_and_answered_as_the_others(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "drift.csv"
+    asked = ("drift", "--source", "torchvision", "--set", "paper", "--output", path)
+    told = survey(*asked, "--family", "VGG", "--family", "ResNet", home=home)
+    with path.open() as stream:
+        found = {row["architecture"] for row in csv.DictReader(stream)}
+    assert {"vgg16", "resnet34"} <= found
+    assert told.stdout == ""
+    assert f"rows written to {path}" in told.stderr
+    assert "no run fits" in survey("drift", "--source", "timm", home=home, code=2).stderr
+
+
+def test_what_cannot_be_told_is_not_told_as_a_number(home: Path) -> None:
+    told = survey("cluster", "--family", "VGG", home=home).stderr
+    assert "adjusted Rand" not in told
+    assert "models are all of one" in told
+    told = survey("correlate", "--model", "vgg16", home=home).stderr
+    assert "over 1 model:" in told
+    assert "none of the correlations shown can be tested" in told
+    told = survey("compare", "residual", "--family", "VGG", home=home).stderr
+    assert "no network surveyed has sites" in told
+    assert "top-1: 4 measured" in survey("regress", "--group", "pre*", home=home).stderr

@@ -121,6 +121,14 @@ def test_agreement_follows_its_definition_and_leaves_the_unnamed_out() -> None:
     assert np.isnan(lonely["adjusted_rand"][0])
 
 
+@pytest.mark.parametrize("clusters", [[1, 1, 1], [1, 2, 2]])
+def test_one_family_is_nothing_to_agree_with(clusters: list[int]) -> None:
+    """Not 1 and 0, which the index gives by definition."""
+    (row,) = agreement(pd.DataFrame({"cluster": clusters, "family": ["x"] * 3})).to_dict("records")
+    assert (row["n"], row["labels"]) == (3, 1)
+    assert np.isnan([row["adjusted_rand"], row["adjusted_mutual_information"]]).all()
+
+
 def test_ties_are_cut_to_the_number_and_said() -> None:
     """Four models on a square's corners, as it were: every merge has the same height."""
     made = placed({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4})

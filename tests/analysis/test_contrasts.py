@@ -22,6 +22,8 @@ from analysis.contrasts import (
 )
 from analysis.drift import holm
 from analysis.effects import cliffs_delta
+from analysis.figures.robustness import robustness_rows
+from analysis.figures.training import training_rows
 from analysis.provenance import provenance_of
 from analysis.residual import signs_p
 from survey.errors import SettingsError, UnknownName
@@ -187,6 +189,17 @@ def test_twins_are_compared_site_by_site() -> None:
     assert (total["level"], total["n"]) == ("all", 3)
     assert total["difference"] == pytest.approx(0.2)
     assert total["p"] == 2 / 2**3
+
+
+def test_twins_on_several_datasets_are_no_more_pairs() -> None:
+    """The same networks on other images do not make signs less likely to be chance."""
+    runs = [*pair(14, 0.1, 1), *pair(20, 0.2, 2), *pair(26, 0.3, 3)]
+    again = [run.assign(run_id=run["run_id"] + "s", pooling="sum") for run in runs]
+    found = twins(signatures(*runs, *again))
+    every = found[found["level"] == "all"]
+    assert every["dataset"].tolist() == ["digits", "digits, pooled sum"]
+    assert every["n"].tolist() == [3, 3]
+    assert every["p"].tolist() == [0.25, 0.25]
 
 
 def test_twins_agree_with_scipy() -> None:
@@ -391,6 +404,37 @@ def test_training_with_little_to_say() -> None:
 
 
 # Real networks
+
+
+def test_poolings_and_sources_of_one_architecture_stand_apart() -> None:
+    """Two poolings on two datasets, and one name in two sources: four comparisons, not one."""
+    rng = RNG(12)
+    runs = [
+        signature(
+            f"{source}{pooling}{dataset}", rng.random(6), architecture="resnet18", source=source,
+            pooling=pooling, dataset=dataset,
+        )
+        for source in ("timm", "torchvision")
+        for pooling in ("mean", "sum")
+        for dataset in ("x", "y")
+    ]  # fmt: skip
+    found = dataset_deviations(signatures(*runs), "x")
+    assert sorted(set(zip(found["model"], found["dataset"], found["reference"], strict=True))) == [
+        (f"{source}:resnet18", f"y{pooling}", f"x{pooling}")
+        for source in ("timm", "torchvision")
+        for pooling in ("", ", pooled sum")
+    ]
+    summed = dataset_summary(found)
+    assert sorted(summed["dataset"]) == ["y", "y, pooled sum"]
+    assert set(summed["n"]) == {2}
+    both = [run.assign(run_id=run["run_id"] + "o", checkpoint="other") for run in runs]
+    alike = robustness(signatures(*runs, *both), ["affinity"])
+    assert set(alike["dataset"]) == {"x", "x, pooled sum", "y", "y, pooled sum"}
+    assert len(set(robustness_rows(alike)["panel"])) == len(alike) == 8
+    born = [run.assign(run_id=run["run_id"] + "i", checkpoint="init:0") for run in runs]
+    together = signatures(*runs, *born)
+    assert set(training_shift(together)["dataset"]) == set(alike["dataset"])
+    assert training_rows(together)["panel"].nunique() == 8
 
 
 @pytest.mark.real_data

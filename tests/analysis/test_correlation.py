@@ -164,6 +164,9 @@ def test_nothing_to_correlate() -> None:
         correlations(noisy("a", 1), [])
     with pytest.raises(UnknownName, match="spars"):
         correlations(noisy("a", 1), ["sparsity_chang"])
+    for name in ("run_id", "affinity"):
+        with pytest.raises(UnknownName, match=f"unknown metric '{name}'"):
+            correlations(noisy("a", 1), [name])
 
 
 def test_the_result_carries_where_it_comes_from() -> None:
@@ -196,3 +199,21 @@ def test_the_paper_prints_the_deviation_over_n() -> None:
         std = population_std(np.std(each, ddof=1), len(each))
         printed = float(rows["table1_pearson_by_family"]["Swins"][f"{name}_std"])
         assert abs(std - printed) < 0.006
+
+
+def test_means_are_over_models_of_one_dataset_and_pooling() -> None:
+    """The same network on other images is no other network."""
+    runs = [
+        noisy(f"{name}{dataset}{pooling}", seed, dataset=dataset, pooling=pooling)
+        for seed, (name, dataset, pooling) in enumerate(
+            (n, *where) for where in (("x", "mean"), ("y", "mean"), ("x", "sum")) for n in "abc"
+        )
+    ]
+    found = correlations(signatures(*runs), ["cka"])
+    for level, name in (("family", "F"), ("all", "all")):
+        means = found[(found["level"] == level) & (found["name"] == name)].set_index("dataset")
+        assert list(means.index) == ["x", "x, pooled sum", "y"]
+        for place, dataset in enumerate(("x", "y", "x, pooled sum")):
+            own = found[found["level"] == "model"]["pearson"].iloc[3 * place : 3 * place + 3]
+            assert means.loc[dataset, "n"] == 3
+            assert means.loc[dataset, "pearson"] == pytest.approx(own.mean())

@@ -216,6 +216,19 @@ def test_the_family_holds_its_level_at_the_edge_of_the_tolerance() -> None:
     assert difference_p(10.0, 0.5, 3.0, tolerance) < 0.001
 
 
+def test_an_explicit_pair_of_two_networks_says_so(home: Path, measured: Measured) -> None:
+    measured("one", {"a": STEADY}, architecture="narrow")
+    measured("two", {"a": STEADY}, architecture="wide")
+    (row,) = drift(home, pair=("one", "two")).rows.to_dict("records")
+    assert "architecture narrow -> wide" in row["detail"]
+
+
+def test_the_summary_counts_by_verdict(home: Path, measured: Measured) -> None:
+    measured("one", {"a": STEADY}, architecture="narrow")
+    measured("two", {"a": STEADY}, architecture="wide")
+    assert drift(home).summary().endswith("\nrun appeared: 2")
+
+
 def _variances(
     rng: np.random.Generator, batches: int, shape: int | tuple[int, ...]
 ) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """Data frames and figures of a home."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -152,3 +153,9 @@ def test_the_face_gives_what_it_names():
         assert getattr(analysis, name) is not None, name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         analysis.nothing  # noqa: B018
+
+
+def test_no_function_of_the_face_is_hidden_by_a_module():
+    """Importing ``analysis.x`` puts the module in the place of a function of that name."""
+    modules = {found.name for found in pkgutil.iter_modules(analysis.__path__)}
+    assert modules & set(analysis.__all__) == {"figures"}

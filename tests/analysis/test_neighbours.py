@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -147,6 +150,13 @@ def test_a_signature_of_another_kind_is_found_among_noise(seed: int) -> None:
     table = novelty(distance_matrix(frame(scores), "relative"))
     assert table["model"][0] == "odd"
     assert table["novelty"][0] > 2 * table["novelty"][1]
+
+
+@pytest.mark.parametrize("ask", [neighbours, family_predictions, novelty])
+def test_signatures_in_the_place_of_distances_are_refused(ask: Callable[[Any], Any]) -> None:
+    with pytest.raises(SettingsError, match="not of a data frame") as refused:
+        ask(pd.DataFrame())
+    assert refused.value.hint == "pass distance_matrix(signatures)"
 
 
 def test_novelty_knows_no_unit() -> None:

@@ -333,3 +333,32 @@ def test_errors_are_those_of_leaving_each_batch_out() -> None:
     assert correlation_errors(None, rows, ("cka",)) == {}
     one = rows[rows["batch"] == 0]
     assert np.isnan(correlation_errors(one, one, ("cka",))["r", "cka"])
+
+
+def test_a_batch_that_failed_is_none_to_leave_out() -> None:
+    rng = np.random.default_rng(3)
+    cells = [(b, s, *rng.uniform(size=2)) for b in range(4) for s in range(9)]
+    rows = pd.DataFrame(cells, columns=["batch", "site", "affinity", "cka"]).assign(run_id="r")
+    failed = rows[rows["batch"] == 0].assign(batch=4, affinity=np.nan, cka=np.nan)
+    both = pd.concat([rows, failed], ignore_index=True)
+    assert correlation_errors(both, rows, ("cka",)) == correlation_errors(rows, rows, ("cka",))
+    assert mean_errors(both, ["r"], "cka") == mean_errors(rows, ["r"], "cka")
+
+
+def test_errors_are_of_the_sites_and_models_that_ours_is_of(tmp_path: Path) -> None:
+    store = Builder(tmp_path)
+    rng = np.random.default_rng(6)
+    for name in ("vgg11", "vgg13"):
+        cka = np.full((3, 12), 0.5) if name == "vgg13" else rng.uniform(size=(3, 12))
+        given = {"architecture": name, "source": "torchvision", "family": "VGG"}
+        given["checkpoint"] = f"torchvision:{name}/IMAGENET1K_V1"
+        store(name, rng.uniform(size=(3, 12)), {"cka": cka}, roles=["main", "gate"] * 6, **given)
+    main, batches = signatures(tmp_path, role="main"), layers(tmp_path)
+    rows = compare_paper(main, models(tmp_path), batches)
+    named = rows[rows["quantity"] == "cka"].set_index(["table", "name"])
+    kept = batches[batches["role"] == "main"]
+    expected = correlation_errors(kept, main, ("cka",))["vgg11", "cka"]
+    assert named["ours_error"]["table2", "vgg11"] == pytest.approx(expected)
+    # Of the other one there is no correlation, nor an error that could count.
+    assert named["n"]["table1", "VGGs"] == 1
+    assert named["ours_error"]["table1", "VGGs"] == pytest.approx(expected)

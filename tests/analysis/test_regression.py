@@ -243,3 +243,21 @@ def test_what_cannot_be_is_refused() -> None:
         regressions(*zoo(3), permutations=0)
     with pytest.raises(SettingsError, match="accuracy is 'best'"):
         regressions(*zoo(3), accuracy="best")  # type: ignore[arg-type]
+
+
+def test_poolings_and_random_weights_stand_apart() -> None:
+    """A second pooling is no second model, and no training explains chance accuracy."""
+    scores, known = zoo(6, seed=8)
+    again = scores.assign(run_id=scores["run_id"] + "s", pooling="sum")
+    born = scores.assign(run_id=scores["run_id"] + "i", checkpoint="init:0")
+    runs = [
+        known,
+        known.assign(run_id=known["run_id"] + "s", pooling="sum"),
+        known.assign(run_id=known["run_id"] + "i", checkpoint="init:0", measured_top1=0.1),
+    ]
+    found = regressions(pd.concat([scores, again, born]), pd.concat(runs), permutations=9)
+    alone = regressions(scores, known, permutations=9)
+    assert set(found["n"]) == {6}
+    for name in ("digits", "digits, pooled sum"):
+        own = found[found["dataset"] == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(own.drop(columns="dataset"), alone.drop(columns="dataset"))

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report import Report, write_report
+from analysis.report import Report, write_report, zoo
 from analysis.report.content import NOTHING, Column, missing, probability, table, words
 from analysis.report.drawing import embedded
 from analysis.report.folder import MARKER, ReportFolder
-from analysis.report.material import slug
+from analysis.report.material import Material, slug
 from analysis.selection import Selection
 from catalog.home import Home
 from catalog.spool import Writer
@@ -240,6 +240,15 @@ def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
     none = write_report(home, tmp_path / "none", Selection(models=("mute", "broken")))
     assert {reason for _, reason in none.absent} == {"no run of the selection has a score"}
     assert "no run of this selection has a score" in "".join(Page(none.index).text)
+
+
+def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_path: Path) -> None:
+    Home.open(tmp_path, create=True)
+    for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
+        scores = curve(number, 4 + number, 0.5)
+        store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
+    found = zoo.depth(Material(tmp_path))
+    assert len({exhibit.name for exhibit in found.exhibits}) == 2
 
 
 def test_a_report_is_replaced_whole(home: Path, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def measured(models: int) -> pd.DataFrame:
 def runs_of(signatures: pd.DataFrame) -> pd.DataFrame:
     """Return the runs behind signatures, with accuracies and characteristics."""
     rng = np.random.default_rng(2)
-    names = ["run_id", "model", "family", "family_group", "dataset"]
+    names = ["run_id", "model", "family", "family_group", "checkpoint", "dataset", "pooling"]
     runs = signatures.drop_duplicates("run_id")[names].reset_index(drop=True)
     runs["measured_top1"] = rng.uniform(0.6, 0.9, len(runs))
     runs.loc[0, "measured_top1"] = np.nan
@@ -195,9 +195,32 @@ def test_cells_of_correlations_say_mean_deviation_and_doubt():
     drawn = correlation_chart(found)
     assert len(marks(drawn, "rect")) == 10 * 5
     assert "all models (18 models)" in words(drawn)
+    assert "differ from 0 at 0.05 after Holm's correction)" in words(drawn)
+    assert "none can be tested" in words(correlation_chart(found.assign(p_corrected=np.nan)))
     models = correlation_rows(found, "model")
     assert len(models) == 18 * 5
     assert "alexnet_1 (7 sites)" in set(models["label"])
+
+
+def test_means_on_several_datasets_say_which():
+    photos = measured(2)
+    noise = photos.assign(run_id=photos["run_id"] + "n", dataset="noise")
+    rows = correlation_rows(correlations(pd.concat([photos, noise], ignore_index=True)), "all")
+    assert set(rows["label"]) == {
+        "all models on photos (2 models)",
+        "all models on noise (2 models)",
+    }
+
+
+def test_points_are_of_the_models_that_were_fitted():
+    frame = surveyed(24)
+    runs = runs_of(frame)
+    silent = runs.head(1).assign(run_id="silent", measured_top1=0.1)
+    both = pd.concat([runs, silent], ignore_index=True)
+    rows = regression_rows(regressions(frame, both, permutations=9), frame, both)
+    assert len(rows)
+    for _, panel in rows.groupby("panel"):
+        assert len(panel) == panel["n"].iloc[0]
 
 
 def test_a_blank_correlation_is_a_dash():

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.correlation import LEAST_SITES, PAPER_METRICS, constant, pearson
+from analysis.labels import measured_on, trained
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
 
@@ -61,13 +62,13 @@ def robustness(
     -------
     pandas.DataFrame
         One row an architecture, dataset and metric, where it was measured with several
-        checkpoints: ``source``, ``architecture``, ``dataset``, ``metric``, ``n`` (checkpoints with
-        a value), ``mean`` and ``std`` (sample deviation) over the checkpoints of each one's mean
-        over its sites, ``relative_std`` (the deviation over the size of the mean: the paper
-        compares deviations of metrics in different units), ``lowest`` and ``highest`` of these
-        means, ``correlation`` (Pearson's, over the sites that both have: mean over pairs of
-        checkpoints) and ``correlation_lowest`` (of all pairs), ``reason`` (why something is blank;
-        empty if nothing is).
+        checkpoints: ``source``, ``architecture``, ``dataset`` (with the pooling unless that is
+        mean), ``metric``, ``n`` (checkpoints with a value), ``mean`` and ``std`` (sample deviation)
+        over the checkpoints of each one's mean over its sites, ``relative_std`` (the deviation over
+        the size of the mean: the paper compares deviations of metrics in different units),
+        ``lowest`` and ``highest`` of these means, ``correlation`` (Pearson's, over the sites that
+        both have: mean over pairs of checkpoints) and ``correlation_lowest`` (of all pairs),
+        ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -87,8 +88,7 @@ def robustness(
     for metric in metrics:
         if metric not in signatures:
             raise UnknownName("metric", metric, CRITERIA)
-    trained = ~signatures["checkpoint"].str.startswith("init:")
-    kept = signatures if untrained else signatures[trained]
+    kept = signatures if untrained else signatures[trained(signatures["checkpoint"])]
     rows = list(_rows(kept, metrics))
     return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), kept)
 
@@ -96,6 +96,7 @@ def robustness(
 def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
     for setting, runs in signatures.groupby(list(SETTING), sort=True):
         basics = dict(zip(SETTING, setting, strict=True))
+        basics["dataset"] = measured_on(basics["dataset"], basics["pooling"])
         if runs["checkpoint"].nunique() < 2:
             continue
         for metric in metrics:
