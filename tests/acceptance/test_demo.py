@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from tests.acceptance.command import rows, survey, survey_process
 
@@ -37,6 +38,17 @@ def test_its_residual_networks_are_more_linear_after_shortcuts(demo):
         residual, plain = scores[f"digits_resnet{depth}"], scores[f"digits_plain{depth}"]
         assert residual["closing"] > residual["others"] + 0.05
         assert residual["closing"] > plain["closing"] + 0.05
+
+
+@pytest.mark.ray
+def test_its_residual_networks_and_its_plain_ones_are_two_clusters(demo):
+    """Of eight networks one on the wrong side makes 0.5: these depend on the bundled weights."""
+    home, _ = demo
+    asked = ("cluster", "--normalisation", "relative", "--linkage", "average", "--format", "json")
+    for number in ((), ("--clusters", "2")):
+        found = json.loads(survey(*asked, *number, home=home).stdout)
+        groups = [row["family_group"] == "residual" for row in found]
+        assert adjusted_rand_score(groups, [row["cluster"] for row in found]) >= 0.8
 
 
 @pytest.mark.ray
