@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +17,11 @@ from catalog.spool import writing_process
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One row a job with the columns of ``COLUMNS``, and one line that sums them up."""
+    """Rows with the columns of ``COLUMNS``, and one line that sums all jobs up."""
 
     rows: list[dict[str, Any]]
+    #: How many jobs there are, those without a row included.
+    jobs: int
     summary: str
 
 
@@ -28,6 +30,8 @@ URGENCY = (
     *("running", "interrupted", "failed", "parked", "suspect"),
     *("todo", "cancelled", "done"),
 )
+
+_PLACES = {state: place for place, state in enumerate(URGENCY)}
 
 #: Columns of the table, so that a home without jobs shows them too.
 COLUMNS = pa.schema(
@@ -47,39 +51,55 @@ COLUMNS = pa.schema(
 )
 
 
-def standing(home: Home) -> Standing:
-    """Return how every job stands, those that go on or went wrong first.
+def standing(home: Home, most: int | None = None) -> Standing:
+    """Return how jobs stand, those that go on or went wrong first.
 
     A job that the registry calls running while no scan is writing was interrupted.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    most : int, optional
+        How many rows to make; all by default.
     """
     writer = writing_process(home)
     reached = {row["run_id"]: row for row in run_progress(home).to_pylist()}
     with Registry(home) as registry:
-        rows = [_row(job, reached.get(job.run_id), writer) for job in registry.overview()]
-    counted = Counter(row["state"] for row in rows)
-    words = ", ".join(f"{number} {word}" for word, number in counted.items()) or "no jobs"
+        jobs = [(_state(job, reached.get(job.run_id), writer), job) for job in registry.overview()]
+    counted = Counter(state for state, _ in jobs)
+    words = ", ".join(f"{counted[word]} {word}" for word in URGENCY if counted[word]) or "no jobs"
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
-    urgency = {word: place for place, word in enumerate(URGENCY)}
-    names = itemgetter("architecture", "checkpoint", "dataset")
-    rows.sort(key=lambda row: (urgency[row["state"]], names(row)))
-    return Standing(rows, f"{words}; {doing}")
+    # Rows are made of those that are shown: making them all takes longer than choosing.
+    first = heapq.nsmallest(len(jobs) if most is None else most, jobs, key=_urgency)
+    rows = [_row(state, job, reached.get(job.run_id)) for state, job in first]
+    return Standing(rows, len(jobs), f"{words}; {doing}")
 
 
-def _row(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> dict[str, Any]:
-    word: str = job.state if writer or job.state != "running" else "interrupted"
+def _urgency(item: tuple[str, JobOverview]) -> tuple[int | str, ...]:
+    state, job = item
+    full_name = f"{job.source}:{job.architecture}"
+    return _PLACES[state], full_name, job.checkpoint, job.dataset, job.run_id
+
+
+def _state(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> str:
     if run is not None and run["status"] == "done":
         # Rows come before the registry: a scan killed in between has done the job all the same.
-        word = "suspect" if run["suspicion"] else "done"
+        return "suspect" if run["suspicion"] else "done"
+    return job.state if writer or job.state != "running" else "interrupted"
+
+
+def _row(state: str, job: JobOverview, run: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "run_id": job.run_id,
         "architecture": f"{job.source}:{job.architecture}",
         "checkpoint": job.checkpoint,
         "dataset": job.dataset,
-        "state": word,
+        "state": state,
         "batches": run["batches"] if run else 0,
         "images": run["images"] if run else 0,
         "attempts": job.attempt or 0,
         "top1": run["measured_top1"] if run else None,
         "suspicion": run["suspicion"] if run else None,
-        "error": job.error if word in ("failed", "parked") else None,
+        "error": job.error if state in ("failed", "parked") else None,
     }

@@ -51,8 +51,8 @@ def _look(home: Path, format: Format, shown: int | None) -> None:  # noqa: A002
     from jobs.cli.output import emit_rows
     from jobs.standing import COLUMNS, standing
 
-    found = standing(Home.open(home, create=False))
-    emit_rows(found.rows[:shown], COLUMNS, format)
-    if shown is not None and len(found.rows) > shown:
-        typer.echo(f"{shown} of {len(found.rows)} jobs shown; --all shows every one", err=True)
+    found = standing(Home.open(home, create=False), shown)
+    emit_rows(found.rows, COLUMNS, format)
+    if len(found.rows) < found.jobs:
+        typer.echo(f"{len(found.rows)} of {found.jobs} jobs shown; --all shows every one", err=True)
     typer.echo(found.summary, err=True)
