@@ -21,7 +21,7 @@ from analysis.selection import Selection
 
 if TYPE_CHECKING:
     from analysis import figures
-    from analysis.clustering import clusters, kmeans
+    from analysis.clustering import cluster, clusters, kmeans
     from analysis.contrasts import (
         dataset_deviations,
         residual_contrast,
@@ -56,6 +56,7 @@ __all__ = [
     "Selection",
     "batch_size_chart",
     "batch_size_scores",
+    "cluster",
     "clusters",
     "compare_paper",
     "comparison_chart",
@@ -100,7 +101,7 @@ __all__ = [
 
 #: What is imported on first use, by the module that has it.
 _FOUND_IN = {
-    "clustering": ("clusters", "kmeans"),
+    "clustering": ("cluster", "clusters", "kmeans"),
     "contrasts": ("dataset_deviations", "residual_contrast", "robustness", "training_shift"),
     "correlation": ("correlations",),
     "figures": ("signature_chart",),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from analysis.figures.datasets import dataset_chart, dataset_rows
     from analysis.figures.dendrogram import dendrogram_chart, dendrogram_rows
     from analysis.figures.distributions import distribution_chart, distribution_rows
+    from analysis.figures.drift import drift_chart, drift_rows
     from analysis.figures.matrix import matrix_chart, matrix_rows, representatives
     from analysis.figures.neighbours import (
         neighbour_chart,
@@ -51,6 +52,8 @@ __all__ = [
     "depth_chart",
     "distribution_chart",
     "distribution_rows",
+    "drift_chart",
+    "drift_rows",
     "matrix_chart",
     "matrix_rows",
     "model_chart",
@@ -96,6 +99,10 @@ _FIGURES = {
     "distributions": (
         "distribution_chart",
         "distribution_rows",
+    ),
+    "drift": (
+        "drift_chart",
+        "drift_rows",
     ),
     "matrix": (
         "matrix_chart",

@@ -13,6 +13,7 @@ from jobs.cli.filters import (
     CheckpointOption,
     DatasetOption,
     FamilyOption,
+    FigureOption,
     GroupOption,
     ModelOption,
     OutputOption,
@@ -85,6 +86,7 @@ def drift(
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
+    figure: FigureOption = None,
 ) -> None:
     """Compare signatures with their predecessors; exit code 1 if any moved.
 
@@ -102,6 +104,10 @@ def drift(
             "--pair excludes --since, --any-order and the options that select runs",
             hint="it names the two runs that are compared",
         )
+    if figure is not None:
+        from analysis.figures import require_drawable
+
+        require_drawable(figure)
     named = ("models", "families", "groups", "sources", "checkpoints", "datasets", "sets")
     globs = dict(zip((*named, "poolings"), filters, strict=True))
     found = drift(
@@ -113,6 +119,10 @@ def drift(
         tolerance=tolerance,
         level=level,
     )
+    if figure is not None:
+        from analysis.figures import drift_chart, save
+
+        save(drift_chart(found), figure)
     rows = pa.Table.from_pandas(found.rows if all_rows else found.news, preserve_index=False)
     chosen = chosen_format(context, format, output)
     if chosen != "table":
@@ -122,6 +132,8 @@ def drift(
     typer.echo(found.summary(), err=True)
     if output is not None:
         typer.echo(f"{counted(len(rows), 'row')} written to {output}", err=True)
+    if figure is not None:
+        typer.echo(f"figure written to {figure}", err=True)
     if found.moved:
         raise typer.Exit(MOVED)
 

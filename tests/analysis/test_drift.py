@@ -13,11 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 from analysis.drift import Drift, difference_p, drift, holm, unpaired_freedom
+from analysis.figures import drift_chart, drift_rows
 from analysis.selection import Selection
 from catalog.home import Home
 from catalog.spool import Writer
 from survey.errors import SettingsError
 from survey.signature import BatchScores, SiteScore
+from tests.analysis.figures import drawn
 from tests.catalog.records import run, score
 
 #: Batch scores of a run: by site name, one a batch; a string is a status without a score.
@@ -233,3 +235,17 @@ def _variances(
     rng: np.random.Generator, batches: int, shape: int | tuple[int, ...]
 ) -> NDArray[np.float64]:
     return rng.chisquare(batches - 1, shape) / (batches - 1)
+
+
+def test_the_figure_shows_each_site_and_what_moved(home: Path, measured: Measured) -> None:
+    measured("old", {"a": STEADY, "b": STEADY, "gone": STEADY})
+    measured("new", {"a": up(STEADY, 0.003), "b": STEADY})
+    found = drift(home)
+    rows = drift_rows(found).set_index("site_name")
+    assert rows["mark"].to_dict() == {"a": "moved", "b": "stayed"}
+    assert (rows["high"] - rows["low"]).tolist() == pytest.approx(4 * rows["standard_error"])
+    chart, nothing = drift_chart(found), drift_chart(drift(home, since=NOON + timedelta(days=1)))
+    assert "1 of 2 sites moved" in drawn.words(chart)
+    assert "2 runs" in drawn.words(chart)
+    assert len(drawn.marks(chart, "symbol")) == 2
+    assert "No site was measured before" in drawn.words(nothing)

@@ -1,0 +1,106 @@
+"""Drift: how far each site moved since it was measured before."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from analysis.drift import Drift
+from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
+from analysis.figures.words import counted, listed, number
+from analysis.provenance import runs_hash
+
+#: Width and height of the drawing, in pixels.
+WIDTH, HEIGHT = 420, 280
+
+#: What a site's mark says of it.
+MOVED, STAYED = "moved", "stayed"
+
+
+def drift_rows(found: Drift) -> pd.DataFrame:
+    """Return the sites that were compared, one row each.
+
+    Parameters
+    ----------
+    found : Drift
+        From ``analysis.drift.drift``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of ``Drift.rows``, with ``mark`` (moved or stayed), ``low`` and ``high``: the
+        difference less and more two standard errors. Runs without a site to compare have no row.
+    """
+    rows = found.rows[found.rows["difference"].notna()].copy()
+    rows["mark"] = rows["verdict"].eq(MOVED).map({True: MOVED, False: STAYED})
+    error = rows["standard_error"].fillna(0.0)
+    rows["low"], rows["high"] = rows["difference"] - 2 * error, rows["difference"] + 2 * error
+    # What moved is drawn last, on top.
+    return rows.sort_values("mark", ascending=False, kind="stable", ignore_index=True)
+
+
+def drift_chart(found: Drift) -> Figure:
+    """Draw each site's difference over the affinity it had before.
+
+    Parameters
+    ----------
+    found : Drift
+        From ``analysis.drift.drift``.
+    """
+    rows = drift_rows(found)
+    farthest = float(rows[["low", "high"]].abs().max().max()) if len(rows) else 0.0
+    reach = 1.1 * max(farthest, 2 * found.tolerance)
+    scale = alt.Scale(domain=[-reach, reach], nice=False)
+    before = alt.X("affinity_before:Q", title="affinity score before", scale=UNIT)
+    names, shown = [MOVED, STAYED], legend(columns=2, title=None)
+    band = pd.DataFrame({"low": [-found.tolerance], "high": [found.tolerance]})
+    tolerated = (
+        alt.Chart(band)
+        .mark_rect(color=FAINT, opacity=0.5)
+        .encode(y=alt.Y("low:Q", scale=scale, title="difference, after less before"), y2="high:Q")
+    )
+    base = alt.Chart(rows).encode(x=before)
+    bars = base.mark_rule(color=QUIET).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    points = base.mark_point(filled=True, opacity=1, size=48).encode(
+        y=alt.Y("difference:Q", scale=scale),
+        color=alt.Color(
+            "mark:N", scale=alt.Scale(domain=names, range=[CONTRAST, QUIET]), legend=shown
+        ),
+        shape=alt.Shape(
+            "mark:N", scale=alt.Scale(domain=names, range=["square", "circle"]), legend=shown
+        ),
+        tooltip=["architecture:N", "checkpoint:N", "dataset:N", "site_name:N", "difference:Q"],
+    )
+    return figure(
+        alt.layer(tolerated, bars, points).properties(width=WIDTH, height=HEIGHT),
+        _finding(found, rows),
+        note=f"Grey: the tolerance of {found.tolerance:g}; bars: two standard errors. Tested at a"
+        f" family-wise level of {found.level:g} (Holm).",
+        source=_source(found),
+        width=WIDTH + 70,
+    )
+
+
+def _source(found: Drift) -> pd.DataFrame:
+    """Return what the caption is made from: the ids of the runs of every row."""
+    ids = pd.concat([found.rows["before"], found.rows["after"]]).dropna()
+    ids = ids[ids != ""]
+    source = pd.DataFrame({"run_id": sorted(set(ids))})
+    source.attrs = {"selection": "runs and their predecessors", "runs_hash": runs_hash(ids)}
+    return source
+
+
+def _finding(found: Drift, rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "No site was measured before"
+    moved = rows[rows["mark"] == MOVED]
+    pairs = counted(found.pairs, "pair of runs", "pairs of runs")
+    if moved.empty:
+        return f"None of {counted(len(rows), 'site')} moved (n = {pairs})"
+    largest = moved.iloc[int(moved["difference"].abs().argmax())]
+    names = listed(dict.fromkeys(moved["architecture"]))
+    return (
+        f"{len(moved)} of {counted(len(rows), 'site')} moved, in {names}; farthest"
+        f" {largest['site_name']}, from {number(largest['affinity_before'])} to"
+        f" {number(largest['affinity_after'])} (n = {pairs})"
+    )
