@@ -54,8 +54,8 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         Rows of ``analysis.signatures``: ``run_id``, ``source``, ``architecture``, ``checkpoint``,
         ``dataset``, ``pooling``, ``family``, ``site`` and ``affinity``.
     reference : str, optional
-        The dataset to compare with; by default the one that most models were measured on, of
-        several such the first by name.
+        The dataset to compare with; by default the one that most of the models with several were
+        measured on, of several such the first by name.
 
     Returns
     -------
@@ -122,10 +122,13 @@ def dataset_summary(deviations: pd.DataFrame) -> pd.DataFrame:
 
 
 def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
-    models = signatures.drop_duplicates([*SETTING, "dataset"])["dataset"].value_counts()
+    runs = signatures.drop_duplicates([*SETTING, "dataset"])
+    models = runs["dataset"].value_counts()
     if reference is None:
-        most = models[models == models.max()]
-        return str(min(most.index))
+        # A dataset that many models were measured on alone compares with nothing.
+        several = runs[runs.duplicated(list(SETTING), keep=False)]["dataset"].value_counts()
+        counts = several if len(several) else models
+        return str(min(counts[counts == counts.max()].index))
     if reference not in models:
         raise UnknownName("reference dataset", reference, map(str, models.index))
     return reference

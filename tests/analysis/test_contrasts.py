@@ -329,6 +329,9 @@ def test_the_reference_is_what_most_models_were_measured_on() -> None:
     runs = [signature(f"{n}{d}", [0.1, 0.2], architecture=n, dataset=d)
             for n, d in ("ax", "bx", "az", "bz", "ay")]  # fmt: skip
     assert set(dataset_deviations(signatures(*runs))["reference"]) == {"x"}
+    # Networks measured there alone do not make a dataset one to compare with.
+    alone = [signature(n, [0.1], architecture=n, dataset="w") for n in "cdefg"]
+    assert set(dataset_deviations(signatures(*runs, *alone))["reference"]) == {"x"}
     with pytest.raises(UnknownName, match="imagenet"):
         dataset_deviations(signatures(*runs), "imagenet")
     with pytest.raises(SettingsError, match="no signature"):
