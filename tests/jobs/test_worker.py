@@ -11,12 +11,14 @@ from PIL import Image
 import jobs.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
+from catalog.models.small import SmallSource
 from jobs.events import BatchDone, Failed, Finished, Halved, Started
 from jobs.joblog import append, described, read_log
+from jobs.plan import make_plan, plain_holdings
 from jobs.task import Part, Task
 from jobs.worker import normalise, run_task
 from survey.precision import Spread
-from tests.jobs.jobs import job
+from tests.jobs.jobs import declared, job
 
 
 def said(planned, part=None, **changes):
@@ -189,6 +191,20 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     seen += events
     assert [type(event) for event in seen] == [Started, *[BatchDone] * 3, Failed]
     assert "the dataset changed since the run was planned" in seen[-1].message
+
+
+def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
+    file = tmp_path / "weights.pth"
+    network = SmallSource().get("cifar_resnet8").build()
+    torch.save(network.state_dict(), file)
+    (planned,) = make_plan(declared(f"file:{file}"), {}, plain_holdings()).jobs
+    torch.save(SmallSource().get("cifar_resnet8").build().state_dict(), file)
+    (changed,) = said(planned)
+    assert "the checkpoint changed since the run was planned" in changed.message
+    file.unlink()
+    (gone,) = said(planned)
+    assert isinstance(gone, Failed)
+    assert str(file) in gone.message
 
 
 @pytest.mark.parametrize(
