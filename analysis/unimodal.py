@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numba
 import numpy as np
+
+from analysis import machine_code
 
 
 @numba.njit(nogil=True)
@@ -98,10 +100,5 @@ def _dip(ordered: Any) -> Any:
 
 @functools.cache
 def compiled() -> Callable[..., Any]:
-    """Return the dip as machine code, kept for other processes where that is possible."""
-    try:
-        kept = numba.njit(_dip, nogil=True, cache=True)
-        kept(np.zeros(1))
-    except Exception:  # noqa: BLE001 - no folder to keep it in, a full disk, a damaged file, ...
-        return cast("Callable[..., Any]", numba.njit(_dip, nogil=True))
-    return cast("Callable[..., Any]", kept)
+    """Return the dip as machine code."""
+    return machine_code.compiled(_dip, np.zeros(1))

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from analysis import machine_code
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -82,12 +84,6 @@ def _sums(
 
 @functools.cache
 def compiled() -> Callable[..., None]:
-    """Return the sums as machine code, kept for other processes where that is possible."""
+    """Return the sums as machine code."""
     ones, none = np.ones(1), np.zeros(1, np.int64)
-    probe = (ones, ones, none, none + 1, none, none, -1, np.empty(1))
-    try:
-        kept = numba.njit(_sums, nogil=True, cache=True)
-        kept(*probe)
-    except Exception:  # noqa: BLE001 - no folder to keep it in, a full disk, a damaged file, ...
-        return cast("Callable[..., None]", numba.njit(_sums, nogil=True))
-    return cast("Callable[..., None]", kept)
+    return machine_code.compiled(_sums, ones, ones, none, none + 1, none, none, -1, np.empty(1))
