@@ -28,9 +28,10 @@ import numpy as np
 import pyarrow as pa
 
 from catalog import schema
+from catalog.durable import sync_folder
 from catalog.home import Home
 from catalog.runs import BatchRecord
-from catalog.segments import batch_table, run_table, score_rows, sync_folder, write_segment
+from catalog.segments import batch_table, run_table, score_rows, write_segment
 from catalog.spool import Writer
 from survey.signature import BatchScores, SiteScore
 

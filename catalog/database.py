@@ -31,6 +31,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from catalog.durable import appearing
 from catalog.home import Home
 from survey.errors import StoreError
 
@@ -189,12 +190,27 @@ def explained_registry(engine: Engine) -> Iterator[None]:
 def upgrade_registry(home: Home) -> None:
     """Make the registry's tables, or apply the migrations that they lack.
 
+    A new file appears under its name with all its tables or not at all. One process at a time may
+    do this in a home.
+
     Raises
     ------
     StoreError
         If it is no registry, is newer than this program, or cannot be written.
     """
-    engine = registry_engine(home)
+    if home.registry_url is None and not home.registry.exists():
+        _make(home.registry)
+    else:
+        _bring_up_to_date(registry_engine(home))
+
+
+def _make(path: Path) -> None:
+    with appearing(path, log="-journal") as fresh:
+        # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
+        _bring_up_to_date(create_engine(URL.create("sqlite", database=str(fresh))))
+
+
+def _bring_up_to_date(engine: Engine) -> None:
     try:
         _upgrade(engine)
     finally:

@@ -35,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.durable import sync_folder
 from catalog.runs import BatchRecord, RunRecord
 from catalog.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, METRICS, RUNS
 from survey.errors import StoreError
@@ -281,15 +282,6 @@ def require_storable(batches: pa.Table) -> None:
                 " stored: NaN, infinite, or an affinity that does not fit its status",
                 hint=hint,
             )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def storable(score: SiteScore) -> SiteScore:

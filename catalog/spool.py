@@ -28,6 +28,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from catalog.connection import connect_writing, explained
+from catalog.durable import sync_folder
 from catalog.home import Home
 from catalog.runs import BatchRecord, RunRecord
 from catalog.segments import (
@@ -38,7 +39,6 @@ from catalog.segments import (
     require_storable,
     run_table,
     segment_paths,
-    sync_folder,
     write_segment,
 )
 from catalog.staging import merged_names, stage, store_staged

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from catalog.connection import connect_reading, connect_writing, explained
-from catalog.segments import sync_folder
+from catalog.durable import appearing
 from survey.errors import StoreError
 
 _FOLDER = Path(__file__).parent / "migrations" / "signatures"
@@ -41,23 +41,14 @@ def migrations() -> list[Migration]:
 
 def make_store(path: Path) -> None:
     """Make an empty store, which appears under its name whole or not at all."""
-    fresh = path.with_name(path.name + ".new")
-    log = fresh.with_name(fresh.name + ".wal")
-    _remove(fresh, log)
-    try:
-        with explained(fresh), duckdb.connect(fresh) as connection:
-            _apply(connection, migrations())
-            # Closing does so too, but says nothing where the disk is full, and the file is empty.
-            connection.execute("CHECKPOINT").fetchall()
-        fresh.replace(path)
-        sync_folder(path.parent)
-    finally:
-        _remove(fresh, log)
-
-
-def _remove(*paths: Path) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    with (
+        appearing(path, log=".wal") as fresh,
+        explained(fresh),
+        duckdb.connect(fresh) as connection,
+    ):
+        _apply(connection, migrations())
+        # Closing does so too, but says nothing where the disk is full, and the file is empty.
+        connection.execute("CHECKPOINT").fetchall()
 
 
 def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:

@@ -41,6 +41,7 @@ from catalog.downloads.receipts import (
     write_receipt,
 )
 from catalog.downloads.transfer import Patience, Progress, Transfer
+from catalog.durable import sync_folder
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
 
@@ -233,9 +234,6 @@ class FileStore:
 
     def _stored(self, file: RemoteFile, source: Path, content: Content) -> Path:
         """Move checked bytes to where their sha256 says, durably."""
-        # Brings pyarrow, which finding a file does not need.
-        from catalog.segments import sync_folder
-
         target = self._content_path(content.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):

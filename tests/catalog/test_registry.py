@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -325,6 +326,20 @@ def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
     home = Home.open(tmp_path / "new" / "home", create=False)
     assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
     assert Registry(home).jobs() == []
+
+
+def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
+    """Whoever looks while a home is made, or after its maker was killed, sees all or nothing."""
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "home")]
+    home = Home(tmp_path / "home")
+    for _ in range(3):
+        maker = subprocess.Popen(command, cwd=ROOT)
+        while not home.registry.exists():
+            assert maker.poll() is None
+        maker.kill()
+        maker.wait()
+        assert Registry(home).jobs() == []
+        shutil.rmtree(home.path)
 
 
 def test_opening_again_changes_nothing(home: Home) -> None:
