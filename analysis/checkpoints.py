@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from analysis.correlation import LEAST_SITES, PAPER_METRICS, constant, pearson
 from analysis.labels import measured_on, trained
+from analysis.pairing import last_run_each
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
 
@@ -94,16 +95,14 @@ def robustness(
 
 
 def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
-    for setting, runs in signatures.groupby(list(SETTING), sort=True):
+    single = last_run_each(signatures, (*SETTING, "checkpoint"))
+    for setting, runs in single.groupby(list(SETTING), sort=True):
         basics = dict(zip(SETTING, setting, strict=True))
         basics["dataset"] = measured_on(basics["dataset"], basics["pooling"])
         if runs["checkpoint"].nunique() < 2:
             continue
         for metric in metrics:
-            # The last run of a checkpoint stands for it.
-            table = runs.pivot_table(
-                index="site", columns="checkpoint", values=metric, aggfunc="last", sort=True
-            ).astype("float64")
+            table = runs.pivot(index="site", columns="checkpoint", values=metric).astype("float64")
             numbers = _numbers(table.dropna(axis="columns", how="all"))
             yield {**basics, "metric": metric, **numbers}
 

@@ -17,7 +17,7 @@ from scipy.stats import norm as gaussian
 from scipy.stats import t as student
 
 from analysis.drift import holm
-from analysis.labels import measured_on
+from analysis.labels import measured_on, trained
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
 
@@ -66,28 +66,34 @@ Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
 
-def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRICS) -> pd.DataFrame:
+def correlations(
+    signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRICS, *, untrained: bool = False
+) -> pd.DataFrame:
     """Correlate the affinity signature with other metrics: per model, per family, over all.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family``, ``dataset``,
-        ``pooling``, ``affinity`` and the metrics. A site counts where both have a value.
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
+        ``checkpoint``, ``family``, ``dataset``, ``pooling``, ``affinity`` and the metrics. A site
+        counts where both have a value.
     metrics : sequence of str
         Columns to correlate the affinity with.
+    untrained : bool
+        Whether random weights (``init:...``) count in the means; each has its own row either way.
 
     Returns
     -------
     pandas.DataFrame
         ``level`` (model, family or all), ``name`` (the model's label, the family, or all),
         ``family``, ``dataset`` (that all of it was measured on, with the pooling unless that is
-        mean), ``metric``, ``n`` (sites of a model; models of a family or of all), ``pearson`` (of a
-        family or of all: the mean over its models on that dataset), ``std`` (sample deviation
-        over the models), ``low`` and ``high`` (95 % interval: Fisher's z for a model [1]_,
-        Student's t over the models for a mean), ``p`` (two-sided, against 0), ``p_corrected``
-        (Holm's correction [2]_ over all tests of the level), ``reason`` (why something is blank;
-        empty if nothing is).
+        mean), ``metric``, ``n`` (sites of a model; architectures of a family or of all),
+        ``pearson`` (of a family or of all: the mean over its architectures on that dataset, of
+        which each counts once, with the mean over its checkpoints), ``std`` (sample deviation over
+        the architectures), ``low`` and ``high`` (95 % interval: Fisher's z for a model [1]_,
+        Student's t over the architectures for a mean), ``p`` (two-sided, against 0),
+        ``p_corrected`` (Holm's correction [2]_ over all tests of the level), ``reason`` (why
+        something is blank; empty if nothing is).
 
     Raises
     ------
@@ -99,8 +105,9 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
     Notes
     -----
     The sites of one network are not independent of each other, so that a model's interval is too
-    narrow and its p too small. The test over the models of a family does not share that fault, but
-    models of one family are alike, and few.
+    narrow and its p too small. The test over the architectures of a family does not share that
+    fault, but those of one family are alike, and few. Were checkpoints counted, a family would be
+    what its most often trained architecture is.
 
     The paper prints the deviation with n below the fraction bar, not n - 1 (its Table 1 against its
     Table 2); ``population_std`` turns one into the other.
@@ -119,8 +126,10 @@ def correlations(signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRIC
         if metric not in numbers:
             raise UnknownName("metric", metric, numbers)
     models = list(_model_rows(signatures, metrics))
-    families = _mean_rows(models, metrics, "family")
-    rows = [*_corrected(models), *_corrected(families), *_corrected(_mean_rows(models, metrics))]
+    # A row without a correlation stays, so that its family is there and says why it has none.
+    counted = [row if untrained or row["trained"] else _uncounted(row) for row in models]
+    families, over_all = (_mean_rows(counted, metrics, by) for by in ("family", "all"))
+    rows = [*_corrected(models), *_corrected(families), *_corrected(over_all)]
     return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
 
 
@@ -169,10 +178,13 @@ def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Ro
         name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
         dataset = measured_on(sites["dataset"].iloc[0], sites["pooling"].iloc[0])
         affinity = sites["affinity"].to_numpy(float)
+        architecture = tuple(sites[["source", "architecture"]].iloc[0])
+        learned = bool(trained(sites["checkpoint"]).iloc[0])
         for metric in metrics:
             other = sites[metric].to_numpy(float)
             kept = np.isfinite(affinity) & np.isfinite(other)
             row = {"level": "model", "name": name, "family": family, "dataset": dataset}
+            row |= {"architecture": architecture, "trained": learned}
             yield row | {"metric": metric} | _model_numbers(affinity[kept], other[kept], metric)
 
 
@@ -190,26 +202,40 @@ def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
 
 
 def _mean_rows(
-    models: Sequence[Row], metrics: Sequence[str], by: Literal["family"] | None = None
+    models: Sequence[Row], metrics: Sequence[str], by: Literal["family", "all"]
 ) -> list[Row]:
-    """Return the mean over the models of each family, or over all, on each dataset by itself."""
+    """Return the mean over each family, or over all, on each dataset by itself."""
     groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for model in models:
-        if by is None or model["family"]:
-            groups["all" if by is None else model["family"], model["dataset"]].append(model)
+        if name := model["family"] if by == "family" else "all":
+            groups[name, model["dataset"]].append(model)
     rows = []
     for (name, dataset), members in sorted(groups.items()):
-        row = {"level": by or "all", "name": name, "family": name if by else "", "dataset": dataset}
+        family = name if by == "family" else ""
+        row = {"level": by, "name": name, "family": family, "dataset": dataset}
         for metric in metrics:
-            values = [each["pearson"] for each in members if _has(each, metric)]
-            rows.append({**row, "metric": metric, **_mean_numbers(np.array(values, float))})
+            values = _by_architecture([each for each in members if _has(each, metric)])
+            rows.append({**row, "metric": metric, **_mean_numbers(values)})
     return rows
+
+
+def _uncounted(row: Row) -> Row:
+    """Return a model's row without its correlation: random weights are not of its family's kind."""
+    return {name: value for name, value in row.items() if name != "pearson"}
+
+
+def _by_architecture(rows: Sequence[Row]) -> Floats:
+    """Return each architecture's mean over its checkpoints."""
+    own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        own[row["architecture"]].append(row["pearson"])
+    return np.array([np.mean(each) for each in own.values()], float)
 
 
 def _mean_numbers(values: Floats) -> Row:
     n = len(values)
     if n == 0:
-        return {"n": 0, "reason": "no model has a correlation"}
+        return {"n": 0, "reason": "no model that counts has a correlation"}
     mean = float(values.mean())
     if n == 1:
         return {"n": 1, "pearson": mean, "reason": "one model: no deviation, interval or test"}

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.labels import measured_on
-from analysis.pairing import paired
+from analysis.pairing import last_run_each, paired
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
 
@@ -135,8 +135,8 @@ def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
 
 
 def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
-    for _, runs in signatures.groupby(list(SETTING), sort=True):
-        # The last run on a dataset stands for it.
+    single = last_run_each(signatures, (*SETTING, "dataset"))
+    for _, runs in single.groupby(list(SETTING), sort=True):
         by_dataset = {
             str(sites["dataset"].iloc[0]): sites for _, sites in runs.groupby("run_id", sort=False)
         }

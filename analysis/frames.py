@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from analysis.conditions import CONDITIONS, conditions
 from analysis.labels import labels
 from analysis.selection import MEASURED, Selection
 from catalog.home import Home
@@ -80,26 +81,32 @@ def models(home: str | Path = "survey-home", selection: Selection | None = None)
     return _frame(home, selection, _MODELS)
 
 
-_SIGNATURES = """
+#: Of repeats the newest is the last, which stands for them where one must.
+_ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
+
+_SIGNATURES = f"""
 SELECT signatures.*, family_group, year
-FROM signatures JOIN (SELECT run_id, family_group, year FROM runs) USING (run_id)
+FROM signatures JOIN (SELECT run_id, family_group, year, finished_at FROM runs) USING (run_id)
   JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY architecture, run_id, site
-"""
+ORDER BY {_ORDER}, site
+"""  # noqa: S608 - declared names
 
-_LAYERS = """
-SELECT * FROM layer_scores JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY architecture, run_id, batch, site
-"""
+_LAYERS = f"""
+SELECT layer_scores.* FROM layer_scores
+  JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)
+  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY {_ORDER}, batch, site
+"""  # noqa: S608 - declared names
 
-_MODELS = """
+_MODELS = f"""
 SELECT * FROM runs JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY architecture, run_id
-"""
+ORDER BY {_ORDER}
+"""  # noqa: S608 - declared names
 
 _RUNS = f"""
-SELECT run_id, family, family_group, status, finished_at, measuring_version, {", ".join(MEASURED)}
-FROM runs ORDER BY architecture, run_id
+SELECT run_id, family, family_group, status, finished_at, measuring_version,
+  {", ".join((*MEASURED, *CONDITIONS))}
+FROM runs ORDER BY {_ORDER}
 """  # noqa: S608 - declared names
 
 
@@ -117,5 +124,6 @@ def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFr
         "selection": selection.words(),
         "home": str(home),
         "measuring_versions": sorted(versions - {None}),
+        "conditions": conditions(run for run in chosen if run["run_id"] in shown),
     }
     return frame

@@ -1,6 +1,8 @@
-"""Pairing: two runs of one architecture, site by site."""
+"""Pairing: which run stands for its repeats, and two runs of one architecture site by site."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,3 +26,17 @@ def paired(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.float64]:
     both = pd.concat(columns, axis="columns", join="inner").sort_index().dropna()
     values: NDArray[np.float64] = both.to_numpy(float).T
     return values
+
+
+def last_run_each(signatures: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of one run for each that measured the same: the last, which is the newest.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id`` and the columns of ``by``.
+    by : sequence of str
+        Columns that say what was measured.
+    """
+    runs = signatures.drop_duplicates("run_id").drop_duplicates(list(by), keep="last")
+    return signatures[signatures["run_id"].isin(runs["run_id"])]

@@ -18,7 +18,12 @@ from analysis.correlation import PAPER_NAMES, correlations, population_std
 from analysis.labels import measured_on
 from analysis.provenance import carried
 from analysis.regression import regressions
-from analysis.resampling import correlation_errors, mean_errors
+from analysis.resampling import (
+    LeftOut,
+    correlations_left_out,
+    mean_error,
+    means_left_out,
+)
 from analysis.selection import member_of
 from catalog.models.sets import SETS
 
@@ -81,6 +86,11 @@ COLUMNS = {
 Row = dict[str, Any]
 _Found = Mapping[tuple[str, str, str], Row]
 
+_LeftOut = Mapping[tuple[str, str], LeftOut]
+
+#: Columns of ``runs`` that say which images a batch holds.
+_BATCHED_BY = ("dataset_fingerprint", "order_seed", "images_per_score")
+
 _METRICS = {name: column for column, name in PAPER_NAMES.items()}
 _NOTHING = "not surveyed"
 
@@ -108,7 +118,8 @@ def compare_paper(
         and 2; a metric's mean, in table 3; a predictor of accuracy whose R2 is meant, in fig4),
         ``paper`` and ``paper_std`` (as printed), ``ours``, ``ours_std`` (as the paper's: over n,
         not n - 1), ``ours_error`` (standard error of ours from which images were seen: jackknife
-        over batches [1]_; NaN without ``layers`` or with one batch), ``n`` (sites in table2,
+        over batches [1]_, of all runs at once where they saw the same images; NaN without
+        ``layers`` or with one batch), ``n`` (sites in table2,
         models in table1 and fig4, checkpoints in table3), ``difference`` (ours less the paper's),
         ``dataset`` (that ours was measured on, with the pooling unless that is mean), ``note``
         (what to know of ours), ``reason`` (why ours is blank; empty if it is not).
@@ -178,16 +189,16 @@ def _block_rows(
     paper = _one_run_a_label(sites, "paper")
     rows = _records(correlations(paper, tuple(_METRICS.values())))
     found = {(row["level"], row["name"], row["metric"]): row for row in rows}
-    errors = correlation_errors(layers, paper, tuple(_METRICS.values()))
+    left_out = correlations_left_out(layers, paper, tuple(_METRICS.values()))
     fits = _fits(paper, models)
     checkpoints = _one_run_a_label(sites, "checkpoints")
     for row in _printed_rows():
         if row["table"] == "table2":
-            yield row | _model_numbers(row, paper, found, errors)
+            yield row | _model_numbers(row, paper, found, left_out)
         elif row["table"] == "table1":
-            yield row | _family_numbers(row, paper, found, errors)
+            yield row | _family_numbers(row, paper, models, found, left_out)
         elif row["table"] == "table3":
-            yield row | _checkpoint_numbers(row["quantity"], checkpoints, layers)
+            yield row | _checkpoint_numbers(row["quantity"], checkpoints, models, layers)
         else:
             yield row | _fit_numbers(row, fits)
 
@@ -203,24 +214,23 @@ def _one_run_a_label(sites: pd.DataFrame, column: str) -> pd.DataFrame:
     return known[known["run_id"].isin(first["run_id"])]
 
 
-def _model_numbers(
-    row: Row, paper: pd.DataFrame, found: _Found, errors: Mapping[tuple[str, str], float]
-) -> Row:
+def _model_numbers(row: Row, paper: pd.DataFrame, found: _Found, left_out: _LeftOut) -> Row:
     sites = paper[paper["paper"].str.replace(" ", "_") == row["name"]]
     if not len(sites):
         return {}
     metric, run_id = _METRICS[row["quantity"]], sites["run_id"].iloc[0]
     ours = found["model", sites["model"].iloc[0], metric]
+    known = [left_out[run_id, metric]] if (run_id, metric) in left_out else []
     return {
         "ours": ours["pearson"],
-        "ours_error": errors.get((run_id, metric), np.nan),
+        "ours_error": mean_error(known, 1, same_images=True),
         "n": ours["n"],
         "reason": ours["reason"],
     }
 
 
 def _family_numbers(
-    row: Row, paper: pd.DataFrame, found: _Found, errors: Mapping[tuple[str, str], float]
+    row: Row, paper: pd.DataFrame, models: pd.DataFrame, found: _Found, left_out: _LeftOut
 ) -> Row:
     average, metric = row["name"] == "Average", _METRICS[row["quantity"]]
     key = ("all", "all", metric) if average else ("family", FAMILIES[row["name"]], metric)
@@ -229,39 +239,48 @@ def _family_numbers(
     ours = found[key]
     members = paper if average else paper[paper["family"] == key[1]]
     named = members.drop_duplicates("run_id")[["run_id", "model"]].itertuples(index=False)
-    each = [
-        errors.get((run_id, metric), np.nan)
-        for run_id, model in named
-        if np.isfinite(found["model", model, metric]["pearson"])
+    run_ids = [
+        run_id for run_id, model in named if np.isfinite(found["model", model, metric]["pearson"])
     ]
+    known = [left_out[run_id, metric] for run_id in run_ids if (run_id, metric) in left_out]
     n, whole = int(ours["n"]), PAPER_COUNTS[row["name"]]
     return {
         "ours": ours["pearson"],
         "ours_std": float(population_std(ours["std"], n)) if n else np.nan,
-        "ours_error": float(np.sqrt(np.sum(np.square(each)))) / n if n else np.nan,
+        "ours_error": mean_error(known, n, same_images=_same_images(models, run_ids)),
         "n": n,
         "note": f"{n} of the paper's {whole} models" if n < whole else "",
         "reason": "" if np.isfinite(ours["pearson"]) else ours["reason"],
     }
 
 
-def _checkpoint_numbers(quantity: str, sites: pd.DataFrame, layers: pd.DataFrame | None) -> Row:
+def _checkpoint_numbers(
+    quantity: str, sites: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame | None
+) -> Row:
     column = "affinity" if quantity == "affinity" else _METRICS[quantity]
     means = sites.groupby("run_id")[column].mean().dropna()
     n = len(means)
     if n == 0:
         return {}
-    errors = mean_errors(layers, list(means.index), column)
+    run_ids = [str(run_id) for run_id in means.index]
+    left_out = means_left_out(layers, run_ids, column)
     return {
         "ours": float(means.mean()),
         "ours_std": float(means.std(ddof=0)) if n > 1 else np.nan,
-        "ours_error": float(np.sqrt(np.sum(np.square(errors)))) / n,
+        "ours_error": mean_error(left_out, n, same_images=_same_images(models, run_ids)),
         "n": n,
         "note": (
             f"{n} of the paper's {PAPER_CHECKPOINTS} checkpoints" if n < PAPER_CHECKPOINTS else ""
         ),
         "reason": "",
     }
+
+
+def _same_images(models: pd.DataFrame, run_ids: Sequence[str]) -> bool:
+    """Tell whether a batch's number means the same images in all of the runs."""
+    runs = models.loc[models["run_id"].isin(list(run_ids)), list(_BATCHED_BY)]
+    known = len(runs) == len(run_ids) and bool(runs.notna().all(axis=None))
+    return known and len(runs.drop_duplicates()) == 1
 
 
 def _fits(paper: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 from survey import __version__
 
 #: What frames carry in ``attrs``.
-CARRIED = ("selection", "home", "measuring_versions", "runs", "runs_hash")
+CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
 
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
@@ -34,12 +34,16 @@ class Provenance:
     survey_version: str
     #: The versions of the measuring that measured them, ascending; empty where nobody knows.
     measuring_versions: tuple[int, ...]
+    #: Each way in which they were measured, as ``analysis.conditions`` says it.
+    conditions: tuple[str, ...] = ()
 
     def caption(self) -> str:
         """Return all of it in a line."""
         noun = "run" if self.runs == 1 else "runs"
         measured = " and ".join(map(str, self.measuring_versions))
         parts = [self.selection, f"{self.runs} {noun} (ids hash to {self.runs_hash})"]
+        if self.conditions:
+            parts.append(" or ".join(self.conditions))
         if measured:
             parts.append(f"measuring version {measured}")
         return "; ".join((*parts, f"survey {self.survey_version}"))
@@ -67,6 +71,7 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         runs_hash=str(attrs.get("runs_hash") or runs_hash(ids)),
         survey_version=__version__,
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
+        conditions=tuple(attrs.get("conditions", ())),
     )
 
 

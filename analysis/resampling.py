@@ -12,6 +12,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,11 @@ from analysis.correlation import LEAST_SITES, constant, pearson
 
 Floats = NDArray[np.float64]
 
+#: A number without each batch of a run, by the batch's number.
+LeftOut: TypeAlias = "pd.Series[float]"
 
-def jackknife_error(left_out: Floats) -> float:
+
+def jackknife_error(left_out: NDArray[np.floating[Any]]) -> float:
     """Return the standard error from a number's values without each batch; NaN for one batch."""
     batches = len(left_out)
     if batches < 2:
@@ -50,10 +54,10 @@ def means_without_each(values: Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def correlation_errors(
+def correlations_left_out(
     layers: pd.DataFrame | None, signatures: pd.DataFrame, metrics: Sequence[str]
-) -> dict[tuple[str, str], float]:
-    """Return the standard error of each run's correlation of affinity with each metric.
+) -> dict[tuple[str, str], LeftOut]:
+    """Return each run's correlations of affinity with each metric without each batch.
 
     Parameters
     ----------
@@ -66,33 +70,59 @@ def correlation_errors(
 
     Returns
     -------
-    dict of (str, str) to float
-        By run id and metric; nothing without ``layers``, NaN for one batch.
+    dict of (str, str) to pandas.Series
+        By run id and metric: a value a batch, by its number; nothing without ``layers``.
     """
     if layers is None:
         return {}
-    errors = {}
+    found = {}
     for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
         affinity = _table(rows, "affinity")
         for metric in metrics:
             other = _table(rows, metric)
             scored = _scored(affinity) | _scored(other)
-            left_out = (means_without_each(each[scored]) for each in (affinity, other))
-            pairs = zip(*left_out, strict=True)
-            errors[run_id, metric] = jackknife_error(np.array([_pearson(a, b) for a, b in pairs]))
-    return errors
+            left_out = (means_without_each(each[scored].to_numpy()) for each in (affinity, other))
+            values = [_pearson(a, b) for a, b in zip(*left_out, strict=True)]
+            found[run_id, metric] = pd.Series(values, affinity.index[scored], float)
+    return found
 
 
-def mean_errors(layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str) -> list[float]:
-    """Return the standard error of each run's mean of a metric over its sites."""
+def means_left_out(
+    layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str
+) -> list[LeftOut]:
+    """Return each run's means of a metric over its sites without each batch, by its number."""
     if layers is None:
-        return [np.nan] * len(run_ids)
-    tables = (_table(rows, metric) for _, rows in _of_runs(layers, run_ids))
-    tables = (table[_scored(table)] for table in tables)
-    return [
-        jackknife_error(np.nanmean(means_without_each(table), axis=1)) if len(table) > 1 else np.nan
-        for table in tables
-    ]
+        return []
+    found = []
+    for _, rows in _of_runs(layers, run_ids):
+        table = _table(rows, metric)
+        table = table[_scored(table)]
+        # Without its only batch a run has no mean.
+        means = means_without_each(table.to_numpy()) if len(table) > 1 else table.to_numpy()
+        found.append(pd.Series(np.nanmean(means, axis=1), table.index, float))
+    return found
+
+
+def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> float:
+    """Return the standard error of a mean over runs; NaN where the error of one is not known.
+
+    Parameters
+    ----------
+    left_out : sequence of pandas.Series
+        A run's numbers without each batch.
+    runs : int
+        How many runs the mean is over.
+    same_images : bool
+        Whether batches of one number hold the same images in every run. What chance put into them
+        then moves all runs alike, and they are left out of all at once; else the errors of the
+        runs are independent.
+    """
+    if len(left_out) < runs or runs == 0:
+        return np.nan
+    if same_images and all(each.index.equals(left_out[0].index) for each in left_out):
+        return jackknife_error(np.mean([each.to_numpy() for each in left_out], axis=0))
+    errors = np.array([jackknife_error(each.to_numpy()) for each in left_out])
+    return float(np.sqrt((errors**2).sum())) / runs
 
 
 def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
@@ -100,16 +130,16 @@ def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd
     return [(str(run_id), rows) for run_id, rows in known.groupby("run_id", sort=False)]
 
 
-def _table(rows: pd.DataFrame, column: str) -> Floats:
-    table: Floats = rows.pivot_table(
+def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    table: pd.DataFrame = rows.pivot_table(
         index="batch", columns="site", values=column, dropna=False
-    ).to_numpy(float)
+    ).astype("float64")
     return table
 
 
-def _scored(table: Floats) -> NDArray[np.bool_]:
+def _scored(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which batches have any value: one that failed is none to leave out."""
-    return np.asarray(np.isfinite(table).any(axis=1))
+    return np.asarray(np.isfinite(table.to_numpy()).any(axis=1))
 
 
 def _pearson(x: Floats, y: Floats) -> float:

@@ -17,8 +17,8 @@ from scipy.stats import wilcoxon
 
 from analysis.drift import holm
 from analysis.effects import cliffs_delta
-from analysis.labels import measured_on
-from analysis.pairing import paired
+from analysis.labels import measured_on, trained
+from analysis.pairing import last_run_each, paired
 from analysis.permutation import TIE
 from analysis.provenance import carried
 
@@ -147,7 +147,7 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
     return carried(found, signatures)
 
 
-def twins(signatures: pd.DataFrame) -> pd.DataFrame:
+def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
     """Compare residual networks with plain ones that differ in the shortcuts alone.
 
     Twins are architectures whose names differ in ``resnet`` and ``plain``, of one source, measured
@@ -158,13 +158,16 @@ def twins(signatures: pd.DataFrame) -> pd.DataFrame:
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``architecture``, ``source``,
         ``checkpoint``, ``dataset``, ``pooling``, ``site`` and ``affinity``.
+    untrained : bool
+        Whether random weights (``init:...``) count over all pairs; each has its own row either way.
 
     Returns
     -------
     pandas.DataFrame
         ``level`` (pair, or all of a dataset), ``residual`` and ``plain`` (labels of the two),
         ``checkpoint``, ``dataset`` (with the pooling unless that is mean), ``n`` (sites that both
-        have an affinity at; pairs, where level is all), ``median_residual``, ``median_plain``,
+        have an affinity at; pairs of architectures, where level is all: each counts once, with
+        the mean over its checkpoints), ``median_residual``, ``median_plain``,
         ``difference`` (residual less plain; of the medians, over all pairs their mean),
         ``std_residual`` and ``std_plain`` (sample deviation over the sites; over all pairs their
         mean), ``p`` (of a pair: Wilcoxon's signed ranks, site by site; over all pairs: the chance
@@ -179,7 +182,7 @@ def twins(signatures: pd.DataFrame) -> pd.DataFrame:
     rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
-        rows.append(_all_twins(own))
+        rows.append(_all_twins(own, untrained=untrained))
     return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
 
 
@@ -223,7 +226,8 @@ def _contrast_row(network: pd.DataFrame) -> Row:
 def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the sites of every residual network and of its twin."""
     word, other_word = TWIN_WORDS
-    networks = [sites for _, sites in signatures.groupby("run_id", sort=False)]
+    single = last_run_each(signatures, ("architecture", *SETTING))
+    networks = [sites for _, sites in single.groupby("run_id", sort=False)]
     by_name = {
         (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks
     }
@@ -236,6 +240,7 @@ def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.Dat
 def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     first = one.iloc[0]
     row: Row = {"level": "pair", "residual": first["model"], "plain": other["model"].iloc[0]}
+    row["architecture"] = first["source"], first["architecture"]
     dataset = measured_on(first["dataset"], first["pooling"])
     row |= {"checkpoint": first["checkpoint"], "dataset": dataset, "n": 0}
     if len(one) != len(other):
@@ -252,16 +257,20 @@ def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     return row | {"p": float(wilcoxon(a, b).pvalue)}
 
 
-def _all_twins(rows: list[Row]) -> Row:
-    known = pd.DataFrame([row for row in rows if "difference" in row], columns=list(TWIN_COLUMNS))
+def _all_twins(rows: list[Row], *, untrained: bool) -> Row:
+    columns = ["architecture", *TWIN_COLUMNS]
+    known = pd.DataFrame([row for row in rows if "difference" in row], columns=columns)
+    if not untrained:
+        known = known[trained(known["checkpoint"])]
     row: Row = {"level": "all", "residual": "all", "plain": "all", "checkpoint": ""}
     row["dataset"] = rows[0]["dataset"]
     if known.empty:
-        return row | {"n": 0, "reason": "no pair can be compared"}
-    row |= {"n": len(known), "reason": ""}
+        return row | {"n": 0, "reason": "no pair that counts can be compared"}
     names = [name for name in TWIN_COLUMNS if name.startswith(("median", "std", "difference"))]
-    row |= {name: known[name].astype("float64").mean() for name in names}
-    return row | {"p": signs_p(known["difference"].to_numpy(float))}
+    numbers = known[["architecture", *names]].astype(dict.fromkeys(names, "float64"))
+    pairs = numbers.groupby("architecture").mean()
+    row |= {"n": len(pairs), "reason": ""} | {name: float(pairs[name].mean()) for name in names}
+    return row | {"p": signs_p(pairs["difference"].to_numpy(float))}
 
 
 def _fits(globs: tuple[str, ...], name: Any) -> bool:

@@ -37,6 +37,8 @@ class Selection:
         ``source:architecture`` or ``architecture``.
     families, groups, sources, checkpoints, datasets, poolings : str or sequence of str
         Globs over the columns of ``runs`` of these names; ``groups`` over ``family_group``.
+    images_per_score, shrinkages, ridges : str or sequence of str
+        Globs over the settings that scores depend on, such as ``512`` or ``none``.
     sets : str or sequence of str
         Names of sets of published weights, such as ``paper``: runs of any of their members.
     newest : bool
@@ -51,6 +53,9 @@ class Selection:
     checkpoints: Globs = ()
     datasets: Globs = ()
     poolings: Globs = ()
+    images_per_score: Globs = ()
+    shrinkages: Globs = ()
+    ridges: Globs = ()
     sets: Globs = ()
     newest: bool = True
 
@@ -84,7 +89,8 @@ class Selection:
         ----------
         runs : iterable of mapping
             Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
-            ``finished_at`` and the columns of ``MEASURED``.
+            ``finished_at``, the columns of ``MEASURED`` and those of
+            ``analysis.conditions.CONDITIONS``.
 
         Raises
         ------
@@ -150,7 +156,7 @@ class _Field:
 
 
 def _column(column: str) -> Callable[[Run], tuple[str, ...]]:
-    return lambda run: (run[column] or "",)
+    return lambda run: (str(run[column] or ""),)
 
 
 def _model_names(run: Run) -> tuple[str, ...]:
@@ -167,6 +173,9 @@ _FIELDS: Mapping[str, _Field] = {
     "checkpoints": _Field("checkpoint", _column("checkpoint")),
     "datasets": _Field("dataset", _column("dataset")),
     "poolings": _Field("pooling", _column("pooling")),
+    "images_per_score": _Field("number of images a score", _column("images_per_score")),
+    "shrinkages": _Field("shrinkage", _column("shrinkage")),
+    "ridges": _Field("ridge", _column("ridge")),
     "sets": _Field("set", lambda _: ()),
 }
 

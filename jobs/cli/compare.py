@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, analysing
+from jobs.cli.filters import Asked, UntrainedOption, analysing
 from jobs.words import ComparisonChoice
 from survey.errors import SettingsError
 
@@ -36,6 +36,7 @@ def compare(
     all_rows: Annotated[
         bool, typer.Option("--all", help="Of paper: what was not surveyed too.")
     ] = False,
+    untrained: UntrainedOption = False,
 ) -> None:
     """Compare signatures: with and without shortcuts, across datasets, checkpoints or training.
 
@@ -47,11 +48,16 @@ def compare(
         raise SettingsError(f"--reference goes with datasets, not with {kind}", hint="leave it out")
     if all_rows and kind != "paper":
         raise SettingsError(f"--all goes with paper, not with {kind}", hint="leave it out")
+    if untrained and kind not in _WITH_UNTRAINED:
+        kinds = " and ".join(_WITH_UNTRAINED)
+        raise SettingsError(f"--untrained goes with {kinds}, not with {kind}", hint="leave it out")
     signatures = asked.signatures()
     if kind == "paper":
         answer_paper(asked, signatures, all_rows=all_rows)
     elif kind == "datasets":
         _datasets(asked, signatures, reference)
+    elif kind in _WITH_UNTRAINED:
+        _WITH_UNTRAINED[kind](asked, signatures, untrained)
     else:
         _KINDS[kind](asked, signatures)
 
@@ -117,10 +123,10 @@ def _residual(asked: Asked, signatures: Any) -> None:
     asked.answer(table, _without_family(table), summary, draw if len(table) else None)
 
 
-def _twins(asked: Asked, signatures: Any) -> None:
+def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
     from analysis.contrasts import twins
 
-    table = twins(signatures)
+    table = twins(signatures, untrained=untrained)
     lines = [
         f"on {row['dataset']}, over {row['n']} pairs, the median affinity of the residual networks"
         f" is {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
@@ -155,10 +161,10 @@ def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
     asked.answer(table, None, lines or none, draw if lines else None)
 
 
-def _checkpoints(asked: Asked, signatures: Any) -> None:
+def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
     from analysis.contrasts import robustness
 
-    table = robustness(signatures)
+    table = robustness(signatures, untrained=untrained)
     lines = [
         f"{row['architecture']} on {row['dataset']}: affinity {row['mean']:.3f} +- {row['std']:.3f}"
         f" over {row['n']} checkpoints"
@@ -213,10 +219,13 @@ def _distributions(asked: Asked, signatures: Any) -> None:
 
 _KINDS: Mapping[str, Callable[[Asked, Any], None]] = {
     "residual": _residual,
-    "twins": _twins,
-    "checkpoints": _checkpoints,
     "training": _training,
     "distributions": _distributions,
+}
+
+_WITH_UNTRAINED: Mapping[str, Callable[[Asked, Any, bool], None]] = {
+    "twins": _twins,
+    "checkpoints": _checkpoints,
 }
 
 

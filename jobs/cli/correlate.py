@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, ComparePaperOption, analysing
+from jobs.cli.filters import Asked, ComparePaperOption, UntrainedOption, analysing
 from jobs.words import LevelChoice
 
 _TABLE = {
@@ -30,6 +30,7 @@ def correlate(
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="Columns.  [default: the paper's five]")
     ] = None,
+    untrained: UntrainedOption = False,
     compare_paper: ComparePaperOption = False,
 ) -> None:
     """Correlate the affinity with CKA, norm, sparsity, entropy and R2 over each model's sites.
@@ -44,7 +45,7 @@ def correlate(
 
         answer_paper(asked, signatures, ("table1", "table2"))
         return
-    found = correlations(signatures, tuple(metric or PAPER_METRICS))
+    found = correlations(signatures, tuple(metric or PAPER_METRICS), untrained=untrained)
     # Concerning the rows of the level alone: what it was made from stays in attrs.
     table = found[found["level"] == level].reset_index(drop=True)
 

@@ -36,6 +36,11 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Sets of published weights, such as paper.")
 ]
 PoolingOption = Annotated[list[str] | None, typer.Option("--pooling", help="Poolings.")]
+ImagesPerScoreOption = Annotated[
+    list[str] | None, typer.Option("--images-per-score", help="Numbers of images a score.")
+]
+ShrinkageOption = Annotated[list[str] | None, typer.Option("--shrinkage", help="Shrinkages.")]
+RidgeOption = Annotated[list[str] | None, typer.Option("--ridge", help="Ridges.")]
 RoleOption = Annotated[RoleChoice, typer.Option("--role", help="Which sites.")]
 AllRunsOption = Annotated[
     bool, typer.Option("--all-runs", help="Older runs of the same models too, not the newest only.")
@@ -55,6 +60,10 @@ NormalisationOption = Annotated[
 ]
 BandOption = Annotated[
     int | None, typer.Option("--band", help="Radius of a Sakoe-Chiba band.  [default: none]", min=0)
+]
+#: Of verbs that average over models.
+UntrainedOption = Annotated[
+    bool, typer.Option("--untrained", help="Random weights (init:...) count in means too.")
 ]
 #: Of verbs about numbers that the paper prints too.
 ComparePaperOption = Annotated[
@@ -127,6 +136,7 @@ class Asked:
         """
         import pyarrow as pa
 
+        from analysis.conditions import mixed
         from analysis.provenance import provenance_of
         from jobs.cli.output import counted, emit, headed
 
@@ -141,11 +151,14 @@ class Asked:
             emit(shown, self.format, self.output)
         written = [f"{counted(rows.num_rows, 'row')} written to {self.output}"]
         drawn = [f"figure written to {self.figure}" if draw else "there is nothing to draw of this"]
+        made_from = provenance_of(table)
+        warning = mixed(made_from.conditions)
         for line in (
             *summary,
             *(written if self.output else ()),
             *(drawn if self.figure else ()),
-            provenance_of(table).caption(),
+            *([f"note: {warning}"] if warning else ()),
+            made_from.caption(),
         ):
             typer.echo(line, err=True)
 
@@ -211,6 +224,9 @@ def _shared(
     dataset: DatasetOption = None,
     set_: SetOption = None,
     pooling: PoolingOption = None,
+    images_per_score: ImagesPerScoreOption = None,
+    shrinkage: ShrinkageOption = None,
+    ridge: RidgeOption = None,
     role: RoleOption = "all",
     all_runs: AllRunsOption = False,
     home: HomeOption = None,
@@ -231,6 +247,9 @@ def _shared(
         "datasets": dataset,
         "sets": set_,
         "poolings": pooling,
+        "images_per_score": images_per_score,
+        "shrinkages": shrinkage,
+        "ridges": ridge,
     }
     return Asked(
         home=chosen_home(context, home),

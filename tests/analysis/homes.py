@@ -21,6 +21,10 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 Values = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 
 
+#: What scores depend on, the same for all runs unless it is said otherwise.
+CONDITIONS = {"images_per_score": 64, "shrinkage": "ledoit-wolf", "ridge": "absolute"}
+
+
 class Builder:
     """Stores runs into a home, each an hour after the one before; within ``with`` all at once."""
 
@@ -53,7 +57,7 @@ class Builder:
             name: np.broadcast_to(np.atleast_2d(each), table.shape)
             for name, each in (metrics or {}).items()
         }
-        basics: dict[str, Any] = {"pooling": "mean", "measuring_version": 2}
+        basics: dict[str, Any] = {"pooling": "mean", "measuring_version": 2, **CONDITIONS}
         ended = NOON + timedelta(hours=self.number)
         self.number += 1
         with nullcontext(self.writer) if self.writer else Writer.open(self.home) as writer:

@@ -202,6 +202,21 @@ def test_twins_on_several_datasets_are_no_more_pairs() -> None:
     assert every["p"].tolist() == [0.25, 0.25]
 
 
+def test_a_pair_of_twins_counts_once_and_with_trained_weights() -> None:
+    runs = [*pair(14, 0.1, 1), *pair(20, 0.2, 2)]
+    for seed in (3, 4):
+        again = pair(14, 0.4, seed, checkpoint=f"seed {seed}")
+        runs += [run.assign(run_id=run["run_id"] + f"@{seed}") for run in again]
+    born = pair(26, 0.9, 5, checkpoint="init:0")
+    (total,) = twins(signatures(*runs, *born)).query("level == 'all'").to_dict("records")
+    assert (total["n"], total["p"]) == (2, 0.5)
+    assert total["difference"] == pytest.approx(((0.1 + 0.4 + 0.4) / 3 + 0.2) / 2)
+    (total,) = twins(signatures(*born)).query("level == 'all'").to_dict("records")
+    assert (total["n"], total["reason"]) == (0, "no pair that counts can be compared")
+    (total,) = twins(signatures(*born), untrained=True).query("level == 'all'").to_dict("records")
+    assert total["difference"] == pytest.approx(0.9)
+
+
 def test_twins_agree_with_scipy() -> None:
     one, other = pair(20, 0.0, 4)
     one["affinity"] += RNG(5).normal(0.02, 0.05, 20)
@@ -220,7 +235,10 @@ def test_twins_must_match_in_all_but_the_shortcuts() -> None:
     assert twins(signatures(one, other.assign(checkpoint="init:0"))).empty
     assert twins(one).empty
     shorter = twins(signatures(one, other.head(9)))
-    assert shorter["reason"].tolist() == ["14 sites against 9", "no pair can be compared"]
+    assert shorter["reason"].tolist() == [
+        "14 sites against 9",
+        "no pair that counts can be compared",
+    ]
     same = twins(signatures(one, one.assign(run_id="p", architecture="digits_plain14")))
     assert same["reason"].iloc[0] == "both are the same"
     dead = twins(signatures(one, other.assign(affinity=np.nan)))
@@ -263,6 +281,17 @@ def test_checkpoints_of_one_architecture() -> None:
     assert "no two checkpoints vary" in by_metric.loc["r2", "reason"]
     with_it = robustness(signatures(*runs, untrained), ["affinity"], untrained=True)
     assert with_it["n"].tolist() == [5]
+
+
+def test_of_repeats_the_last_stands_whole() -> None:
+    """Two runs of one checkpoint are not spliced where the newer one lacks a site's score."""
+    one, other = checkpoints(2, 0.1, sites=6)
+    older = one.assign(run_id="older", affinity=0.9)
+    one.loc[2, "affinity"] = np.nan
+    found, expected = (
+        robustness(signatures(*runs), ["affinity"]) for runs in ((older, one, other), (one, other))
+    )
+    assert found.equals(expected)
 
 
 def test_checkpoints_with_gaps_and_nothing_to_compare() -> None:

@@ -102,7 +102,28 @@ def test_what_does_not_vary_is_blank() -> None:
     assert (family["n"], family["pearson"]) == (1, pytest.approx(1))
     assert "one model" in family["reason"]
     assert family[["std", "low", "high", "p"]].isna().all()
-    assert at(found, "all", "all", "r2")["reason"] == "no model has a correlation"
+    assert at(found, "all", "all", "r2")["reason"] == "no model that counts has a correlation"
+
+
+def test_a_mean_is_over_architectures_with_trained_weights() -> None:
+    checkpoints = [
+        noisy(f"a{seed}", seed, architecture="a", checkpoint=f"seed {seed}") for seed in range(5)
+    ]
+    random = noisy("b0", 8, architecture="b", checkpoint="init:0")
+    runs = [*checkpoints, random, noisy("b", 9), noisy("c", 10, checkpoint="init:1", family="G")]
+    each = [stats.pearsonr(run["affinity"], run["norm"]).statistic for run in runs]
+    found = correlations(signatures(*runs))
+    for level, name in (("family", "F"), ("all", "all")):
+        row = at(found, level, name, "norm")
+        assert row["n"] == 2
+        assert row["pearson"] == pytest.approx((np.mean(each[:5]) + each[6]) / 2)
+    assert at(found, "family", "G", "norm")["reason"] == "no model that counts has a correlation"
+    assert at(found, "model", "c", "norm")["pearson"] == pytest.approx(each[7])
+    with_random = correlations(signatures(*runs), untrained=True)
+    row = at(with_random, "all", "all", "norm")
+    assert row["n"] == 3
+    means = [np.mean(each[:5]), np.mean(each[5:7]), each[7]]
+    assert row["pearson"] == pytest.approx(np.mean(means))
 
 
 def test_sites_without_a_value_are_left_out() -> None:

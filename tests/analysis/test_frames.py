@@ -10,6 +10,7 @@ import pytest
 
 import analysis
 from analysis import Selection, layers, models, provenance_of, signatures
+from analysis.conditions import mixed
 from analysis.figures import save_signatures, signature_lines
 from catalog.home import Home
 from jobs.local import LocalRunner
@@ -94,7 +95,7 @@ def built(tmp_path_factory):
 
 
 def test_the_newest_of_each_is_there_and_all_are_when_asked(built):
-    assert list(signatures(built)["run_id"].unique()) == ["other", "r1 again", "r2"]
+    assert list(signatures(built)["run_id"].unique()) == ["r1 again", "other", "r2"]
     every = signatures(built, Selection(newest=False))
     assert set(every["run_id"]) == {"other", "r1", "r1 again", "r2"}
     assert set(every["model"]) == {"resnet20 other", "resnet20 r1", "resnet20 r1 again", "vgg7"}
@@ -123,10 +124,36 @@ def test_relative_depth_is_of_the_whole_run_whatever_the_role(built):
 def test_frames_say_what_they_are_made_from(built):
     found = signatures(built, Selection(families="digits*"), role="main")
     assert found.attrs == {
-        "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2]
+        "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2],
+        "conditions": ["64 images a score"],
     }  # fmt: skip
     assert models(built).attrs["selection"] == "all models"
     assert provenance_of(found).runs == 1
+
+
+def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
+    store = Builder(tmp_path)
+    store("many", [0.4, 0.5])
+    store("few", [0.4, 0.5], architecture="vgg7", images_per_score=32, shrinkage="none")
+    found = provenance_of(signatures(tmp_path))
+    ways = ("32 images a score, shrinkage none", "64 images a score")
+    assert found.conditions == ways
+    assert " or ".join(ways) in found.caption()
+    assert "2 ways" in str(mixed(ways))
+    for chosen in (Selection(images_per_score="64"), Selection(shrinkages="ledoit*")):
+        kept = provenance_of(signatures(tmp_path, chosen))
+        assert kept.conditions == ways[1:]
+        assert mixed(kept.conditions) is None
+        assert set(signatures(tmp_path, chosen)["run_id"]) == {"many"}
+
+
+def test_of_repeats_the_newest_comes_last(tmp_path):
+    """Whatever takes one run of several takes the last of the frame."""
+    store = Builder(tmp_path)
+    for run_id in ("c", "a", "b"):
+        store(run_id, [0.4, 0.5])
+    for make in (signatures, layers, models):
+        assert list(make(tmp_path, Selection(newest=False))["run_id"].unique()) == ["c", "a", "b"]
 
 
 def test_sites_without_a_score_are_missing_and_others_are_means(built):

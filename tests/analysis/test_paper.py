@@ -26,7 +26,12 @@ from analysis.paper import (
 )
 from analysis.provenance import provenance_of
 from analysis.regression import statistics
-from analysis.resampling import correlation_errors, jackknife_error, mean_errors
+from analysis.resampling import (
+    correlations_left_out,
+    jackknife_error,
+    mean_error,
+    means_left_out,
+)
 from catalog.models.families import GROUPS as KNOWN_GROUPS
 from catalog.models.families import family_of
 from catalog.models.sets import SETS
@@ -311,6 +316,10 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     assert np.isnan(jackknife_error(values[:1]))
 
 
+def correlation_error(rows: pd.DataFrame) -> float:
+    return jackknife_error(correlations_left_out(rows, rows, ("cka",))["r", "cka"].to_numpy())
+
+
 def test_errors_are_those_of_leaving_each_batch_out() -> None:
     rng = np.random.default_rng(2)
     affinity, cka = rng.uniform(size=(2, 5, 9))
@@ -327,12 +336,11 @@ def test_errors_are_those_of_leaving_each_batch_out() -> None:
         mean = rows[rows["batch"] != b].groupby("site")[["affinity", "cka"]].mean()
         brute.append(pearsonr(mean["affinity"], mean["cka"]).statistic)
     expected = np.sqrt(4 / 5 * np.square(np.array(brute) - np.mean(brute)).sum())
-    assert correlation_errors(rows, rows, ("cka",))["r", "cka"] == pytest.approx(expected)
-    (error,) = mean_errors(rows, ["r"], "cka")
-    assert error == pytest.approx(cka.mean(axis=1).std(ddof=1) / 5**0.5)
-    assert correlation_errors(None, rows, ("cka",)) == {}
-    one = rows[rows["batch"] == 0]
-    assert np.isnan(correlation_errors(one, one, ("cka",))["r", "cka"])
+    assert correlation_error(rows) == pytest.approx(expected)
+    (means,) = means_left_out(rows, ["r"], "cka")
+    assert jackknife_error(means.to_numpy()) == pytest.approx(cka.mean(axis=1).std(ddof=1) / 5**0.5)
+    assert correlations_left_out(None, rows, ("cka",)) == {}
+    assert np.isnan(correlation_error(rows[rows["batch"] == 0]))
 
 
 def test_a_batch_that_failed_is_none_to_leave_out() -> None:
@@ -341,8 +349,27 @@ def test_a_batch_that_failed_is_none_to_leave_out() -> None:
     rows = pd.DataFrame(cells, columns=["batch", "site", "affinity", "cka"]).assign(run_id="r")
     failed = rows[rows["batch"] == 0].assign(batch=4, affinity=np.nan, cka=np.nan)
     both = pd.concat([rows, failed], ignore_index=True)
-    assert correlation_errors(both, rows, ("cka",)) == correlation_errors(rows, rows, ("cka",))
-    assert mean_errors(both, ["r"], "cka") == mean_errors(rows, ["r"], "cka")
+    assert correlation_error(both) == correlation_error(rows)
+    (with_it,), (without,) = (means_left_out(each, ["r"], "cka") for each in (both, rows))
+    assert with_it.equals(without)
+
+
+def test_what_moves_all_runs_alike_does_not_average_out() -> None:
+    """Batches of the same images err together: the mean over runs is no surer than one run."""
+    rng = np.random.default_rng(5)
+    images, own = rng.normal(size=6), rng.normal(size=(40, 6))
+    alike = [pd.Series(images, range(6)) for _ in range(40)]
+    one = jackknife_error(images)
+    assert mean_error(alike, 40, same_images=True) == pytest.approx(one)
+    assert mean_error(alike, 40, same_images=False) == pytest.approx(one / 40**0.5)
+    apart = [pd.Series(each, range(6)) for each in own]
+    together, apiece = (mean_error(apart, 40, same_images=same) for same in (True, False))
+    assert together == pytest.approx(apiece, rel=0.6)
+    # Not left out of all at once where the batches are others.
+    other = [*alike[1:], alike[0].rename(lambda batch: batch + 1)]
+    assert mean_error(other, 40, same_images=True) == pytest.approx(one / 40**0.5)
+    assert np.isnan(mean_error(alike, 41, same_images=True))
+    assert np.isnan(mean_error([], 0, same_images=True))
 
 
 def test_errors_are_of_the_sites_and_models_that_ours_is_of(tmp_path: Path) -> None:
@@ -357,7 +384,8 @@ def test_errors_are_of_the_sites_and_models_that_ours_is_of(tmp_path: Path) -> N
     rows = compare_paper(main, models(tmp_path), batches)
     named = rows[rows["quantity"] == "cka"].set_index(["table", "name"])
     kept = batches[batches["role"] == "main"]
-    expected = correlation_errors(kept, main, ("cka",))["vgg11", "cka"]
+    left_out = correlations_left_out(kept, main, ("cka",))["vgg11", "cka"]
+    expected = jackknife_error(left_out.to_numpy())
     assert named["ours_error"]["table2", "vgg11"] == pytest.approx(expected)
     # Of the other one there is no correlation, nor an error that could count.
     assert named["n"]["table1", "VGGs"] == 1
