@@ -21,20 +21,17 @@ from analysis.selection import Selection
 
 if TYPE_CHECKING:
     from analysis import figures
+    from analysis.checkpoints import robustness
     from analysis.clustering import cluster, clusters, kmeans
-    from analysis.contrasts import (
-        dataset_deviations,
-        residual_contrast,
-        robustness,
-        training_shift,
-    )
     from analysis.correlation import correlations
+    from analysis.datasets import dataset_deviations
     from analysis.figures import signature_chart
     from analysis.history import timeline
     from analysis.neighbours import family_predictions, novelty
     from analysis.pairs import distance_matrix, distances
     from analysis.paper import compare_paper
     from analysis.regression import regressions
+    from analysis.residual import residual_contrast
     from analysis.studies.batch_sizes import batch_size_chart, batch_size_scores
     from analysis.studies.comparison import comparison_chart, comparison_scores
     from analysis.studies.mlps import mlp_chart, mlp_scores, mlp_summary
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
     from analysis.studies.seeds import seed_chart, seed_scores
     from analysis.studies.shrinkage import shrinkage_chart, shrinkage_scores
     from analysis.studies.training import training_chart, training_scores
+    from analysis.training import training_shift
 
 __all__ = [
     "Provenance",
@@ -102,7 +100,10 @@ __all__ = [
 #: What is imported on first use, by the module that has it.
 _FOUND_IN = {
     "clustering": ("cluster", "clusters", "kmeans"),
-    "contrasts": ("dataset_deviations", "residual_contrast", "robustness", "training_shift"),
+    "checkpoints": ("robustness",),
+    "datasets": ("dataset_deviations",),
+    "residual": ("residual_contrast",),
+    "training": ("training_shift",),
     "correlation": ("correlations",),
     "figures": ("signature_chart",),
     "history": ("timeline",),

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm as gaussian
 from scipy.stats import t as student
 
-from analysis.drift import holm
 from analysis.labels import measured_on, trained
 from analysis.provenance import carried
+from analysis.significance import holm
 from survey.errors import SettingsError, UnknownName
 
 #: The columns that hold the paper's five metrics, in the order of its tables: linear CKA, Frobenius

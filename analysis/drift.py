@@ -34,15 +34,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
 
 from analysis.predecessors import (
     COMPARABLE,
@@ -53,7 +51,9 @@ from analysis.predecessors import (
     explicit_pair,
     with_predecessors,
 )
+from analysis.provenance import runs_hash
 from analysis.selection import Selection
+from analysis.significance import difference_p, holm, unpaired_freedom
 from catalog.home import Home
 from catalog.store import query
 from survey.errors import SettingsError
@@ -65,10 +65,7 @@ __all__ = [
     "DEFAULT_TOLERANCE",
     "Drift",
     "Pair",
-    "difference_p",
     "drift",
-    "holm",
-    "unpaired_freedom",
 ]
 
 #: The smallest difference of a mean affinity that matters, where nobody says otherwise: a hundred
@@ -104,7 +101,6 @@ COLUMNS = {
     "detail": "str",
 }
 
-Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
 
@@ -204,91 +200,11 @@ def drift(
         pairs, others = [explicit_pair(opened, pair)], list[Alone]()
     rows = _judged(_site_rows(opened, pairs), tolerance, level)
     rows += [_run_row(one.verdict, one.before, one.after, one.detail) for one in others]
-    return Drift(_frame(rows), len(pairs), tolerance, level)
-
-
-def difference_p(
-    difference: ArrayLike, standard_error: ArrayLike, freedom: ArrayLike, tolerance: float = 0.0
-) -> Floats:
-    """Return the p-values of differences that matter only beyond a tolerance.
-
-    Parameters
-    ----------
-    difference : array of float
-        Difference of means.
-    standard_error : array of float
-        Its standard error; where it is 0, the difference is taken as it is.
-    freedom : array of float
-        Degrees of freedom.
-    tolerance : float
-        Largest difference that does not matter.
-
-    Returns
-    -------
-    array of float
-        The chance of as large a difference where the true one is the tolerance.
-    """
-    size, error = np.abs(np.asarray(difference, float)), np.asarray(standard_error, float)
-    certain, degrees = error == 0, np.asarray(freedom, float)
-    scale = np.where(certain, 1.0, error)
-    below = student.sf((size - tolerance) / scale, degrees)
-    beyond = student.sf((size + tolerance) / scale, degrees)
-    exact = np.where(size > tolerance, 0.0, 1.0)
-    return np.where(certain, exact, np.minimum(below + beyond, 1.0))
-
-
-def unpaired_freedom(
-    variance_before: ArrayLike,
-    batches_before: ArrayLike,
-    variance_after: ArrayLike,
-    batches_after: ArrayLike,
-) -> tuple[Floats, Floats]:
-    """Return the standard error of a difference of two means, and its degrees of freedom.
-
-    Parameters
-    ----------
-    variance_before, variance_after : array of float
-        Sample variances of the batch scores.
-    batches_before, batches_after : array of int
-        How many there are, at least 2.
-
-    Returns
-    -------
-    standard_error, freedom : array of float
-        Welch's degrees of freedom for equally many batches, else the smaller number less 1.
-    """
-    n, m = np.asarray(batches_before, float), np.asarray(batches_after, float)
-    a, b = np.asarray(variance_before, float) / n, np.asarray(variance_after, float) / m
-    total = a + b
-    spread = np.where(total == 0, 1.0, a**2 / (n - 1) + b**2 / (m - 1))
-    welch = np.where(total == 0, n + m - 2, total**2 / spread)
-    return np.sqrt(total), np.where(n == m, welch, np.minimum(n, m) - 1)
-
-
-def holm(p: ArrayLike) -> Floats:
-    """Return p-values corrected for their number: p_(i) max over j <= i of (m - j + 1) p_(j).
-
-    Parameters
-    ----------
-    p : array of float
-        The p-values of a family of tests.
-
-    Returns
-    -------
-    array of float
-        Rejecting those at most a level keeps the chance of any false rejection at that level.
-
-    References
-    ----------
-    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
-       Journal of Statistics 6 (1979), 65-70.
-    """
-    values = np.asarray(p, float)
-    order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
+    frame = _frame(rows)
+    ids = {run_id for name in ("before", "after") for run_id in frame[name].dropna()}
+    words = "two runs" if pair else replace(selection or Selection(), newest=True).words()
+    frame.attrs = {"selection": words, "runs": len(ids), "runs_hash": runs_hash(ids)}
+    return Drift(frame, len(pairs), tolerance, level)
 
 
 def _require(holds: bool, name: str, value: float, allowed: str) -> None:

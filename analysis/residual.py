@@ -15,12 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
-from analysis.drift import holm
 from analysis.effects import cliffs_delta
 from analysis.labels import measured_on, trained
 from analysis.pairing import last_run_each, paired
 from analysis.permutation import TIE
 from analysis.provenance import carried
+from analysis.significance import holm
 
 #: Families whose blocks activate after the addition, as globs. In DenseNets and in residual
 #: networks of the second version (arXiv:1603.05027) no activation follows it.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 
 from analysis.correlation import constant
-from analysis.drift import holm
 from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.provenance import carried
+from analysis.significance import holm
 
 #: What must be equal for two runs to differ in their training alone.
 SETTING = ("source", "architecture", "dataset", "pooling")

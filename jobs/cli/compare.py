@@ -101,7 +101,7 @@ def answer_paper(
 
 
 def _residual(asked: Asked, signatures: Any) -> None:
-    from analysis.contrasts import residual_contrast
+    from analysis.residual import residual_contrast
 
     table = residual_contrast(signatures)
     lines = [
@@ -124,7 +124,7 @@ def _residual(asked: Asked, signatures: Any) -> None:
 
 
 def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
-    from analysis.contrasts import twins
+    from analysis.residual import twins
 
     table = twins(signatures, untrained=untrained)
     lines = [
@@ -143,7 +143,7 @@ def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
 
 
 def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
-    from analysis.contrasts import dataset_deviations, dataset_summary
+    from analysis.datasets import dataset_deviations, dataset_summary
 
     table = dataset_deviations(signatures, reference)
     lines = [
@@ -162,7 +162,7 @@ def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
 
 
 def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
-    from analysis.contrasts import robustness
+    from analysis.checkpoints import robustness
 
     table = robustness(signatures, untrained=untrained)
     lines = [
@@ -181,7 +181,7 @@ def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
 
 
 def _training(asked: Asked, signatures: Any) -> None:
-    from analysis.contrasts import training_shift
+    from analysis.training import training_shift
 
     table = training_shift(signatures)
     told = table.dropna(subset="shift")

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from jobs.cli.filters import (
-    CheckpointOption,
-    DatasetOption,
-    FamilyOption,
-    FigureOption,
-    GroupOption,
-    ModelOption,
-    OutputOption,
-    PoolingOption,
-    SetOption,
-    SourceOption,
-)
+from jobs.cli.app import app
+from jobs.cli.filters import Asked, analysing
 from survey.errors import SettingsError
 
 #: Exit code when something moved.
@@ -57,18 +48,10 @@ PairOption = Annotated[
 
 
 @app.command("drift")
-@guarded
+@partial(analysing, without=("role", "all_runs"))
 def drift(
-    context: typer.Context,
+    asked: Asked,
     since: SinceOption = None,
-    model: ModelOption = None,
-    family: FamilyOption = None,
-    group: GroupOption = None,
-    source: SourceOption = None,
-    checkpoint: CheckpointOption = None,
-    dataset: DatasetOption = None,
-    set_: SetOption = None,
-    pooling: PoolingOption = None,
     pair: PairOption = None,
     any_order: Annotated[
         bool,
@@ -83,57 +66,35 @@ def drift(
     all_rows: Annotated[
         bool, typer.Option("--all", help="Show sites that stayed as they were too.")
     ] = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
-    output: OutputOption = None,
-    figure: FigureOption = None,
 ) -> None:
     """Compare signatures with their predecessors; exit code 1 if any moved.
 
     Every site is tested against its own batch-to-batch error, with Holm's correction over all.
     """
-    import pyarrow as pa
-
     from analysis.drift import drift
-    from analysis.selection import Selection
-    from jobs.cli.output import counted, emit, headed
 
-    filters = (model, family, group, source, checkpoint, dataset, set_, pooling)
-    if pair is not None and (since is not None or any_order or any(filters)):
+    selection = replace(asked, newest=False).selection()
+    if pair is not None and (since is not None or any_order or selection.filters):
         raise SettingsError(
             "--pair excludes --since, --any-order and the options that select runs",
             hint="it names the two runs that are compared",
         )
-    if figure is not None:
-        from analysis.figures import require_drawable
-
-        require_drawable(figure)
-    named = ("models", "families", "groups", "sources", "checkpoints", "datasets", "sets")
-    globs = dict(zip((*named, "poolings"), filters, strict=True))
     found = drift(
-        chosen_home(context, home),
+        asked.home,
         since=None if since is None else moment(since, datetime.now(UTC)),
-        selection=Selection(**globs, newest=False),
+        selection=selection,
         pair=pair,
         any_order=any_order,
         tolerance=tolerance,
         level=level,
     )
-    if figure is not None:
-        from analysis.figures import drift_chart, save
 
-        save(drift_chart(found), figure)
-    rows = pa.Table.from_pandas(found.rows if all_rows else found.news, preserve_index=False)
-    chosen = chosen_format(context, format, output)
-    if chosen != "table":
-        emit(rows, chosen, output)
-    elif len(rows) or output is not None:
-        emit(headed(rows, _TABLE), chosen, output)
-    typer.echo(found.summary(), err=True)
-    if output is not None:
-        typer.echo(f"{counted(len(rows), 'row')} written to {output}", err=True)
-    if figure is not None:
-        typer.echo(f"figure written to {figure}", err=True)
+    def draw() -> Any:
+        from analysis import figures
+
+        return figures.drift_chart(found)
+
+    asked.answer(found.rows if all_rows else found.news, _TABLE, [found.summary()], draw)
     if found.moved:
         raise typer.Exit(MOVED)
 

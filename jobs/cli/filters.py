@@ -95,7 +95,7 @@ class Asked:
         from analysis.frames import signatures
         from analysis.provenance import carried
 
-        found = signatures(self.home, self._selection(), role=self.role)
+        found = signatures(self.home, self.selection(), role=self.role)
         if not len(found):
             raise self._nothing_found()
         # Nothing is taken out of the frame from here on, so every result is made from all of it.
@@ -105,14 +105,14 @@ class Asked:
         """Return the finished runs that are meant, as a data frame."""
         from analysis.frames import models
 
-        found = models(self.home, self._selection())
+        found = models(self.home, self.selection())
         return found[found["status"] == "done"].reset_index(drop=True)
 
     def layers(self) -> Any:
         """Return the batch scores of the runs that are meant, as a data frame."""
         from analysis.frames import layers
 
-        return layers(self.home, self._selection())
+        return layers(self.home, self.selection())
 
     def answer(
         self,
@@ -162,7 +162,8 @@ class Asked:
         ):
             typer.echo(line, err=True)
 
-    def _selection(self) -> Any:
+    def selection(self) -> Any:
+        """Return the runs that are meant, as a ``Selection``."""
         from analysis.selection import Selection
 
         globs = {name: tuple(given) for name, given in self.filters.items() if given}
@@ -171,7 +172,7 @@ class Asked:
     def _nothing_found(self) -> SettingsError:
         from analysis.frames import models
 
-        statuses = list(models(self.home, self._selection())["status"])
+        statuses = list(models(self.home, self.selection())["status"])
         hint = "survey run measures; survey demo measures eight small networks in a minute"
         if not statuses:
             return SettingsError(f"nothing was measured in {self.home} yet", hint=hint)
@@ -181,13 +182,15 @@ class Asked:
         return SettingsError(f"no selected run has {self.role} sites", hint="leave out --role")
 
 
-def analysing(verb: Callable[..., None]) -> Callable[..., None]:
+def analysing(verb: Callable[..., None], without: Sequence[str] = ()) -> Callable[..., None]:
     """Give a verb the options that all of them share, gathered in its argument ``asked``.
 
     Parameters
     ----------
     verb : callable
         A verb whose first parameter is ``asked``, the others its own arguments and options.
+    without : sequence of str
+        Shared options that mean nothing to it.
 
     Returns
     -------
@@ -200,7 +203,8 @@ def analysing(verb: Callable[..., None]) -> Callable[..., None]:
         for name, parameter in inspect.signature(verb).parameters.items()
         if name != "asked"
     ]
-    shared = inspect.signature(_shared, eval_str=True).parameters
+    known = inspect.signature(_shared, eval_str=True).parameters
+    shared = {name: each for name, each in known.items() if name not in without}
     context, *options = shared.values()
 
     @functools.wraps(verb)

@@ -17,15 +17,17 @@ import typer
 from pyarrow.parquet import read_table
 
 from analysis import layers, models, signatures
+from analysis.checkpoints import robustness
 from analysis.clustering import cluster
-from analysis.contrasts import residual_contrast, robustness, training_shift, twins
 from analysis.correlation import PAPER_METRICS, correlations
 from analysis.history import timeline
 from analysis.neighbours import family_predictions, novelty
 from analysis.pairs import distance_matrix
 from analysis.paper import compare_paper, surveyed_rows
 from analysis.regression import regressions
+from analysis.residual import residual_contrast, twins
 from analysis.shapes import shapes
+from analysis.training import training_shift
 from jobs.cli.main import app
 from tests.acceptance.command import ROOT, survey
 from tests.acceptance.notebook import code_cells

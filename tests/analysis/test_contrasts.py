@@ -11,21 +11,15 @@ import pytest
 from scipy import stats
 
 from analysis import frames
-from analysis.contrasts import (
-    dataset_deviations,
-    dataset_summary,
-    post_shortcut,
-    residual_contrast,
-    robustness,
-    training_shift,
-    twins,
-)
-from analysis.drift import holm
+from analysis.checkpoints import robustness
+from analysis.datasets import dataset_deviations, dataset_summary
 from analysis.effects import cliffs_delta
 from analysis.figures.robustness import robustness_rows
 from analysis.figures.training import training_rows
 from analysis.provenance import provenance_of
-from analysis.residual import signs_p
+from analysis.residual import post_shortcut, residual_contrast, signs_p, twins
+from analysis.significance import holm
+from analysis.training import training_shift
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import signature, signatures
 from tests.shared_data import shared

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.drift import Drift, difference_p, drift, holm, unpaired_freedom
+from analysis.drift import Drift, drift
 from analysis.figures import drift_chart, drift_rows
 from analysis.selection import Selection
+from analysis.significance import difference_p, holm, unpaired_freedom
 from catalog.home import Home
 from catalog.spool import Writer
 from survey.errors import SettingsError

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import linregress
 
-from analysis.contrasts import dataset_deviations, robustness
+from analysis.checkpoints import robustness
 from analysis.correlation import correlations
+from analysis.datasets import dataset_deviations
 from analysis.figures import (
     correlation_chart,
     correlation_rows,
