@@ -106,12 +106,12 @@ def dataset_summary(deviations: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
-        (models with a deviation), ``dtw``, ``euclidean`` (means over the models), ``dtw_std``,
+        (models with both deviations), ``dtw``, ``euclidean`` (means over the models), ``dtw_std``,
         ``euclidean_std`` (sample deviations), ``reason`` (why something is blank).
     """
     rows = []
     for (dataset, reference), models in deviations.groupby(["dataset", "reference"]):
-        known = models.dropna(subset=["dtw"])
+        known = models.dropna(subset=["dtw", "euclidean"])
         row: Row = {"dataset": dataset, "reference": reference, "n": len(known)}
         for name in ("dtw", "euclidean"):
             row |= {name: known[name].mean(), f"{name}_std": known[name].std()}

@@ -104,14 +104,12 @@ def _residual(asked: Asked, signatures: Any) -> None:
     from analysis.residual import residual_contrast
 
     table = residual_contrast(signatures)
-    lines = [
-        f"{row['model']}: mean affinity {row['mean_after']:.3f} after a shortcut (n"
-        f" {row['after']}), {row['mean_others']:.3f} elsewhere (n {row['others']}), Cliff's delta"
-        f" {row['cliffs_delta']:.2f}"
-        for row in _records(table.dropna(subset="cliffs_delta").head(1))
-    ]
-    higher, tested = int((table["difference"] > 0).sum()), int(table["difference"].notna().sum())
-    told = f"more linear after a shortcut: {higher} of {tested} networks that have such sites"
+    known = table.dropna(subset="cliffs_delta")
+    told = (
+        f"more linear after a shortcut: {int((known['difference'] > 0).sum())} of {len(known)}"
+        f" networks that have such sites; Cliff's delta {known['cliffs_delta'].min():.2f} to"
+        f" {known['cliffs_delta'].max():.2f}, median {known['cliffs_delta'].median():.2f}"
+    )
     none = "no network surveyed has sites with a score after a shortcut and others"
 
     def draw() -> Any:
@@ -119,7 +117,7 @@ def _residual(asked: Asked, signatures: Any) -> None:
 
         return figures.residual_chart(signatures)
 
-    summary = [told, *lines] if tested else [none]
+    summary = [told if len(known) else none]
     asked.answer(table, _without_family(table), summary, draw if len(table) else None)
 
 
