@@ -18,6 +18,9 @@ from survey.errors import SettingsError, StoreError
 #: How long opening waits for another process that is making the same home.
 OPENING_SECONDS = 60.0
 
+#: How the name of a whole segment in the spool ends.
+SEGMENT_ENDING = ".arrow"
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -115,6 +118,11 @@ class Home:
                 f"there is no home at {home.path}", hint="run `survey run` first or pass --home"
             )
         return home
+
+
+def segment_paths(spool: Path) -> list[Path]:
+    """Return the whole segments in a spool, in the order they were written."""
+    return sorted(spool.glob(f"*{SEGMENT_ENDING}"))
 
 
 def _refuse_bytes(path: Path) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from catalog.home import Home
-from catalog.store import query
+from catalog.store import query, query_rows
 from survey.errors import UnknownName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ENTRY = re.compile(r"^-- name: (\w+)\n-- (.+)\n((?:(?!-- name:).*\n)+)", re.MULTILINE)
 
@@ -63,9 +65,9 @@ def run_costs(home: Home) -> pa.Table:
     return query(home, named_query("run_costs").sql)
 
 
-def run_progress(home: Home) -> pa.Table:
+def run_progress(home: Home) -> list[dict[str, Any]]:
     """Return how far every run is: quick, for those who look often."""
-    return query(home, named_query("run_progress").sql)
+    return query_rows(home, named_query("run_progress").sql)
 
 
 def batch_affinities(home: Home, run_ids: Sequence[str]) -> pa.Table:

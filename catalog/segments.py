@@ -36,13 +36,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.durable import sync_folder
+from catalog.home import SEGMENT_ENDING
 from catalog.runs import BatchRecord, RunRecord
 from catalog.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, METRICS, RUNS
 from survey.errors import StoreError
 from survey.signature import SiteScore, Status
-
-#: Ending of a segment.
-ENDING = ".arrow"
 
 #: Ending of a segment that is not whole yet.
 UNFINISHED = ".unfinished"
@@ -167,7 +165,7 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     """
     # By a clock that nobody sets back: of two rows of a run the one written later counts.
     moment = _LOADED + time.monotonic_ns()
-    path = spool / f"{moment:020d}-{os.getpid()}-{next(_counter):06d}{ENDING}"
+    path = spool / f"{moment:020d}-{os.getpid()}-{next(_counter):06d}{SEGMENT_ENDING}"
     unfinished = path.with_name(path.name + UNFINISHED)
     # Gathered first: a write to the file for each of some hundred buffers takes longer.
     gathered = pa.BufferOutputStream()
@@ -189,11 +187,6 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
             hint=_hint(error),
         ) from error
     return path
-
-
-def segment_paths(spool: Path) -> list[Path]:
-    """Return the whole segments in the spool, in the order they were written."""
-    return sorted(spool.glob(f"*{ENDING}"))
 
 
 def read_segment(path: Path) -> Segment:

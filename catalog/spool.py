@@ -13,7 +13,6 @@ One thread uses a writer at a time. Every process may read at any time, through 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -29,7 +28,8 @@ from filelock import FileLock, Timeout
 
 from catalog.connection import connect_writing, explained
 from catalog.durable import sync_folder
-from catalog.home import Home
+from catalog.holder import holder
+from catalog.home import Home, segment_paths
 from catalog.runs import BatchRecord, RunRecord
 from catalog.segments import (
     UNFINISHED,
@@ -38,7 +38,6 @@ from catalog.segments import (
     read_segment,
     require_storable,
     run_table,
-    segment_paths,
     write_segment,
 )
 from catalog.staging import merged_names, stage, store_staged
@@ -89,7 +88,7 @@ class Writer:
             lock.acquire()
         except Timeout:
             raise StoreError(
-                f"another scan is writing to {home.path} ({_holder(home)})",
+                f"another scan is writing to {home.path} ({holder(home)})",
                 hint="wait for it to end, or pass --home with another directory",
             ) from None
         except OSError as error:
@@ -291,31 +290,3 @@ def _remove(segments: list[Path]) -> None:
         raise StoreError(
             f"merged segments cannot be removed: {error}", hint="check the disk and its permissions"
         ) from error
-
-
-def writing_process(home: Home) -> str | None:
-    """Return which process is writing to a home, and since when; None if none is.
-
-    The lock tells, wherever its holder runs: a killed writer leaves its note behind, and by now
-    another process may have its number.
-    """
-    return _holder(home) if _is_locked(home.writer_lock) else None
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        # No lock, no right to look at it, or a file system without locks.
-        return False
-    return False
-
-
-def _holder(home: Home) -> str:
-    try:
-        return home.writer_note.read_text(encoding="utf-8").strip() or "unknown process"
-    except OSError:
-        return "unknown process"

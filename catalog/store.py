@@ -13,17 +13,20 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 
 from catalog.connection import connect_reading, explained
-from catalog.home import Home
+from catalog.home import Home, segment_paths
 from catalog.runs import RunRecord, RunState, Span
-from catalog.segments import Segment, joined, read_segment, segment_paths
-from catalog.staging import merged_names, show_staged, stage
 from catalog.versions import check_version
 from survey.errors import SettingsError, UnknownName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from catalog.segments import Segment
 
 #: How long a reader waits for the writer, in seconds; a merge takes a fraction of one.
 WAIT_SECONDS = 30.0
@@ -134,6 +137,21 @@ def query(
         return relation.to_arrow_table()
 
 
+def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement without a table of them, whose library takes long to import.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    sql : str
+        One statement, of this program's own.
+    """
+    with reading(home) as connection, _limited(connection, None):
+        relation = connection.sql(sql)
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
 def run_states(home: Home) -> dict[str, RunState]:
     """Return how far each run has come, by run id: what a resumed scan goes on from."""
     states = {}
@@ -177,6 +195,9 @@ def _read_early(home: Home) -> dict[Path, Segment]:
     # writer no moment to merge, and each would find more segments to read than the last.
     early = {}
     for path in segment_paths(home.spool):
+        # Imported where there is one: it brings pyarrow, which takes as long as a short query.
+        from catalog.segments import read_segment
+
         with suppress(FileNotFoundError):
             early[path] = read_segment(path)
     return early
@@ -188,7 +209,12 @@ def _show_spool(
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
-    known = merged_names(connection, paths) if paths else set()
+    if not paths:
+        return
+    from catalog.segments import joined, read_segment
+    from catalog.staging import merged_names, show_staged, stage
+
+    known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
     if waiting:
         stored = f"{home.signatures.stem}.main"

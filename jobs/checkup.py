@@ -59,10 +59,9 @@ def checkup(home: Path) -> list[Finding]:
 
 
 def _home(home: Path) -> Iterator[Finding]:
-    from catalog.home import Home
+    from catalog.holder import writing_process
+    from catalog.home import Home, segment_paths
     from catalog.registry import Registry
-    from catalog.segments import segment_paths
-    from catalog.spool import writing_process
     from catalog.store import query
 
     if not Home(home.absolute()).signatures.is_file():

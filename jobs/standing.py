@@ -7,12 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
+from catalog.holder import writing_process
 from catalog.home import Home
 from catalog.queries import run_progress
 from catalog.registry import JobOverview, Registry
-from catalog.spool import writing_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +31,20 @@ URGENCY = (
 
 _PLACES = {state: place for place, state in enumerate(URGENCY)}
 
-#: Columns of the table, so that a home without jobs shows them too.
-COLUMNS = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("architecture", pa.string()),
-        ("checkpoint", pa.string()),
-        ("dataset", pa.string()),
-        ("state", pa.string()),
-        ("batches", pa.int64()),
-        ("images", pa.int64()),
-        ("attempts", pa.int64()),
-        ("top1", pa.float64()),
-        ("suspicion", pa.string()),
-        ("error", pa.string()),
-    ]
-)
+#: Columns of the table and what they hold, so that a home without jobs shows them too.
+COLUMNS: dict[str, type[str | int | float]] = {
+    "run_id": str,
+    "architecture": str,
+    "checkpoint": str,
+    "dataset": str,
+    "state": str,
+    "batches": int,
+    "images": int,
+    "attempts": int,
+    "top1": float,
+    "suspicion": str,
+    "error": str,
+}
 
 
 def standing(home: Home, most: int | None = None) -> Standing:
@@ -64,7 +60,7 @@ def standing(home: Home, most: int | None = None) -> Standing:
         How many rows to make; all by default.
     """
     writer = writing_process(home)
-    reached = {row["run_id"]: row for row in run_progress(home).to_pylist()}
+    reached = {row["run_id"]: row for row in run_progress(home)}
     with Registry(home) as registry:
         jobs = [(_state(job, reached.get(job.run_id), writer), job) for job in registry.overview()]
     counted = Counter(state for state, _ in jobs)

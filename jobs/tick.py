@@ -259,7 +259,7 @@ class _Run:
         return Ran(self._schedule, self._latest(), outcome=outcome)
 
     def _leave(self, error: SurveyError) -> Ran:
-        from catalog.spool import writing_process
+        from catalog.holder import writing_process
 
         # Not the survey's fault: the store or the cluster may be there when somebody looks again.
         busy = isinstance(error, StoreError) and writing_process(self._home) is not None

@@ -6,17 +6,20 @@ import json
 import math
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from jobs.words import Format
 from survey import SettingsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: A rule below the header and a space between columns.
 _RULED = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n")
@@ -71,25 +74,34 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
         raise SettingsError(f"{output} cannot be written: {error.strerror}") from None
 
 
-def emit_rows(rows: list[dict[str, Any]], schema: pa.Schema, format: Format) -> None:  # noqa: A002
+def emit_rows(
+    rows: list[dict[str, Any]],
+    kinds: Mapping[str, type[str | int | float]],
+    format: Format,  # noqa: A002
+) -> None:
     """Write rows to standard output, as ``emit`` writes the table of them.
 
-    Sooner, where words are wanted: pyarrow imports pandas before it makes a table of rows.
+    Sooner, where words are wanted: pyarrow is imported only for a table.
 
     Parameters
     ----------
     rows : list of dict
-        The rows, with the schema's names in its order.
-    schema : pyarrow.Schema
-        The columns.
+        The rows, with the columns in their order.
+    kinds : mapping of str to type
+        The columns, and what they hold.
     format : {"table", "json", "csv", "parquet"}
         How.
     """
     if format in ("csv", "parquet"):
+        import pyarrow as pa
+
+        types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+        schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
         emit(pa.Table.from_pylist(rows, schema), format)
     else:
+        numeric = {name: kind is not str for name, kind in kinds.items()}
         sys.stdout.flush()
-        sys.stdout.buffer.write(_as_words(rows, schema, format).encode())
+        sys.stdout.buffer.write(_as_words(rows, numeric, format).encode())
         sys.stdout.buffer.flush()
 
 
@@ -104,13 +116,20 @@ def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: 
 
         write_csv(_flat(table), stream)
     else:
-        stream.write(_as_words(table.to_pylist(), table.schema, format).encode())
+        stream.write(_as_words(table.to_pylist(), _numeric(table), format).encode())
 
 
-def _as_words(rows: list[dict[str, Any]], schema: pa.Schema, format: Format) -> str:  # noqa: A002
+def _as_words(rows: list[dict[str, Any]], numeric: Mapping[str, bool], format: Format) -> str:  # noqa: A002
     if format == "json":
         return json.dumps([_plain(row) for row in rows], indent=2, allow_nan=False) + "\n"
-    return _as_text(rows, schema)
+    return _as_text(rows, numeric)
+
+
+def _numeric(table: pa.Table) -> dict[str, bool]:
+    """Return which columns hold numbers."""
+    from pyarrow.types import is_floating, is_integer
+
+    return {each.name: is_integer(each.type) or is_floating(each.type) for each in table.schema}
 
 
 def _with_unique_names(table: pa.Table) -> pa.Table:
@@ -125,18 +144,17 @@ def _with_unique_names(table: pa.Table) -> pa.Table:
 
 def as_text(table: pa.Table) -> str:
     """Return a table as aligned text, as wide as it needs: a narrow terminal wraps its lines."""
-    return _as_text(table.to_pylist(), table.schema)
+    return _as_text(table.to_pylist(), _numeric(table))
 
 
-def _as_text(rows: list[dict[str, Any]], schema: pa.Schema) -> str:
+def _as_text(rows: list[dict[str, Any]], numeric: Mapping[str, bool]) -> str:
     """Return rows as aligned text.
 
     Squeezing columns to the terminal's width would cut the very names a row is about.
     """
     shown = Table(box=_RULED, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for field in schema:
-        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        shown.add_column(field.name, justify="right" if numeric else "left", no_wrap=numeric)
+    for name, is_number in numeric.items():
+        shown.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
     for row in rows:
         shown.add_row(*(_cell(value) for value in row.values()))
     console = Console(width=10_000, markup=False, highlight=False, color_system=None)
@@ -170,6 +188,8 @@ def _plain(value: Any) -> Any:
 
 def _flat(table: pa.Table) -> pa.Table:
     """Write lists as text: CSV has no lists."""
+    import pyarrow as pa
+
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             texts = [None if v is None else json.dumps(v) for v in table.column(place).to_pylist()]

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import segments, spool
+from catalog.holder import writing_process
 from catalog.home import Home
 from catalog.runs import BatchRecord
 from catalog.segments import UNFINISHED, storable
@@ -171,14 +172,14 @@ def test_one_writer_at_a_time(home: Home) -> None:
 
 
 def test_the_lock_tells_whether_a_writer_is_at_work_and_not_its_note(home: Home) -> None:
-    assert spool.writing_process(home) is None
+    assert writing_process(home) is None
     with Writer.open(home):
         note = home.writer_note.read_text(encoding="utf-8").strip()
-        assert spool.writing_process(home) == note
+        assert writing_process(home) == note
         assert note.startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
     # A killed writer's note, with a number that another process has by now.
     home.writer_note.write_text(note, encoding="utf-8")
-    assert spool.writing_process(home) is None
+    assert writing_process(home) is None
     with home.writer_lock.open("rb") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         threading.Timer(0.05, fcntl.flock, (asking, fcntl.LOCK_UN)).start()
