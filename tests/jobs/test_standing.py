@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from catalog.home import Home
@@ -31,3 +33,18 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     assert part.jobs == whole.jobs == 6
     assert part.summary == whole.summary
     assert whole.summary == "1 interrupted, 1 failed, 3 todo, 1 done; no scan is writing"
+
+
+def test_looking_imports_nothing_that_takes_long(tmp_path: Path) -> None:
+    """Half of a short verb's time is imports: those of tables are for verbs that make them."""
+    home = Home.open(tmp_path / "home", create=True)
+    looking = (
+        "import sys\n"
+        "from jobs.cli.main import app\n"
+        f"app(['status', '--home', {str(home.path)!r}], standalone_mode=False)\n"
+        "sys.exit(' '.join({'torch', 'ray', 'numpy', 'pandas', 'pyarrow'} & set(sys.modules)) or 0)"
+    )
+    command = [sys.executable, "-c", looking]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("no jobs; no scan is writing\n")
