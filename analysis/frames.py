@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,8 +12,9 @@ from analysis.conditions import CONDITIONS, conditions
 from analysis.labels import labels
 from analysis.selection import MEASURED, Selection
 from catalog.home import Home
+from catalog.schema import LAYER_SCORES
 from catalog.store import query
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 
 #: Which sites: all, those of the main path, or those whose output only scales another value.
 Role = Literal["all", "main", "gate"]
@@ -62,14 +64,42 @@ def signatures(
     return frame[frame["role"] == role].reset_index(drop=True)
 
 
-def layers(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
+def layers(
+    home: str | Path = "survey-home",
+    selection: Selection | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Return what was measured of each batch, one row a run, batch and site; see ``signatures``.
 
-    The columns are those of the view ``layer_scores``: the site's and every metric of the batch,
-    with ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing; and
-    ``model``.
+    Parameters
+    ----------
+    home : str or pathlib.Path
+        The home that holds them.
+    selection : Selection, optional
+        Which runs.
+    columns : sequence of str, optional
+        Which columns to read beside ``run_id``, ``batch``, ``site`` and ``model``: of thousands of
+        runs all of them take gigabytes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the view ``layer_scores``: the site's and every metric of the batch, with
+        ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing; and
+        ``model``.
+
+    Raises
+    ------
+    UnknownName
+        If the view has no such column.
     """
-    return _frame(home, selection, _LAYERS)
+    known = tuple(column.name for column in LAYER_SCORES.columns)
+    for name in columns or ():
+        if name not in known:
+            raise UnknownName("column", name, known)
+    wanted = known if columns is None else dict.fromkeys((*_OF_A_LAYER, *columns))
+    return _frame(home, selection, _LAYERS.format(columns=", ".join(wanted)))
 
 
 def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
@@ -91,8 +121,11 @@ FROM signatures JOIN (SELECT run_id, family_group, year, finished_at FROM runs) 
 ORDER BY {_ORDER}, site
 """  # noqa: S608 - declared names
 
+#: What tells rows of ``layers`` apart.
+_OF_A_LAYER = ("run_id", "batch", "site")
+
 _LAYERS = f"""
-SELECT layer_scores.* FROM layer_scores
+SELECT {{columns}} FROM layer_scores
   JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)
   JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
 ORDER BY {_ORDER}, batch, site

@@ -62,7 +62,7 @@ def _by_hierarchy(
     if draws:
         from analysis.stability import with_stability
 
-        found = with_stability(found, asked.layers(), draws, seed)
+        found = with_stability(found, asked.layers(["affinity"]), draws, seed)
     table = found.table.sort_values("leaf").reset_index(drop=True)
     told = f"{_shared_words(matrix)}, {linkage} linkage, cut: {found.cut}"
 

@@ -82,9 +82,10 @@ def answer_paper(
     all_rows : bool
         Whether to show what the paper prints of networks that were not surveyed, too.
     """
+    from analysis.checkpoints import CRITERIA
     from analysis.paper import compare_paper, summary, surveyed_rows
 
-    found = compare_paper(signatures, asked.models(), asked.layers())
+    found = compare_paper(signatures, asked.models(), asked.layers(CRITERIA))
     found = found[found["table"].isin(tables)].reset_index(drop=True)
     ours = surveyed_rows(found)
     missing = len(found) - len(ours)

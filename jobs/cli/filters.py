@@ -108,11 +108,11 @@ class Asked:
         found = models(self.home, self.selection())
         return found[found["status"] == "done"].reset_index(drop=True)
 
-    def layers(self) -> Any:
-        """Return the batch scores of the runs that are meant, as a data frame."""
+    def layers(self, columns: Sequence[str]) -> Any:
+        """Return these batch scores of the runs that are meant, as a data frame."""
         from analysis.frames import layers
 
-        return layers(self.home, self.selection())
+        return layers(self.home, self.selection(), columns=columns)
 
     def answer(
         self,

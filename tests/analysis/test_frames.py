@@ -17,6 +17,7 @@ from jobs.local import LocalRunner
 from jobs.reporter import SilentReporter
 from jobs.run import run_survey
 from survey import SettingsError
+from survey.errors import UnknownName
 from tests.analysis.homes import Builder
 from tests.jobs.jobs import declared
 
@@ -163,6 +164,15 @@ def test_sites_without_a_score_are_missing_and_others_are_means(built):
     first = signatures(built, Selection(newest=False)).set_index("run_id").loc["r1"]
     assert set(first["family_group"]) == {"residual"}
     assert set(first["year"]) == {2015}
+
+
+def test_of_layers_some_columns_can_be_read(built):
+    every = layers(built)
+    some = layers(built, columns=["cka", "site"])
+    assert list(some) == ["run_id", "batch", "site", "cka", "model"]
+    pd.testing.assert_frame_equal(some, every[list(some)])
+    with pytest.raises(UnknownName, match="affinty"):
+        layers(built, columns=["affinty"])
 
 
 def test_an_empty_home_has_empty_frames(tmp_path):
