@@ -20,6 +20,7 @@ from analysis.labels import measured_on, trained
 from analysis.provenance import carried
 from analysis.significance import holm
 from survey.errors import SettingsError, UnknownName
+from survey.words import counted
 
 #: The columns that hold the paper's five metrics, in the order of its tables: linear CKA, Frobenius
 #: norm, change of sparsity, change of entropy, R2 of a linear fit (Appendix G of the paper).
@@ -191,7 +192,7 @@ def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Ro
 def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
     n = len(affinity)
     if n < LEAST_SITES:
-        return {"n": n, "reason": f"{_counted(n, 'site')}, at least {LEAST_SITES} are needed"}
+        return {"n": n, "reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
     for name, values in (("affinity", affinity), (metric, other)):
         if constant(values):
             return {"n": n, "reason": f"{name} does not vary over the sites"}
@@ -267,10 +268,6 @@ def _centred(values: ArrayLike) -> Floats:
     centred = array - array.mean()
     normed: Floats = centred / np.linalg.norm(centred)
     return normed
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _text(value: Any) -> str:

@@ -18,6 +18,7 @@ from analysis.labels import measured_on, trained
 from analysis.permutation import Orders, orders
 from analysis.provenance import carried
 from survey.errors import SettingsError
+from survey.words import counted
 
 #: Statistics of a signature, in the paper's words (its Section 4 and Figure 4).
 STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
@@ -290,7 +291,7 @@ def _unusable(values: Floats, name: str, kind: str, top1: Floats | None = None) 
         lacking = {"gates": "gate with a score", "main": "main site with a score"}
         return f"no model has a {lacking.get(kind, f'known {name}')}"
     if n < LEAST_MODELS:
-        return f"{n} model{'s' if n > 1 else ''}, at least {LEAST_MODELS} are needed"
+        return f"{counted(n, 'model')}, at least {LEAST_MODELS} are needed"
     if constant(values):
         return f"{name} does not vary over the models"
     if top1 is not None and constant(top1):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from analysis.correlation import constant
 from analysis.dip import dip, dip_p
 from analysis.provenance import carried
+from survey.words import counted
 
 #: Sites below which neither measure says anything: the coefficient divides by n - 3, and the dip
 #: of three numbers is the same whatever they are.
@@ -109,7 +110,7 @@ def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, An
     if n > 1:
         row["std"] = float(values.std(ddof=1))
     if n < LEAST_SITES:
-        return row | {"reason": f"{n} site{'s' * (n > 1)}, at least {LEAST_SITES} are needed"}
+        return row | {"reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
     if constant(values):
         return row | {"reason": "the affinity does not vary over the sites"}
     found = dip(values)

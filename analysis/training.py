@@ -18,6 +18,7 @@ from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.provenance import carried
 from analysis.significance import holm
+from survey.words import counted
 
 #: What must be equal for two runs to differ in their training alone.
 SETTING = ("source", "architecture", "dataset", "pooling")
@@ -109,8 +110,8 @@ def _numbers(before: Floats, after: Floats) -> Row:
     row |= {"shift": moved.mean(), "lowered": (moved < 0).mean(), "dtw": dtw(before, after)}
     row |= {"euclidean": np.linalg.norm(moved)}
     if n < LEAST_SITES:
-        counted = f"{n} site{'s' * (n > 1)}"
-        return row | {"reason": f"{counted}, at least {LEAST_SITES} are needed for trend and test"}
+        sites = counted(n, "site")
+        return row | {"reason": f"{sites}, at least {LEAST_SITES} are needed for trend and test"}
     row |= {"trend_initial": _trend(before), "trend_trained": _trend(after)}
     flat = [name for name, each in (("initial", before), ("trained", after)) if constant(each)]
     if not np.any(moved):

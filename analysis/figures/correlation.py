@@ -10,8 +10,9 @@ import pandas as pd
 
 from analysis.correlation import PAPER_NAMES, Level
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, text_width
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
@@ -126,7 +127,7 @@ def _finding(rows: pd.DataFrame, level: Level) -> str:
     per_metric = own.groupby("metric")["pearson"].agg(["min", "max", "mean"])
     row = per_metric.iloc[int(np.argmax(per_metric["mean"].abs()))]
     strongest, members = row.name, len(own["name"].unique())
-    count = counted(members, noun, "families" if noun == "family" else None)
+    count = counted(members, noun, "families" if noun == "family" else "")
     if members == 1:
         return f"{strongest} follows the affinity most: correlation {number(row['mean'])} ({count})"
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"

@@ -18,8 +18,9 @@ from analysis.figures.theme import (
     shape_scale,
     text_width,
 )
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 Measure = Literal["dtw", "euclidean"]
 

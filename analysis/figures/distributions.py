@@ -15,9 +15,10 @@ from analysis.figures.theme import (
     figure,
     text_width,
 )
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
 from analysis.shapes import UNIFORM
+from survey.words import counted
 
 By = Literal["model", "family"]
 

@@ -7,8 +7,9 @@ import pandas as pd
 
 from analysis.drift import Drift
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
-from analysis.figures.words import counted, listed, number
+from analysis.figures.words import listed, number
 from analysis.provenance import runs_hash
+from survey.words import counted
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280

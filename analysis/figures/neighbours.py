@@ -22,8 +22,9 @@ from analysis.figures.theme import (
     shape_scale,
     text_width,
 )
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Width of the bars, and height of a row, in pixels.
 WIDTH, ROW = 320, 18

@@ -18,8 +18,9 @@ from analysis.figures.theme import (
     legend,
     shape_scale,
 )
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Panels side by side, and the side of each in pixels.
 COLUMNS, SIDE = 2, 260

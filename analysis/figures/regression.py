@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
-from analysis.figures.words import chance, counted, number
+from analysis.figures.words import chance, number
 from analysis.labels import measured_on, trained
 from analysis.provenance import Provenance
 from analysis.regression import Accuracy, statistics
+from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 4, 190, 160

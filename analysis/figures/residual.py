@@ -13,9 +13,10 @@ from analysis.figures.theme import (
     legend,
     text_width,
 )
-from analysis.figures.words import chance, counted, number
+from analysis.figures.words import chance, number
 from analysis.provenance import Provenance
 from analysis.residual import post_shortcut, residual_contrast, twins
+from survey.words import counted
 
 #: The kinds of site, with the colour and shape of each.
 KINDS = {

@@ -9,8 +9,9 @@ import pandas as pd
 
 from analysis.correlation import PAPER_NAMES
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Width of the bars' panel, and height of a bar, in pixels.
 WIDTH, BAR = 340, 20

@@ -25,8 +25,9 @@ from analysis.figures.theme import (
     legend,
     shape_scale,
 )
-from analysis.figures.words import counted, listed, number
+from analysis.figures.words import listed, number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170

@@ -18,8 +18,9 @@ from analysis.figures.theme import (
     legend,
     shape_scale,
 )
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.provenance import Provenance
+from survey.words import counted
 
 #: Width of a year and of a model within it, in pixels.
 YEAR, MODEL = 34, 8

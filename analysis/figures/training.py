@@ -9,10 +9,11 @@ import pandas as pd
 
 from analysis.figures.depth import depth_choice, depths, over_depth
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
-from analysis.figures.words import counted, number
+from analysis.figures.words import number
 from analysis.labels import measured_on
 from analysis.provenance import Provenance
 from analysis.training import SETTING
+from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170

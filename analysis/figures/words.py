@@ -22,11 +22,6 @@ def chance(value: Any) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
-def counted(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return a number of things, such as ``1 site`` or ``3 families``."""
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
-
-
 def listed(names: Iterable[str], limit: int = 4) -> str:
     """Return names as a list, such as ``a, b and c``, those beyond a limit as a number."""
     every = list(names)

@@ -19,7 +19,7 @@ from analysis.report.content import (
     words,
 )
 from analysis.report.material import Material, sites_sql
-from analysis.report.words import counted
+from survey.words import counted
 
 #: Columns of ``runs`` that say how a run was measured, and their headings.
 _HOW = {

@@ -16,8 +16,8 @@ from analysis.report.content import (
 )
 from analysis.report.drawing import finding_of
 from analysis.report.material import Material, sites_sql, slug
-from analysis.report.words import counted
 from survey.errors import SettingsError
+from survey.words import counted
 
 #: What a signature is told by in SQL.
 _CURVE = ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "affinity")

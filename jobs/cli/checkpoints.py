@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from survey.words import counted
 
 
 @app.command("checkpoints")
@@ -36,7 +37,7 @@ def checkpoints(
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
     from catalog.home import Home
-    from jobs.cli.output import counted, emit, headed
+    from jobs.cli.output import emit, headed
     from jobs.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
 
     cache = Home(chosen_home(context, home).absolute()).cache

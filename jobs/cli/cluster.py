@@ -10,6 +10,7 @@ from jobs.cli.app import app
 from jobs.cli.filters import Asked, BandOption, NormalisationOption, analysing
 from jobs.words import LinkageChoice
 from survey.errors import SettingsError
+from survey.words import counted
 
 _TABLE = dict.fromkeys(("cluster", "model", "family", "family_group", "silhouette"))
 
@@ -96,7 +97,6 @@ def _by_barycentres(asked: Asked, matrix: Any, number: int, seed: int) -> None:
 
 
 def _counts(table: Any, told: str) -> str:
-    from jobs.cli.output import counted
 
     number = table["cluster"].nunique()
     return f"{counted(number, 'cluster')} of {counted(len(table), 'model')}: {told}"

@@ -9,6 +9,7 @@ import typer
 from jobs.cli.app import app
 from jobs.cli.filters import Asked, ComparePaperOption, UntrainedOption, analysing
 from jobs.words import LevelChoice
+from survey.words import counted
 
 _TABLE = {
     **dict.fromkeys(("name", "metric", "n", "pearson", "std", "low", "high")),
@@ -72,7 +73,6 @@ def _means(found: Any) -> list[str]:
 
 
 def _mean(over: list[dict[str, Any]], where: str) -> str:
-    from jobs.cli.output import counted
 
     told = [
         f"{row['metric']} {row['pearson']:.2f}"

@@ -18,6 +18,7 @@ import typer
 from jobs.cli.app import FormatOption, HomeOption, chosen_format, chosen_home, guarded
 from jobs.words import Format, NormalisationChoice, RoleChoice
 from survey.errors import SettingsError
+from survey.words import counted
 
 ModelOption = Annotated[
     list[str] | None,
@@ -138,7 +139,7 @@ class Asked:
 
         from analysis.conditions import mixed
         from analysis.provenance import provenance_of
-        from jobs.cli.output import counted, emit, headed
+        from jobs.cli.output import emit, headed
 
         if self.figure is not None and draw is not None:
             from analysis.figures import save

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.app import HomeOption, app, chosen_home, guarded
+from survey.words import counted
 
 if TYPE_CHECKING:
     from catalog.home import Home
@@ -92,7 +93,6 @@ def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job
 
 
 def _say(changed: list[Job], what: str, nothing: str) -> None:
-    from jobs.cli.output import counted
 
     for job in changed:
         typer.echo(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from survey.words import counted
 
 PatternArgument = Annotated[
     str | None,
@@ -43,7 +44,7 @@ def models(
 ) -> None:
     """List architectures, or tell all that is known of one: survey models show NAME."""
     from catalog.home import Home
-    from jobs.cli.output import counted, emit, headed
+    from jobs.cli.output import emit, headed
     from jobs.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from survey import SettingsError
 

@@ -31,11 +31,6 @@ def headed(table: pa.Table, headings: dict[str, str | None]) -> pa.Table:
     return kept.rename_columns([heading or name for name, heading in headings.items()])
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things in words, such as ``1 checkpoint``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
     """Write a table.
 

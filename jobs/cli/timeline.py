@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.cli.app import app
 from jobs.cli.filters import Asked, analysing
+from survey.words import counted
 
 
 @app.command("timeline")
@@ -13,7 +14,6 @@ from jobs.cli.filters import Asked, analysing
 def timeline(asked: Asked) -> None:
     """Say each model's lowest, median and highest affinity, oldest architectures first."""
     from analysis.history import timeline
-    from jobs.cli.output import counted
 
     signatures = asked.signatures()
     table = timeline(signatures)

@@ -22,7 +22,7 @@ from analysis.figures.theme import (
     shape_scale,
     wrapped,
 )
-from analysis.figures.words import chance, counted, listed, number
+from analysis.figures.words import chance, listed, number
 from tests.analysis.figures.drawn import parsed, words
 from tests.analysis.figures.frames import surveyed
 
@@ -142,7 +142,6 @@ def test_words():
     assert [chance(value) for value in (0.0004, 0.0312, float("nan"))] == [
         "p < 0.001", "p = 0.031", "no p",
     ]  # fmt: skip
-    assert (counted(1, "site"), counted(0, "family", "families")) == ("1 site", "0 families")
     assert listed("abc") == "a, b and c"
     assert listed("abcde") == "a, b, c and 2 others"
     assert listed(["a"]) == "a"
