@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.correlation import PAPER_NAMES, Level
-from analysis.figures.theme import LABEL_SIZE, Figure, figure, text_width
+from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
 from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
@@ -74,14 +74,13 @@ def correlation_chart(
     names, metrics = list(dict.fromkeys(rows["label"])), list(dict.fromkeys(rows["metric"]))
     base = alt.Chart(rows).encode(
         x=alt.X(
-            "metric:N", title=None, sort=metrics,
+            "metric:N",
+            title=None,
+            sort=metrics,
             axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         ),
-        y=alt.Y(
-            "label:N", title=None, sort=names,
-            axis=alt.Axis(ticks=False, domain=False, labelLimit=360),
-        ),
-    )  # fmt: skip
+        y=names_down("label", names, ticks=False, domain=False),
+    )
     cells = base.mark_rect(stroke="white").encode(
         color=alt.Color(
             "pearson:Q",

@@ -8,16 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.datasets import dataset_summary
-from analysis.figures.theme import (
-    LABEL_SIZE,
-    Figure,
-    colour_scale,
-    columns_of,
-    figure,
-    legend,
-    shape_scale,
-    text_width,
-)
+from analysis.figures.theme import Figure, figure, names_down, text_width, told_apart
 from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
@@ -76,22 +67,15 @@ def dataset_chart(
     """
     rows = dataset_rows(deviations, measure)
     names, models = sorted(rows["label"].unique()), list(dict.fromkeys(rows["model"]))
-    shown = legend(columns=columns_of(names, WIDTH + 120), title="dataset")
     points = (
         alt.Chart(rows)
         .mark_point(filled=True, opacity=1, size=50)
         .encode(
-            x=alt.X(
-                "distance:Q", title=f"{_WORDS[measure]} distance", scale=alt.Scale(zero=True)
-            ),
-            y=alt.Y(
-                "model:N", title=None, sort=models,
-                axis=alt.Axis(grid=True, labelFontSize=LABEL_SIZE, labelLimit=320),
-            ),
-            color=alt.Color("label:N", scale=colour_scale(names), legend=shown),
-            shape=alt.Shape("label:N", scale=shape_scale(names), legend=shown),
+            x=alt.X("distance:Q", title=f"{_WORDS[measure]} distance", scale=alt.Scale(zero=True)),
+            y=names_down("model", models, grid=True),
+            **told_apart("label", names, WIDTH + 120, "dataset"),
         )
-    )  # fmt: skip
+    )
     return figure(
         points.properties(width=WIDTH, height=ROW * max(len(models), 1)),
         _finding(rows),

@@ -12,13 +12,10 @@ from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
     Figure,
-    colour_scale,
-    columns_of,
     families,
     figure,
-    legend,
-    shape_scale,
     text_width,
+    told_apart,
 )
 from analysis.figures.words import number
 from analysis.provenance import Provenance
@@ -119,11 +116,8 @@ def _leaves(clustering: Clustering) -> pd.DataFrame:
 def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
     names = families(leaves)
     base = alt.Chart(leaves).encode(y=alt.Y("leaf:Q", scale=scale, axis=None))
-    shown = legend(columns=columns_of(names, WIDTH + 100), title="family")
     points = base.mark_point(filled=True, opacity=1, size=44).encode(
-        x=alt.value(WIDTH + 6),
-        color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
-        shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+        x=alt.value(WIDTH + 6), **told_apart("family", names, WIDTH + 100, "family")
     )
     labels = base.mark_text(align="left", fontSize=LABEL_SIZE, color="#222222").encode(
         x=alt.value(WIDTH + 14), text="model:N"

@@ -13,6 +13,7 @@ from analysis.figures.theme import (
     UNKNOWN,
     Figure,
     figure,
+    names_down,
     text_width,
 )
 from analysis.figures.words import number
@@ -83,9 +84,7 @@ def distribution_chart(
     """
     rows = distribution_rows(signatures, shapes, by)
     order = list(dict.fromkeys(rows["label"]))
-    base = alt.Chart(rows).encode(
-        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=420, grid=True))
-    )
+    base = alt.Chart(rows).encode(y=names_down("label", order, grid=True))
     ticks = base.mark_tick(opacity=0.5, thickness=1.6, size=11, color=ACCENT).encode(
         x=AFFINITY_ACROSS
     )

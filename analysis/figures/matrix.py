@@ -12,13 +12,10 @@ from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
     Figure,
-    colour_scale,
-    columns_of,
     families,
     figure,
-    legend,
-    shape_scale,
     text_width,
+    told_apart,
 )
 from analysis.figures.words import number
 from analysis.provenance import Provenance
@@ -161,16 +158,14 @@ def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
                 ),
             )
         )
-    names = families(models.assign(family=models["family"].fillna(UNKNOWN)))
-    shown = legend(title="family", columns=columns_of(names, max(extent, 300)))
+    names = families(models)
     marks = (
         alt.Chart(models.assign(family=models["family"].fillna(UNKNOWN)))
         .mark_point(filled=True, opacity=1, size=36)
         .encode(
             x=alt.value(-8),
             y=alt.Y("model:N", sort=order),
-            color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
-            shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+            **told_apart("family", names, max(extent, 300), "family"),
         )
     )
     drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.figures.panels import head
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
@@ -14,13 +15,12 @@ from analysis.figures.theme import (
     QUIET,
     UNKNOWN,
     Figure,
-    colour_scale,
-    columns_of,
     families,
     figure,
     legend,
-    shape_scale,
+    names_down,
     text_width,
+    told_apart,
 )
 from analysis.figures.words import number
 from analysis.provenance import Provenance
@@ -117,15 +117,13 @@ def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -
     """
     rows = novelty_rows(novelty)
     order, names = list(rows["label"]), families(rows)
-    shown = legend(columns=columns_of(names, WIDTH + 160), title="family")
     base = alt.Chart(rows).encode(
         x=alt.X("novelty:Q", title="novelty", scale=alt.Scale(zero=True)),
-        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=420)),
+        y=names_down("label", order),
     )
     stems = base.mark_rule(color=QUIET).encode(x2=alt.datum(0))
     points = base.mark_point(filled=True, opacity=1, size=50).encode(
-        color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
-        shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+        **told_apart("family", names, WIDTH + 160, "family")
     )
     left_out = len(novelty) - len(rows)
     return figure(
@@ -146,7 +144,7 @@ def _panel(own: pd.DataFrame, furthest: float, *, alone: bool) -> Any:
     base = alt.Chart(own).encode(
         x=alt.X("distance:Q", title="distance", scale=alt.Scale(domain=[0, 1.25 * furthest]),
                 axis=alt.Axis(tickCount=4)),
-        y=alt.Y("label:N", title=None, sort=list(own["label"]), axis=alt.Axis(labelLimit=320)),
+        y=names_down("label", list(own["label"])),
     )  # fmt: skip
     bars = base.mark_bar(size=ROW - 7).encode(
         color=alt.Color("kin:N", scale=kin, legend=legend(columns=3))
@@ -154,7 +152,7 @@ def _panel(own: pd.DataFrame, furthest: float, *, alone: bool) -> Any:
     words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(
         text=alt.Text("distance:Q", format=".2f")
     )
-    title = alt.Title(f"{own['model'].iloc[0]}", fontSize=11, anchor="middle", offset=4)
+    title = head(str(own["model"].iloc[0]))
     drawn = alt.layer(bars, words)
     size = {"width": WIDTH if alone else 130, "height": ROW * len(own)}
     return drawn.properties(**size) if alone else drawn.properties(title=title, **size)

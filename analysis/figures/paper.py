@@ -7,17 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.theme import (
-    ACCENT,
-    FAINT,
-    QUIET,
-    Figure,
-    colour_scale,
-    columns_of,
-    figure,
-    legend,
-    shape_scale,
-)
+from analysis.figures.panels import head, side_by_side
+from analysis.figures.theme import ACCENT, FAINT, QUIET, Figure, figure, told_apart
 from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
@@ -70,7 +61,7 @@ def paper_chart(comparison: pd.DataFrame, provenance: Provenance | None = None) 
     """
     rows = paper_rows(comparison)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
-    drawn = alt.concat(*panels, columns=COLUMNS) if panels else _empty()
+    drawn = side_by_side(panels, COLUMNS, "Nothing the paper prints was surveyed.")
     missing = len(comparison) - len(rows)
     return figure(
         drawn.resolve_scale(color="independent", shape="independent") if panels else drawn,
@@ -98,7 +89,6 @@ def _panel(own: pd.DataFrame) -> Any:
         scale = alt.Scale(type="symlog", constant=0.2, domain=ends_room, nice=False)
         axis = alt.Axis(values=[-10, -1, 0, 0.5, 1, 5, 20, 100, 500, 2000], format="~g")
     names = sorted(own["quantity"].unique())
-    shown = legend(columns=columns_of(names, SIDE), title=None)
     ends = pd.DataFrame({"paper": [low, high], "ours": [low, high]})
     x = alt.X("paper:Q", title="the paper's", scale=scale, axis=axis)
     y = alt.Y("ours:Q", title="ours", scale=scale, axis=axis)
@@ -109,17 +99,11 @@ def _panel(own: pd.DataFrame) -> Any:
     )
     points = base.mark_point(filled=True, opacity=1, size=48, color=ACCENT).encode(
         y=y,
-        color=alt.Color("quantity:N", scale=colour_scale(names), legend=shown),
-        shape=alt.Shape("quantity:N", scale=shape_scale(names), legend=shown),
+        **told_apart("quantity", names, SIDE),
         tooltip=["name:N", "quantity:N", "paper:Q", "ours:Q", "difference:Q"],
     )
-    title = alt.Title(f"{own['panel'].iloc[0]} (n = {len(own)})", fontSize=11, offset=4)
+    title = head(f"{own['panel'].iloc[0]} (n = {len(own)})")
     return alt.layer(diagonal, bars, points).properties(width=SIDE, height=SIDE, title=title)
-
-
-def _empty() -> Any:
-    empty = alt.Chart(pd.DataFrame({"shown": ["Nothing the paper prints was surveyed."]}))
-    return empty.mark_text(fontSize=11).encode(text="shown:N").properties(width=300, height=60)
 
 
 def _finding(rows: pd.DataFrame) -> str:

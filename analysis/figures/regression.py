@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
 from analysis.figures.words import chance, number
 from analysis.labels import measured_on, trained
@@ -103,7 +104,7 @@ def regression_chart(
     panels = [_panel(own) for _, own in rows.groupby("panel", sort=True)]
     wide = max(min(len(panels), COLUMNS) * (WIDTH + 65), 520)
     return figure(
-        alt.concat(*panels, columns=COLUMNS) if panels else _nothing(),
+        side_by_side(panels, COLUMNS, "No group has enough models."),
         _finding(rows),
         note="The best predictor of each kind in each group. R2 left out: of models that the line"
         " was not fitted on. p picked: chance of so good a best predictor if accuracies belonged"
@@ -128,19 +129,11 @@ def _predictor(row: dict[Any, Any], signatures: pd.DataFrame, own: pd.DataFrame)
 def _panel(own: pd.DataFrame) -> Any:
     first = own.iloc[0]
     ours = first["kind"] != "characteristic"
-    head = [
+    found = [
         f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
         f"{chance(first['p_picked']).replace('p ', 'p picked ')}",
     ]
-    several = own["dataset"].iloc[0]
-    title = alt.Title(
-        f"{first['group']} on {several}",
-        subtitle=head,
-        anchor="middle",
-        fontSize=11,
-        subtitleFontSize=10,
-        offset=4,
-    )
+    title = head(f"{first['group']} on {first['dataset']}", found)
     words = f" of {_WORDS[first['kind']]}" if ours else ""
     scale = alt.Scale(zero=False, padding=12)
     base = alt.Chart(own).encode(
@@ -158,11 +151,6 @@ def _panel(own: pd.DataFrame) -> Any:
         shape="circle" if ours else "square",
     ).encode(y=y, tooltip=["model:N", "value:Q", "top1:Q"])  # fmt: skip
     return alt.layer(line, points).properties(width=WIDTH, height=HEIGHT, title=title)
-
-
-def _nothing() -> Any:
-    empty = alt.Chart(pd.DataFrame({"shown": ["No group has enough models."]}))
-    return empty.mark_text(fontSize=11).encode(text="shown:N").properties(width=300, height=60)
 
 
 def _finding(rows: pd.DataFrame) -> str:

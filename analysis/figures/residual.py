@@ -11,6 +11,7 @@ from analysis.figures.theme import (
     Figure,
     figure,
     legend,
+    names_down,
     text_width,
 )
 from analysis.figures.words import chance, number
@@ -76,7 +77,7 @@ def residual_chart(signatures: pd.DataFrame, provenance: Provenance | None = Non
     shown = legend(columns=3)
     lanes = (rows["kind"] == domain[0]).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(
-        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(grid=True, labelLimit=320)),
+        y=names_down("label", order, grid=True),
         yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
     )
     points = base.mark_point(filled=True, opacity=0.75, size=32).encode(

@@ -8,13 +8,14 @@ import altair as alt
 import pandas as pd
 
 from analysis.correlation import PAPER_NAMES
-from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure
+from analysis.figures.panels import head, side_by_side
+from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure, names_down
 from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
 
-#: Width of the bars' panel, and height of a bar, in pixels.
-WIDTH, BAR = 340, 20
+#: Panels side by side, width of each and height of a bar, in pixels.
+COLUMNS, WIDTH, BAR = 2, 340, 20
 
 
 def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
@@ -69,15 +70,14 @@ def robustness_chart(robustness: pd.DataFrame, provenance: Provenance | None = N
     reach = 1.45 * float(rows["relative_std"].max() or 1.0) if len(rows) else 1.0
     names = dict.fromkeys(rows["panel"])
     panels = [_panel(rows[rows["panel"] == name], reach) for name in names]
-    columns = 2
     return figure(
-        alt.concat(*panels, columns=columns) if panels else _empty(),
+        side_by_side(panels, COLUMNS, "No architecture has several checkpoints."),
         _finding(rows),
         note="Deviation over checkpoints of a metric's mean over the sites, over the size of its"
         " mean: metrics have different units. Beside the bars: mean ± deviation.",
         source=robustness,
         provenance=provenance,
-        width=min(max(len(panels), 1), columns) * (WIDTH + 80),
+        width=min(max(len(panels), 1), COLUMNS) * (WIDTH + 80),
     )
 
 
@@ -85,20 +85,14 @@ def _panel(rows: pd.DataFrame, reach: float) -> Any:
     order = list(rows.sort_values("relative_std")["metric"])
     base = alt.Chart(rows).encode(
         x=alt.X("relative_std:Q", title="deviation over mean", scale=alt.Scale(domain=[0, reach])),
-        y=alt.Y("metric:N", title=None, sort=order, axis=alt.Axis(labelFontSize=LABEL_SIZE)),
+        y=names_down("metric", order),
     )
     ours = alt.condition("datum.metric == 'affinity'", alt.value(ACCENT), alt.value(QUIET))
     bars = base.mark_bar(size=BAR - 7).encode(color=ours)
     words = base.mark_text(align="left", dx=5, fontSize=LABEL_SIZE).encode(text="cell:N")
-    title = alt.Title(rows["panel"].iloc[0], fontSize=11, anchor="middle", offset=4)
+    title = head(str(rows["panel"].iloc[0]))
     drawn: Any = alt.layer(bars, words).properties(width=WIDTH, height=BAR * len(rows), title=title)
     return drawn
-
-
-def _empty() -> alt.Chart:
-    empty = alt.Chart(pd.DataFrame({"shown": ["No architecture has several checkpoints."]}))
-    drawn: alt.Chart = empty.mark_text(fontSize=11).encode(text="shown:N")
-    return drawn.properties(width=300, height=60)
 
 
 def _finding(rows: pd.DataFrame) -> str:

@@ -14,6 +14,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.depth import depth_choice, depths, over_depth, thread
+from analysis.figures.panels import head
 from analysis.figures.saving import save
 from analysis.figures.theme import (
     UNKNOWN,
@@ -182,8 +183,7 @@ def _family_panel(lines: pd.DataFrame, family: str) -> Any:
         )
 
     drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
-    head = alt.Title(f"{family} (n = {len(names)})", fontSize=11, anchor="middle", offset=4)
-    return drawn.properties(title=head)
+    return drawn.properties(title=head(f"{family} (n = {len(names)})"))
 
 
 def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
@@ -225,17 +225,8 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     drawn = over_depth(own, thread, points, width=size[0], height=size[1])
     if rows["run_id"].nunique() == 1:
         return drawn
-    return drawn.properties(
-        title=alt.Title(
-            str(own["model"].iloc[0]),
-            subtitle=f"{_kinds(own)}, {_spread(own)}, n = {_sites(own)}",
-            fontSize=11,
-            subtitleFontSize=10,
-            anchor="middle",
-            offset=4,
-            limit=size[0],
-        )
-    )
+    found = f"{_kinds(own)}, {_spread(own)}, n = {_sites(own)}"
+    return drawn.properties(title=head(str(own["model"].iloc[0]), found, limit=size[0]))
 
 
 def _kinds(own: pd.DataFrame) -> str:

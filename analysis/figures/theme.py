@@ -188,6 +188,35 @@ def families(frame: pd.DataFrame, column: str = "family") -> list[str]:
     return sorted(map(str, found), key=lambda name: (name == UNKNOWN, name.lower()))
 
 
+def told_apart(
+    column: str, names: Sequence[str], width: float, title: str | None = None
+) -> dict[str, Any]:
+    """Return the colour and shape of marks by a column, with one legend.
+
+    Parameters
+    ----------
+    column : str
+        Whose values tell the marks apart.
+    names : sequence of str
+        These values, in order.
+    width : float
+        What the legend is to fit into, in pixels.
+    title : str, optional
+        What the values are.
+    """
+    shown = legend(columns=columns_of(names, width), title=title)
+    return {
+        "color": alt.Color(f"{column}:N", scale=colour_scale(names), legend=shown),
+        "shape": alt.Shape(f"{column}:N", scale=shape_scale(names), legend=shown),
+    }
+
+
+def names_down(column: str, order: Sequence[str], **axis: Any) -> alt.Y:
+    """Return an axis of names, one below the other in this order, with room for long ones."""
+    options: dict[str, Any] = {"labelLimit": 420, **axis}
+    return alt.Y(f"{column}:N", title=None, sort=list(order), axis=alt.Axis(**options))
+
+
 def legend(columns: int = 4, title: str | None = None, **options: Any) -> alt.Legend:
     """Return a legend below the drawing, in columns."""
     return alt.Legend(orient="bottom", columns=columns, title=title, **options)

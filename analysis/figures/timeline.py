@@ -6,18 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.figures.theme import (
-    QUIET,
-    UNIT,
-    UNKNOWN,
-    Figure,
-    colour_scale,
-    columns_of,
-    families,
-    figure,
-    legend,
-    shape_scale,
-)
+from analysis.figures.theme import QUIET, UNIT, UNKNOWN, Figure, families, figure, told_apart
 from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
@@ -65,7 +54,6 @@ def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None)
     busiest = int(rows["year"].value_counts().max()) if len(rows) else 1
     width = max(420, (last - first + 1) * max(YEAR, min(busiest * MODEL, 76)))
     names = families(rows)
-    shown = legend(columns=columns_of(names, width), title="family")
     across = alt.X(
         "time:Q", title="year of the architecture",
         scale=alt.Scale(domain=[first - 0.5, last + 0.5], nice=False, zero=False),
@@ -81,8 +69,7 @@ def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None)
     ]
     medians = base.mark_point(filled=True, opacity=1, size=52).encode(
         y="median:Q",
-        color=alt.Color("family:N", scale=colour_scale(names), legend=shown),
-        shape=alt.Shape("family:N", scale=shape_scale(names), legend=shown),
+        **told_apart("family", names, width, "family"),
         tooltip=["model:N", "year:Q", "lowest:Q", "median:Q", "highest:Q", "sites:Q"],
     )
     left_out = len(timeline) - len(rows)

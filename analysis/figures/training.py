@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.depth import depth_choice, depths, over_depth
+from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
 from analysis.figures.words import number
 from analysis.labels import measured_on
@@ -61,9 +62,8 @@ def training_chart(signatures: pd.DataFrame, provenance: Provenance | None = Non
     """
     rows = training_rows(signatures)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
-    drawn = alt.concat(*panels, columns=COLUMNS) if panels else _empty()
     return figure(
-        drawn,
+        side_by_side(panels, COLUMNS, "No architecture has both."),
         _finding(rows),
         note="A line a checkpoint, a gap where a site has no score.",
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
@@ -96,15 +96,10 @@ def _panel(own: pd.DataFrame) -> Any:
         )
 
     runs = own.drop_duplicates("run_id")["state"].value_counts()
-    title = [f"{own['panel'].iloc[0]}", f"({runs['initial']} initial, {runs['trained']} trained)"]
+    counts = f"({runs['initial']} initial, {runs['trained']} trained)"
     return over_depth(own, strokes, points, width=WIDTH, height=HEIGHT).properties(
-        title=alt.Title(title[0], subtitle=title[1], fontSize=11, anchor="middle", offset=4)
+        title=head(str(own["panel"].iloc[0]), counts)
     )
-
-
-def _empty() -> Any:
-    empty = alt.Chart(pd.DataFrame({"shown": ["No architecture has both."]}))
-    return empty.mark_text(fontSize=11).encode(text="shown:N").properties(width=300, height=60)
 
 
 def _finding(rows: pd.DataFrame) -> str:
