@@ -37,6 +37,8 @@ class Barycentres:
     inertia: float
     #: Agreement with families and groups of them; see ``analysis.agreement``.
     agreement: pd.DataFrame
+    #: What was clustered.
+    matrix: DistanceMatrix
 
 
 def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
@@ -81,7 +83,7 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     table = matrix.runs[columns].assign(cluster=members, distance=distances)
     table.attrs = {**matrix.attrs, "cut": "number", "seed": seed}
     inertia = float(np.mean(distances**2))
-    return Barycentres(table, _points(members, centres), inertia, agreement(table))
+    return Barycentres(table, _points(members, centres), inertia, agreement(table), matrix)
 
 
 def _fitted(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.figures.barycentres import barycentre_chart, barycentre_rows
     from analysis.figures.correlation import correlation_chart, correlation_rows
     from analysis.figures.datasets import dataset_chart, dataset_rows
     from analysis.figures.dendrogram import dendrogram_chart, dendrogram_rows
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Figure",
+    "barycentre_chart",
+    "barycentre_rows",
     "correlation_chart",
     "correlation_rows",
     "dataset_chart",
@@ -84,6 +87,10 @@ __all__ = [
 ]
 
 _FIGURES = {
+    "barycentres": (
+        "barycentre_chart",
+        "barycentre_rows",
+    ),
     "correlation": (
         "correlation_chart",
         "correlation_rows",

@@ -88,7 +88,7 @@ def _by_barycentres(asked: Asked, matrix: Any, number: int, seed: int) -> None:
     def draw() -> Any:
         from analysis import figures
 
-        return figures.matrix_chart(matrix)
+        return figures.barycentre_chart(found)
 
     headings = dict.fromkeys(("cluster", "model", "family", "family_group", "distance"))
     told = f"{_shared_words(matrix)}, k-means from seed {seed}, inertia {found.inertia:.4g}"

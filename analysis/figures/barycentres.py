@@ -1,0 +1,161 @@
+"""Barycentres: the mean curve of each cluster of k-means, over the signatures it stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.clustering import Barycentres
+from analysis.curves import Curve
+from analysis.figures.panels import head, side_by_side
+from analysis.figures.theme import (
+    UNIT,
+    UNKNOWN,
+    Figure,
+    colour_scale,
+    columns_of,
+    dash_scale,
+    families,
+    figure,
+    legend,
+)
+from analysis.figures.words import listed, number
+from analysis.provenance import Provenance
+from survey.words import counted
+
+#: Panels side by side, and the size of each in pixels.
+COLUMNS, WIDTH, HEIGHT = 3, 250, 170
+
+#: Families that a panel's head names; the others are counted.
+NAMED = 3
+
+
+def barycentre_rows(found: Barycentres) -> pd.DataFrame:
+    """Return the curves of every cluster: its members, and the barycentre they lie around.
+
+    Parameters
+    ----------
+    found : Barycentres
+        From ``analysis.clustering.kmeans``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``cluster``, ``kind`` (member or barycentre), ``run_id``, ``model`` and ``family`` (empty
+        for barycentres), ``relative_depth`` in [0, 1], ``affinity``, and ``piece``: which unbroken
+        part of a member's curve, from 0, as sites without a score break it.
+    """
+    members = found.table.set_index("run_id")
+    frames = [
+        _member(curve, members.loc[curve.run_id])
+        for curve in found.matrix.curves
+        if curve.run_id in members.index
+    ]
+    middles = found.curves[["cluster", "relative_depth", "affinity"]].assign(
+        kind="barycentre", run_id="", model="", family="", piece=0
+    )
+    names = ["cluster", "kind", "run_id", "model", "family", "relative_depth", "affinity", "piece"]
+    rows = pd.concat([*frames, middles], ignore_index=True)[names]
+    return rows.sort_values("cluster", kind="stable", ignore_index=True)
+
+
+def barycentre_chart(found: Barycentres, provenance: Provenance | None = None) -> Figure:
+    """Draw each cluster's barycentre over the signatures of its members, a panel a cluster.
+
+    Parameters
+    ----------
+    found : Barycentres
+        From ``analysis.clustering.kmeans``.
+    provenance : Provenance, optional
+        The caption's facts, where the table does not carry them.
+    """
+    rows = barycentre_rows(found)
+    names = families(found.table)
+    panels = [_panel(own, names, found.table) for _, own in rows.groupby("cluster")]
+    wide = min(len(panels), COLUMNS) * (WIDTH + 55)
+    return figure(
+        side_by_side(panels, COLUMNS),
+        _finding(found),
+        note="Thick: the barycentre, the mean of a cluster under dynamic time warping; thin: its"
+        f" members, by family. {found.matrix.normalisation.capitalize()} signatures, k-means from"
+        f" seed {found.table.attrs.get('seed', 0)}.",
+        source=found.table,
+        provenance=provenance,
+        width=max(wide, 420),
+    )
+
+
+def _member(curve: Curve, run: Any) -> pd.DataFrame:
+    size = curve.values.size
+    depths = np.linspace(0, 1, size) if curve.depths is None else curve.depths
+    # Where none was left out, numbers that skip are sites of another role: no gap.
+    broken = curve.left_out > 0 and curve.sites is not None
+    piece = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1) if broken else 0
+    family = run["family"] if pd.notna(run["family"]) else UNKNOWN
+    return pd.DataFrame(
+        {
+            "cluster": run["cluster"],
+            "kind": "member",
+            "run_id": curve.run_id,
+            "model": run["model"],
+            "family": family,
+            "relative_depth": depths,
+            "affinity": curve.values,
+            "piece": piece,
+        }
+    )
+
+
+def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
+    cluster, several = rows["cluster"].iloc[0], len(names) > 1
+    own = table[table["cluster"] == cluster]
+    members, middle = (rows[rows["kind"] == kind] for kind in ("member", "barycentre"))
+    x = alt.X("relative_depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
+    shown = legend(
+        columns=columns_of(names, COLUMNS * WIDTH),
+        title="family",
+        symbolType="stroke",
+        symbolSize=200,
+    )
+    colour = alt.Color("family:N", scale=colour_scale(names), legend=shown)
+    base = alt.Chart(members).encode(x=x, y=y, color=colour)
+    lines = base.mark_line(strokeWidth=1).encode(
+        detail=["run_id:N", "piece:N"],
+        strokeDash=alt.StrokeDash("family:N", scale=dash_scale(names), legend=shown),
+        tooltip=["model:N", "family:N"],
+    )
+    # A site between two gaps has no line; a point shows it.
+    lonely = members[members.groupby(["run_id", "piece"])["piece"].transform("size") == 1]
+    points = [alt.Chart(lonely).mark_circle(size=12).encode(x=x, y=y, color=colour)]
+    thick = alt.Chart(middle).mark_line(strokeWidth=2.5, color="black").encode(x=x, y=y)
+    layers = [lines, *(points if len(lonely) else []), thick]
+    told = _families_of(own) if several else ""
+    return alt.layer(*layers).properties(
+        width=WIDTH,
+        height=HEIGHT,
+        title=head(f"cluster {cluster} (n = {len(own)})", told, limit=WIDTH + 30),
+    )
+
+
+def _families_of(own: pd.DataFrame) -> str:
+    counts = own["family"].fillna(UNKNOWN).value_counts()
+    return listed((f"{many} {name}" for name, many in counts.items()), NAMED)
+
+
+def _finding(found: Barycentres) -> str:
+    models = counted(len(found.table), "model")
+    medians = found.curves.groupby("cluster")["affinity"].median().sort_values()
+    low, high = medians.iloc[0], medians.iloc[-1]
+    if len(medians) == 1:
+        return f"{models} around one barycentre, its median affinity {number(low)}"
+    spread = (
+        f"median affinity of the barycentres goes from {number(low)} (cluster"
+        f" {medians.index[0]}) to {number(high)} (cluster {medians.index[-1]})"
+    )
+    known = found.agreement[found.agreement["label"] == "family"]["adjusted_rand"].dropna()
+    agreeing = f"; adjusted Rand index with families {number(known.iloc[0])}" if len(known) else ""
+    return f"{counted(len(medians), 'cluster')} of {models}: {spread}{agreeing}"

@@ -1,0 +1,69 @@
+"""Barycentres: every member's curve and the mean it lies around, a panel a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.clustering import kmeans
+from analysis.figures import barycentre_chart, barycentre_rows
+from analysis.figures.saving import specification
+from analysis.pairs import distance_matrix
+from tests.analysis.figures.drawn import marks, words
+from tests.analysis.figures.frames import surveyed, with_gaps
+
+
+@pytest.fixture(scope="module")
+def found():
+    return kmeans(distance_matrix(with_gaps(surveyed(9), 3), "raw", cache=False), 3)
+
+
+def test_rows_hold_every_signature_in_its_cluster_and_every_barycentre(found):
+    rows = barycentre_rows(found)
+    members = rows[rows["kind"] == "member"]
+    clusters = members.drop_duplicates("run_id").set_index("run_id")["cluster"]
+    assert clusters.to_dict() == found.table.set_index("run_id")["cluster"].to_dict()
+    for curve in found.matrix.curves:
+        own = members[members["run_id"] == curve.run_id]
+        assert own["affinity"].tolist() == curve.values.tolist()
+        assert own["relative_depth"].tolist() == curve.depths.tolist()
+    middles = rows[rows["kind"] == "barycentre"]
+    assert middles["affinity"].tolist() == found.curves["affinity"].tolist()
+    assert middles["cluster"].tolist() == found.curves["cluster"].tolist()
+
+
+def test_a_site_without_a_score_breaks_its_members_curve_and_no_other(found):
+    rows = barycentre_rows(found)
+    pieces = rows.groupby("run_id")["piece"].nunique()
+    assert pieces[found.matrix.runs["run_id"][0]] == 2
+    assert (pieces.drop(found.matrix.runs["run_id"][0]) == 1).all()
+    # A line a piece, and a barycentre in each panel.
+    assert len(marks(barycentre_chart(found), "line")) == (9 + 1) + 3
+
+
+def test_the_title_says_what_the_barycentres_are_and_the_panels_whose(found):
+    shown = words(barycentre_chart(found))
+    medians = found.curves.groupby("cluster")["affinity"].median()
+    assert (
+        f"3 clusters of 9 models: median affinity of the barycentres goes from"
+        f" {medians.min():.2f} (cluster {medians.idxmin()}) to {medians.max():.2f}"
+        f" (cluster {medians.idxmax()})"
+    ) in shown
+    for number, own in found.table.groupby("cluster"):
+        assert f"cluster {number} (n = {len(own)})" in shown
+    assert "all models; 9 runs" in shown
+    one = words(barycentre_chart(kmeans(found.matrix, 1)))
+    assert "9 models around one barycentre" in one
+
+
+def test_every_panel_has_the_fixed_axis(found):
+    text = str(specification(barycentre_chart(found)))
+    fixed = "'field': 'affinity', 'scale': {'domain': [0, 1], 'nice': False}"
+    assert text.count("'field': 'affinity'") == text.count(fixed) == 3 * 2
+
+
+def test_models_of_no_family_and_of_one_site_are_drawn():
+    sites = surveyed(3).assign(family=None, family_group=None)
+    few = sites[(sites["model"] != "vgg_1") | (sites["site"] == 0)].reset_index(drop=True)
+    drawn = barycentre_chart(kmeans(distance_matrix(few, "raw", cache=False), 1))
+    assert "unknown" in words(drawn)
+    assert len(marks(drawn, "symbol")) == 1
