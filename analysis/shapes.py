@@ -20,6 +20,10 @@ from survey.words import counted
 #: of three numbers is the same whatever they are.
 LEAST_SITES = 4
 
+#: The least and the most bandwidth of a density, in units of affinity: equal scores have no spread
+#: of their own, and that of two heaps apart would melt them into one.
+BANDWIDTHS = (0.005, 0.03)
+
 #: The bimodality coefficient of a uniform distribution; above it, two heaps are suspected.
 UNIFORM = 5 / 9
 
@@ -100,6 +104,40 @@ def bimodality_coefficient(values: ArrayLike) -> float:
     excess = fourth / second**2 - 3
     kurtosis = ((n + 1) * excess + 6) * (n - 1) / ((n - 2) * (n - 3))
     return float(skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
+
+
+def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
+    """Return the density of scores in [0, 1], a Gaussian kernel reflected at both ends.
+
+    The bandwidth is Silverman's, 0.9 min(std, interquartile range / 1.34) n^(-1/5) ([1]_, equation
+    3.31), of the two spreads only what is not 0, within ``BANDWIDTHS``. Reflection (section 2.10)
+    keeps all of the density within [0, 1].
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        At least two, in [0, 1].
+    places : array of float, shape (k,)
+        Where, in [0, 1].
+
+    Returns
+    -------
+    array of float, shape (k,)
+        A score's density, whose integral over [0, 1] is 1.
+
+    References
+    ----------
+    .. [1] B. W. Silverman, "Density Estimation for Statistics and Data Analysis", Chapman and Hall,
+       1986.
+    """
+    x, grid = np.asarray(values, float), np.asarray(places, float)
+    low, high = np.quantile(x, [0.25, 0.75])
+    spreads = [spread for spread in (x.std(ddof=1), (high - low) / 1.34) if spread > 0]
+    width = np.clip(0.9 * min(spreads, default=0.0) * len(x) ** -0.2, *BANDWIDTHS)
+    centres = np.concatenate((x, -x, 2 - x))
+    kernels = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2)
+    found: NDArray[np.float64] = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
+    return found
 
 
 def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, Any]:

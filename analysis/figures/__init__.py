@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from analysis.figures.correlation import correlation_chart, correlation_rows
     from analysis.figures.datasets import dataset_chart, dataset_rows
     from analysis.figures.dendrogram import dendrogram_chart, dendrogram_rows
-    from analysis.figures.distributions import distribution_chart, distribution_rows
+    from analysis.figures.distributions import (
+        density_rows,
+        distribution_chart,
+        distribution_rows,
+    )
     from analysis.figures.drift import drift_chart, drift_rows
     from analysis.figures.matrix import matrix_chart, matrix_rows, representatives
     from analysis.figures.neighbours import (
@@ -52,6 +56,7 @@ __all__ = [
     "dataset_rows",
     "dendrogram_chart",
     "dendrogram_rows",
+    "density_rows",
     "depth_chart",
     "distribution_chart",
     "distribution_rows",
@@ -104,6 +109,7 @@ _FIGURES = {
         "dendrogram_rows",
     ),
     "distributions": (
+        "density_rows",
         "distribution_chart",
         "distribution_rows",
     ),

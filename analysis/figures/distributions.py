@@ -1,10 +1,13 @@
-"""Distributions of affinity scores, a strip a model or a family (Fig. 5C)."""
+"""Distributions of affinity scores: a density and a strip of sites a model or family (Fig. 5C)."""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from analysis.figures.theme import (
@@ -13,18 +16,29 @@ from analysis.figures.theme import (
     UNKNOWN,
     Figure,
     figure,
-    names_down,
     text_width,
 )
 from analysis.figures.words import number
 from analysis.provenance import Provenance
-from analysis.shapes import UNIFORM
+from analysis.shapes import LEAST_SITES, UNIFORM, density
 from survey.words import counted
 
 By = Literal["model", "family"]
 
-#: Width of the strips, and height of one, in pixels.
-WIDTH, STRIP = 420, 17
+#: Width of the strips, and height of one where they are few and where they are many, in pixels.
+WIDTH, HIGH, LOW = 420, 34, 22
+
+#: Strips beyond which they are many.
+FEW = 20
+
+#: Where a density is computed.
+PLACES = np.linspace(0.0, 1.0, 101)
+
+#: In heights of a strip: how far its density rises above its line, and its sites lie below.
+_RISE, _BELOW, _TICK = 0.66, 0.17, 0.22
+
+#: Lower parts of a density are not drawn: its line would run through the whole strip.
+_SEEN = 0.002
 
 
 def distribution_rows(
@@ -63,13 +77,41 @@ def distribution_rows(
     return ordered[["name", "label", "median", "affinity"]].reset_index(drop=True)
 
 
+def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the densities of a figure of distributions, one row a strip and place.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From ``distribution_rows``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``name``, ``affinity`` (101 places in [0, 1]), ``density`` (see ``analysis.shapes.density``)
+        and ``height`` (over the strip's highest density, in [0, 1]). Strips of fewer than four
+        sites have none.
+    """
+    frames = []
+    for name, own in rows.groupby("name", sort=False):
+        if len(own) < LEAST_SITES:
+            continue
+        found = density(own["affinity"], PLACES)
+        height = found / found.max()
+        frames.append(
+            pd.DataFrame({"name": name, "affinity": PLACES, "density": found, "height": height})
+        )
+    columns = ["name", "affinity", "density", "height"]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
+
+
 def distribution_chart(
     signatures: pd.DataFrame,
     shapes: pd.DataFrame | None = None,
     by: By = "model",
     provenance: Provenance | None = None,
 ) -> Figure:
-    """Draw the scores of each model's or family's sites as a strip of ticks.
+    """Draw the density of each model's or family's scores, and below it every site as a tick.
 
     Parameters
     ----------
@@ -84,28 +126,57 @@ def distribution_chart(
     """
     rows = distribution_rows(signatures, shapes, by)
     order = list(dict.fromkeys(rows["label"]))
-    base = alt.Chart(rows).encode(y=names_down("label", order, grid=True))
-    ticks = base.mark_tick(opacity=0.5, thickness=1.6, size=11, color=ACCENT).encode(
-        x=AFFINITY_ACROSS
-    )
-    medians = (
-        alt.Chart(rows.drop_duplicates("label"))
-        .mark_point(shape="diamond", filled=True, opacity=1, size=46, color="black")
-        .encode(x="median:Q", y=alt.Y("label:N", sort=order))
-    )
-    labelled = shapes is not None and by == "model"
     bimodality = (
         " BC: Sarle's bimodality coefficient, over 0.56 more than uniform; dip p: Hartigan's test."
     )
     return figure(
-        alt.layer(ticks, medians).properties(width=WIDTH, height=STRIP * max(len(order), 1)),
+        _strips(rows, order),
         _finding(rows, shapes if by == "model" else None, by),
-        note="A line a site, a diamond at the median. 1 is affine."
-        + (bimodality if labelled else ""),
+        note="Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
+        " 1 is affine." + (bimodality if shapes is not None and by == "model" else ""),
         source=signatures,
         provenance=provenance,
         width=int(WIDTH + text_width(order)),
     )
+
+
+def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
+    """Draw strips one below the other: a density on a line, ticks below it."""
+    high = HIGH if len(order) <= FEW else LOW
+    places = {name: place for place, name in enumerate(dict.fromkeys(rows["name"]))}
+    heaps = density_rows(rows)
+    heaps = heaps[heaps["height"] > _SEEN].copy()
+    heaps["line"] = heaps["name"].map(places).astype("float64")
+    heaps["top"] = heaps["line"] - _RISE * heaps["height"].astype("float64")
+    sites = rows.assign(line=rows["name"].map(places).astype("float64"))
+    sites["below"] = sites["line"] + _BELOW
+    lines = _lines(order)
+    return alt.layer(
+        alt.Chart(heaps)
+        .mark_area(color=ACCENT, opacity=0.3, line={"color": ACCENT, "strokeWidth": 1})
+        .encode(x=AFFINITY_ACROSS, y=alt.Y("top:Q", **lines), y2="line:Q", detail="name:N"),
+        alt.Chart(sites)
+        .mark_tick(
+            orient="vertical", opacity=0.6, thickness=1.4, size=_TICK * high, color=ACCENT
+        )
+        .encode(x=AFFINITY_ACROSS, y=alt.Y("below:Q", **lines)),
+        alt.Chart(sites.drop_duplicates("name"))
+        .mark_point(shape="diamond", filled=True, opacity=1, size=40, color="black")
+        .encode(x="median:Q", y=alt.Y("line:Q", **lines)),
+    ).properties(width=WIDTH, height=high * max(len(order), 1))  # fmt: skip
+
+
+def _lines(order: Sequence[str]) -> dict[str, Any]:
+    """Return an axis downwards whose whole numbers are the strips, each with its label."""
+    many = max(len(order), 1)
+    axis = alt.Axis(
+        values=list(range(len(order))),
+        labelExpr=f"{json.dumps(list(order))}[datum.value]",
+        labelLimit=420,
+        ticks=False,
+    )
+    scale = alt.Scale(domain=[-_RISE - 0.04, many - _RISE - 0.04], reverse=True, nice=False)
+    return {"title": None, "axis": axis, "scale": scale}
 
 
 def _finding(rows: pd.DataFrame, shapes: pd.DataFrame | None, by: By) -> str:

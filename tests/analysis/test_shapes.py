@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from analysis.dip import dip, dip_p, uniform_dips
 from analysis.provenance import provenance_of
-from analysis.shapes import UNIFORM, bimodality_coefficient, shapes
+from analysis.shapes import BANDWIDTHS, UNIFORM, bimodality_coefficient, density, shapes
 from survey.errors import SettingsError
 from tests.analysis.made import signature, signatures
 
@@ -172,3 +172,38 @@ def test_one_heap_two_heaps_and_no_heap() -> None:
     assert math.isnan(found.loc["single", "std"])
     assert provenance_of(found).runs == 6
     assert shapes(signature("a", [0.5]).head(0)).empty
+
+
+PLACES = np.linspace(0, 1, 2001)
+
+
+def test_a_density_is_that_of_scipy_where_the_ends_are_far() -> None:
+    values = RNG(3).normal(0.5, 0.02, 200)
+    quartiles = np.quantile(values, [0.25, 0.75])
+    spread = min(values.std(ddof=1), np.diff(quartiles)[0] / 1.34)
+    width = 0.9 * spread * len(values) ** -0.2
+    assert BANDWIDTHS[0] < width < BANDWIDTHS[1]
+    theirs = stats.gaussian_kde(values, width / values.std(ddof=1))(PLACES)
+    assert density(values, PLACES) == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["uniform", "at the ends", "equal", "two heaps", "half equal"])
+def test_a_density_holds_all_of_itself_within_the_scale(name: str) -> None:
+    rng = RNG(4)
+    values = {
+        "uniform": rng.random(500),
+        "at the ends": np.array([0.0, 0.0, 1.0, 1.0, 0.99]),
+        "equal": np.full(7, 0.3),
+        "two heaps": np.concatenate((rng.normal(0.4, 0.03, 30), rng.normal(0.9, 0.01, 60))),
+        "half equal": np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0.6]),
+    }[name]
+    found = density(values, PLACES)
+    assert (found >= 0).all()
+    assert np.trapezoid(found, PLACES) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_two_heaps_are_not_melted_into_one() -> None:
+    rng = RNG(5)
+    heaps = np.concatenate((rng.normal(0.65, 0.02, 30), rng.normal(0.93, 0.005, 15)))
+    middle, first, second = density(heaps, [0.79, 0.65, 0.93])
+    assert middle < 0.05 * min(first, second)

@@ -15,6 +15,7 @@ from analysis.figures import (
     correlation_rows,
     dataset_chart,
     dataset_rows,
+    density_rows,
     distribution_chart,
     distribution_rows,
     paper_chart,
@@ -28,6 +29,7 @@ from analysis.figures import (
     timeline_chart,
     timeline_rows,
 )
+from analysis.figures.saving import specification
 from analysis.history import timeline
 from analysis.regression import regressions
 from analysis.residual import post_shortcut
@@ -99,6 +101,40 @@ def test_distributions_hold_every_scored_site_and_its_shape():
     families = distribution_rows(surveyed(18), by="family")
     assert set(families["name"]) == set(surveyed(9)["family"])
     assert "over 9 families" in words(distribution_chart(surveyed(18), by="family"))
+
+
+def test_a_density_stands_over_every_strip_of_enough_sites():
+    frame = surveyed(9)
+    few = frame[(frame["model"] != "vgg_1") | (frame["site"] < 3)]
+    rows = distribution_rows(few)
+    heaps = density_rows(rows)
+    assert set(heaps["name"]) == set(rows["name"]) - {"vgg_1"}
+    for name, own in heaps.groupby("name"):
+        assert own["height"].max() == 1.0, name
+        assert own["height"].to_numpy() == pytest.approx(own["density"] / own["density"].max())
+    # Two heaps of the made-up residual network: its additions, and the rest.
+    resnet = heaps[heaps["name"] == "resnet_1"].set_index("affinity")["height"]
+    assert resnet[0.85] < 0.2 < resnet[0.93]
+    drawn = distribution_chart(few)
+    assert len(marks(drawn, "area")) == 8
+    assert len(marks(drawn, "rect")) == len(few)
+    spec = str(specification(drawn))
+    assert spec.count("'field': 'affinity'") == spec.count(
+        "'field': 'affinity', 'scale': {'domain': [0, 1], 'nice': False}"
+    )
+
+
+def test_distributions_of_one_site_and_of_none_are_drawn():
+    one = distribution_chart(surveyed(1).head(1))
+    assert "alexnet_1: median affinity" in words(one)
+    assert not marks(one, "area")
+    silent = surveyed(1).assign(affinity=np.nan)
+    assert "No site has a score" in words(distribution_chart(silent))
+
+
+def test_names_of_strips_are_text_and_no_expression():
+    evil = 'a\'; datum.b \\ "c" <d>'
+    assert evil in words(distribution_chart(surveyed(1).assign(model=evil)))
 
 
 def twins() -> pd.DataFrame:
