@@ -164,8 +164,8 @@ def family_predictions(matrix: DistanceMatrix, number: int = 1) -> pd.DataFrame:
         One row a model: ``run_id``, ``model``, ``family``, ``predicted``, ``right`` (NA where the
         family could not be predicted), ``nearest_model`` and ``distance`` (of the nearest that
         votes), ``reason`` (why not, such as the only architecture of its family).
-        ``attrs`` hold ``predictable``, ``right``, ``accuracy`` and ``chance``: the accuracy that
-        one neighbour drawn at random would have.
+        ``attrs`` hold ``neighbours`` (how many vote), ``predictable``, ``right``, ``accuracy`` and
+        ``chance``: the accuracy that one neighbour drawn at random would have.
 
     Raises
     ------
@@ -180,6 +180,7 @@ def family_predictions(matrix: DistanceMatrix, number: int = 1) -> pd.DataFrame:
     right = int(table["right"].sum())
     shares = [models.related(place).sum() / models.voters(place).sum() for place in predictable]
     table.attrs |= {
+        "neighbours": number,
         "predictable": len(predictable),
         "right": right,
         "accuracy": right / len(predictable) if predictable else float("nan"),

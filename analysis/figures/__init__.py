@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         novelty_rows,
     )
     from analysis.figures.paper import paper_chart, paper_rows
+    from analysis.figures.predictions import prediction_chart, prediction_rows
     from analysis.figures.regression import regression_chart, regression_rows
     from analysis.figures.residual import residual_chart, residual_rows
     from analysis.figures.robustness import robustness_chart, robustness_rows
@@ -72,6 +73,8 @@ __all__ = [
     "novelty_rows",
     "paper_chart",
     "paper_rows",
+    "prediction_chart",
+    "prediction_rows",
     "regression_chart",
     "regression_rows",
     "representatives",
@@ -131,6 +134,10 @@ _FIGURES = {
     "paper": (
         "paper_chart",
         "paper_rows",
+    ),
+    "predictions": (
+        "prediction_chart",
+        "prediction_rows",
     ),
     "regression": (
         "regression_chart",

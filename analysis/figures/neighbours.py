@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.panels import head
+from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
@@ -26,8 +26,8 @@ from analysis.figures.words import number
 from analysis.provenance import Provenance
 from survey.words import counted
 
-#: Width of the bars, and height of a row, in pixels.
-WIDTH, ROW = 320, 18
+#: Width of the bars, of those in panels, and height of a row, in pixels.
+WIDTH, NARROW, ROW = 320, 130, 18
 
 #: Panels side by side.
 COLUMNS = 3
@@ -59,7 +59,7 @@ def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
 
 
 def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
-    """Draw the distances to each model's nearest neighbours, a panel a model.
+    """Draw the distances to each model's nearest neighbours, a panel a model, or a row if one each.
 
     Parameters
     ----------
@@ -69,18 +69,16 @@ def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = No
         The caption's facts, where the frame does not carry them.
     """
     rows = neighbour_rows(neighbours)
-    names = list(dict.fromkeys(rows["model"]))
-    furthest = float(rows["distance"].max() or 1.0) if len(rows) else 1.0
-    alone = len(names) == 1
-    panels = [_panel(rows[rows["model"] == name], furthest, alone=alone) for name in names]
-    width = (WIDTH if alone else 150) + int(text_width(rows["label"])) + 20
+    several = rows["model"].nunique() > 1
+    single = several and bool((rows["rank"] == 1).all())
+    body, width = _one_each(rows) if single else _panels(rows, alone=not several)
     return figure(
-        alt.concat(*panels, columns=COLUMNS),
+        body,
         _finding(rows),
         note="DTW distance between signatures; the shorter the bar, the more alike.",
         source=neighbours,
         provenance=provenance,
-        width=max(min(len(panels), COLUMNS) * width, 420),
+        width=max(int(width), 420),
     )
 
 
@@ -138,27 +136,52 @@ def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -
     )
 
 
-def _panel(own: pd.DataFrame, furthest: float, *, alone: bool) -> Any:
+def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
+    """Return a panel a model with a bar a neighbour, and how wide it is."""
+    wide = WIDTH if alone else NARROW
+    reach = 1.25 * _furthest(rows)
+    panels = [
+        _bars(own, "label", alt.Text("distance:Q", format=".2f"), reach).properties(
+            width=wide, height=ROW * len(own), **({} if alone else {"title": head(str(name))})
+        )
+        for name, own in rows.groupby("model", sort=False)
+    ]
+    width = min(len(panels), COLUMNS) * (wide + text_width(rows["label"]) + 40)
+    return side_by_side(panels, COLUMNS, "There is no other model."), width
+
+
+def _one_each(rows: pd.DataFrame) -> tuple[Any, float]:
+    """Return a row a model with its one neighbour behind the bar, and how wide it is."""
+    told = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + rows["label"]
+    room = text_width(told) + 10
+    reach = _furthest(rows) * (WIDTH + room) / WIDTH
+    drawn = _bars(rows.assign(told=told), "model", alt.Text("told:N"), reach)
+    sized = drawn.properties(width=WIDTH + room, height=ROW * len(rows))
+    return sized, WIDTH + room + text_width(rows["model"])
+
+
+def _furthest(rows: pd.DataFrame) -> float:
+    return float(rows["distance"].max() or 1.0) if len(rows) else 1.0
+
+
+def _bars(rows: pd.DataFrame, name: str, text: alt.Text, reach: float) -> Any:
     kinds = {"same family": ACCENT, "other family": CONTRAST, UNKNOWN: QUIET}
     kin = alt.Scale(domain=list(kinds), range=list(kinds.values()))
-    base = alt.Chart(own).encode(
-        x=alt.X("distance:Q", title="distance", scale=alt.Scale(domain=[0, 1.25 * furthest]),
-                axis=alt.Axis(tickCount=4)),
-        y=names_down("label", list(own["label"])),
-    )  # fmt: skip
+    scale = alt.Scale(domain=[0, reach], nice=False)
+    base = alt.Chart(rows).encode(
+        x=alt.X("distance:Q", title="distance", scale=scale, axis=alt.Axis(tickCount=4)),
+        y=names_down(name, list(rows[name])),
+    )
     bars = base.mark_bar(size=ROW - 7).encode(
         color=alt.Color("kin:N", scale=kin, legend=legend(columns=3))
     )
-    words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(
-        text=alt.Text("distance:Q", format=".2f")
-    )
-    title = head(str(own["model"].iloc[0]))
-    drawn = alt.layer(bars, words)
-    size = {"width": WIDTH if alone else 130, "height": ROW * len(own)}
-    return drawn.properties(**size) if alone else drawn.properties(title=title, **size)
+    words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(text=text)
+    return alt.layer(bars, words)
 
 
 def _finding(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return "There is no other model to be near to"
     nearest = rows[rows["rank"] == rows.groupby("model")["rank"].transform("min")]
     known = nearest[nearest["kin"] != UNKNOWN]
     if len(nearest) == 1:

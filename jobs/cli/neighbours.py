@@ -82,7 +82,7 @@ def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
 
 
 def _predicted(asked: Asked, matrix: Any, number: int) -> None:
-    from analysis.neighbours import family_predictions, neighbours
+    from analysis.neighbours import family_predictions
 
     table = family_predictions(matrix, number)
     known = table[table["predicted"].notna()]
@@ -95,7 +95,7 @@ def _predicted(asked: Asked, matrix: Any, number: int) -> None:
     def draw() -> Any:
         from analysis import figures
 
-        return figures.neighbour_chart(neighbours(matrix, None, number))
+        return figures.prediction_chart(table)
 
     asked.answer(table, _PREDICTIONS, [f"{told}{rest} ({matrix.normalisation} distances)"], draw)
 

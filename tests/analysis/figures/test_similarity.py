@@ -17,9 +17,11 @@ from analysis.figures import (
     neighbour_rows,
     novelty_chart,
     novelty_rows,
+    prediction_chart,
+    prediction_rows,
     representatives,
 )
-from analysis.neighbours import neighbours, novelty
+from analysis.neighbours import family_predictions, neighbours, novelty
 from analysis.pairs import distance_matrix
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed
@@ -143,6 +145,58 @@ def test_neighbours_are_bars_the_nearest_first(matrix):
     kin = (every["family"] == every["other_family"]).sum()
     shown = words(neighbour_chart(neighbours(matrix, None, 1)))
     assert f"of the same family in {kin} of 14 models" in shown
+
+
+def test_one_neighbour_each_is_a_row_a_model(matrix):
+    found = neighbours(matrix, None, 1)
+    drawn = neighbour_chart(found)
+    assert len(marks(drawn, "rect")) == 14
+    shown = words(drawn)
+    for row in found.to_dict("records"):
+        assert f"{row['other_model']} ({row['other_family']})" in shown
+    # One axis for all, and not a panel each.
+    assert shown.count("distance") == 1 + shown.count("DTW distance")
+
+
+def test_one_model_has_no_neighbour_to_draw():
+    alone = distance_matrix(surveyed(1), cache=False)
+    shown = words(neighbour_chart(neighbours(alone)))
+    assert "There is no other model" in shown
+
+
+def test_predictions_are_counted_in_cells():
+    matrix = distance_matrix(surveyed(23), "raw", cache=False)
+    found = family_predictions(matrix, 3)
+    known = found[found["predicted"].notna()]
+    cells = prediction_rows(found)
+    assert cells["models"].sum() == len(known) == found.attrs["predictable"]
+    assert cells.loc[cells["right"], "models"].sum() == found.attrs["right"]
+    assert cells.groupby("family")["share"].sum().to_numpy() == pytest.approx(1.0)
+    crossed = known.groupby(["family", "predicted"]).size()
+    kept = cells[cells["models"] > 0].set_index(["family", "predicted"])["models"]
+    assert kept.to_dict() == crossed.to_dict()
+    drawn = prediction_chart(found)
+    assert len(marks(drawn, "rect")) == len(cells) + cells["right"].sum()
+    shown = words(drawn)
+    right, number, chance = found.attrs["right"], len(known), found.attrs["chance"]
+    assert f"The family of {right} of {number} models is predicted right" in shown
+    assert f"({right / number:.0%}; a neighbour drawn at random: {chance:.0%})" in shown
+    assert "3 nearest neighbours" in shown
+    assert "23 runs" in shown
+
+
+def test_families_that_cannot_be_predicted_are_named():
+    sites = surveyed(11)
+    sites["family"] = sites["family"].where(sites["model"] != "swin_1")
+    found = family_predictions(distance_matrix(sites, cache=False))
+    shown = words(prediction_chart(found))
+    assert "models is predicted right" in shown
+    assert (
+        "Cannot be predicted: ConvNeXt, DenseNet, EfficientNet, Inception, ResNet and ViT, of one"
+        " architecture each; 1 model of unknown family."
+    ) in shown
+    none = family_predictions(distance_matrix(surveyed(3), cache=False))
+    assert "No family of 3 models can be predicted" in words(prediction_chart(none))
 
 
 def test_unknown_families_are_no_kin(matrix):

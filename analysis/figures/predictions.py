@@ -1,0 +1,136 @@
+"""Predictions: which family the nearest neighbours suggest, against the one that is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.figures.panels import nothing
+from analysis.figures.theme import (
+    ACCENT,
+    LABEL_SIZE,
+    NOTE_SIZE,
+    Figure,
+    figure,
+    names_down,
+    text_width,
+)
+from analysis.figures.words import listed
+from analysis.provenance import Provenance
+from survey.words import counted
+
+#: Side of a cell where families are few and where they are many, in pixels.
+WIDE, NARROW = 34, 22
+
+#: Families beyond which they are many.
+FEW = 14
+
+#: Families that cannot be predicted that are named; the others are counted.
+NAMED = 12
+
+
+def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of a confusion matrix, one row a family and a predicted family.
+
+    Parameters
+    ----------
+    predictions : pandas.DataFrame
+        From ``analysis.family_predictions``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``family`` (that could be predicted), ``predicted`` (any of these, and any other that was
+        predicted), ``models`` (how many), ``share`` (of the family's predicted models, in [0, 1]),
+        ``right`` (whether both are the same).
+    """
+    known = predictions[predictions["predicted"].notna()]
+    own = sorted(known["family"].unique(), key=str.lower)
+    every = sorted({*own, *known["predicted"]}, key=str.lower)
+    cells = pd.MultiIndex.from_product([own, every], names=["family", "predicted"])
+    counts = known.groupby(["family", "predicted"]).size().reindex(cells, fill_value=0)
+    rows = counts.rename("models").reset_index()
+    rows["share"] = rows["models"] / rows.groupby("family")["models"].transform("sum")
+    rows["right"] = rows["family"] == rows["predicted"]
+    return rows
+
+
+def prediction_chart(predictions: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+    """Draw how often each family is taken for each, dark for most of its models.
+
+    Parameters
+    ----------
+    predictions : pandas.DataFrame
+        From ``analysis.family_predictions``.
+    provenance : Provenance, optional
+        The caption's facts, where the frame does not carry them.
+    """
+    cells = prediction_rows(predictions)
+    order = list(dict.fromkeys(cells["predicted"]))
+    side = WIDE if len(order) <= FEW else NARROW
+    wide = side * len(order) + text_width(cells["family"]) + 60
+    return figure(
+        _matrix(cells, order, side) if len(cells) else nothing("No family has two architectures."),
+        _finding(predictions),
+        note=_note(predictions),
+        source=predictions,
+        provenance=provenance,
+        width=int(max(wide, 480)),
+    )
+
+
+def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
+    own = list(dict.fromkeys(cells["family"]))
+    axis = alt.Axis(labelAngle=-60, labelOverlap=False, ticks=False, domain=False)
+    base = alt.Chart(cells).encode(
+        x=alt.X("predicted:N", title="predicted family", sort=order, axis=axis),
+        y=names_down("family", own, ticks=False, domain=False).title("family"),
+    )
+    shades = alt.Scale(domain=[0, 1], range=["#F2F5F9", ACCENT])
+    squares = base.mark_rect(stroke="white").encode(
+        color=alt.Color("share:Q", scale=shades, legend=None),
+        tooltip=["family:N", "predicted:N", "models:Q", "share:Q"],
+    )
+    right = base.transform_filter("datum.right").mark_rect(
+        filled=False, stroke="black", strokeWidth=1.5
+    )
+    numbers = (
+        base.transform_filter("datum.models > 0")
+        .mark_text(fontSize=NOTE_SIZE if side == WIDE else LABEL_SIZE)
+        .encode(
+            text="models:Q",
+            color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black")),
+        )
+    )
+    drawn: Any = alt.layer(squares, right, numbers)
+    return drawn.properties(width=side * len(order), height=side * len(own))
+
+
+def _finding(predictions: pd.DataFrame) -> str:
+    known = predictions[predictions["predicted"].notna()]
+    if known.empty:
+        return f"No family of {counted(len(predictions), 'model')} can be predicted"
+    right, chance = int(known["right"].sum()), predictions.attrs.get("chance", np.nan)
+    random = "" if np.isnan(chance) else f"; a neighbour drawn at random: {chance:.0%}"
+    return (
+        f"The family of {right} of {counted(len(known), 'model')} is predicted right, each left"
+        f" out in turn ({right / len(known):.0%}{random})"
+    )
+
+
+def _note(predictions: pd.DataFrame) -> str:
+    votes = predictions.attrs.get("neighbours", 1)
+    how = "its nearest neighbour" if votes == 1 else f"the vote of its {votes} nearest neighbours"
+    told = f"Each model's family by {how} of other architectures. Numbers:"
+    told += " models, the darker the more of their family; framed: right."
+    blank = predictions[predictions["predicted"].isna()]
+    if blank.empty:
+        return told
+    alone = sorted(blank["family"].dropna().unique(), key=str.lower)
+    unknown = int(blank["family"].isna().sum())
+    which = [f"{listed(alone, NAMED)}, of one architecture each"] if alone else []
+    which += [f"{counted(unknown, 'model')} of unknown family"] if unknown else []
+    return f"{told} Cannot be predicted: {'; '.join(which)}."
