@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.agreement import agreement
 from analysis.curves import Curve, Normalisation, normalised
+from analysis.given import require_kind
 from analysis.pairs import DistanceMatrix
 from survey.errors import SettingsError
 
@@ -64,14 +65,16 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     Raises
     ------
     SettingsError
-        If the number is out of range, or the normalisation is ``length``: k-means minimises sums
-        of squares along paths, and dividing these by lengths leaves no mean that minimises them.
+        If it is given something else, the number is out of range, or the normalisation is
+        ``length``: k-means minimises sums of squares along paths, and dividing these by lengths
+        leaves no mean that minimises them.
 
     References
     ----------
     .. [1] F. Petitjean, A. Ketterlin, P. Gancarski, "A global averaging method for dynamic time
        warping", Pattern Recognition 44 (2011), 678-693, doi:10.1016/j.patcog.2010.09.013.
     """
+    require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     if matrix.normalisation == "length":
         raise SettingsError(
             "k-means has no means for the normalisation 'length', must be raw or relative"

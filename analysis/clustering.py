@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from analysis.agreement import agreement
 from analysis.barycentres import Barycentres, kmeans
 from analysis.curves import Normalisation
+from analysis.given import require_kind
 from analysis.pairs import DistanceMatrix, distance_matrix
 from survey.errors import SettingsError
 
@@ -146,7 +147,8 @@ def cluster(
     Raises
     ------
     SettingsError
-        If there are fewer than two models, or the linkage or number cannot be used.
+        If it is given something else, there are fewer than two models, or the linkage or number
+        cannot be used.
 
     References
     ----------
@@ -158,6 +160,7 @@ def cluster(
     """
     from scipy.cluster.hierarchy import leaves_list
 
+    require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     _require(matrix, linkage, number)
     tree = _tree(matrix.values, linkage, ordered=len(matrix) <= MOST_ORDERED)
     leaves = leaves_list(tree).astype(np.int64)

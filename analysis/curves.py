@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.given import require_columns
 from survey.errors import SettingsError
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ def curves(signatures: pd.DataFrame) -> list[Curve]:
     SettingsError
         If a column is missing, or a site of a run occurs twice.
     """
-    _require_columns(signatures)
+    require_columns(signatures, _NEEDED)
     found = (_curve(rows) for _, rows in signatures.groupby("run_id", sort=False))
     return [curve for curve in found if curve.values.size]
 
@@ -160,12 +161,3 @@ def _depths(rows: pd.DataFrame, kept: pd.DataFrame) -> Floats:
     if "relative_depth" in rows:
         return kept["relative_depth"].to_numpy(np.float64)
     return kept["site"].to_numpy(np.float64) / max(int(rows["site"].max()), 1)
-
-
-def _require_columns(signatures: pd.DataFrame) -> None:
-    missing = [name for name in _NEEDED if name not in signatures]
-    if missing:
-        raise SettingsError(
-            f"the frame has no column {', '.join(missing)}",
-            hint="take it from analysis.signatures(home)",
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from analysis.given import require_columns
 from analysis.provenance import carried
 
 COLUMNS = {
@@ -16,6 +17,8 @@ COLUMNS = {
     "highest": "float64",
     "sites": "int64",
 }
+
+_NEEDED = ("run_id", "model", "family", "family_group", "year", "affinity")
 
 
 def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -34,7 +37,13 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
         missing where nobody knows it, and then last), ``lowest``, ``median`` and ``highest``
         affinity over its sites (NaN without any), ``sites`` (that have an affinity). In the order
         of year, family, median, model.
+
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
     """
+    require_columns(signatures, _NEEDED)
     by_run = signatures.groupby("run_id", sort=False)
     rows = by_run.agg(
         model=("model", "first"),

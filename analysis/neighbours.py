@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.given import require_kind
 from analysis.pairs import DistanceMatrix
 from survey.errors import SettingsError
 
@@ -73,11 +74,7 @@ class _Models:
     @classmethod
     def of(cls, matrix: DistanceMatrix) -> _Models:
         # In a notebook, the frame that clusters(...) takes is the likely thing to pass.
-        if isinstance(matrix, pd.DataFrame):
-            raise SettingsError(
-                "neighbours are asked of distances, not of a data frame",
-                hint="pass distance_matrix(signatures)",
-            )
+        require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
         runs = matrix.runs
         known = runs["architecture"].notna()
         pairs = pd.MultiIndex.from_frame(runs[["source", "architecture"]])

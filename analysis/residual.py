@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
 from analysis.effects import cliffs_delta
+from analysis.given import require_columns
 from analysis.labels import measured_on, trained
 from analysis.pairing import last_run_each, paired
 from analysis.permutation import TIE
@@ -70,6 +71,11 @@ TWIN_COLUMNS = {
     "p": "float64",
     "reason": "str",
 }
+
+_NEEDED = (
+    *("run_id", "model", "architecture", "family", "dataset"),
+    *("site", "role", "repeat", "affinity"),
+)
 
 #: Pairs of numbers up to which every choice of signs is tried.
 _MOST_PAIRS = 16
@@ -130,10 +136,16 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
         one), ``p`` (Mann and Whitney's, two-sided), ``p_corrected`` (Holm's over the networks),
         ``reason`` (why something is blank; empty if nothing is).
 
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
     Notes
     -----
     The sites of one network are not independent, as the interval and the test take them to be.
     """
+    require_columns(signatures, _NEEDED)
     sites = signatures.assign(after=post_shortcut(signatures))
     sites = sites[sites["role"] == "main"]
     rows = [

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analysis.correlation import constant
 from analysis.dip import dip, dip_p
+from analysis.given import require_columns
 from analysis.provenance import carried
 from survey.words import counted
 
@@ -63,13 +64,14 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
     Raises
     ------
     SettingsError
-        If ``draws`` is below 1.
+        If ``draws`` is below 1, or a column is missing.
 
     Notes
     -----
     The scores of one network are not independent draws, as the p-value takes them to be. The two
     measures differ: the coefficient rises with skewness too, the dip does not.
     """
+    require_columns(signatures, ("run_id", "model", "family", "affinity"))
     rows = [
         {
             "model": sites["model"].iloc[0],

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.clustering import Barycentres
 from analysis.curves import Curve
@@ -23,6 +24,7 @@ from analysis.figures.theme import (
     legend,
 )
 from analysis.figures.words import listed, number
+from analysis.given import require_kind
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -48,6 +50,7 @@ def barycentre_rows(found: Barycentres) -> pd.DataFrame:
         for barycentres), ``relative_depth`` in [0, 1], ``affinity``, and ``piece``: which unbroken
         part of a member's curve, from 0, as sites without a score break it.
     """
+    require_kind(found, Barycentres, "kmeans(distance_matrix(signatures), number)")
     members = found.table.set_index("run_id")
     frames = [
         _member(curve, members.loc[curve.run_id])
@@ -91,9 +94,6 @@ def barycentre_chart(found: Barycentres, provenance: Provenance | None = None) -
 def _member(curve: Curve, run: Any) -> pd.DataFrame:
     size = curve.values.size
     depths = np.linspace(0, 1, size) if curve.depths is None else curve.depths
-    # Where none was left out, numbers that skip are sites of another role: no gap.
-    broken = curve.left_out > 0 and curve.sites is not None
-    piece = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1) if broken else 0
     family = run["family"] if pd.notna(run["family"]) else UNKNOWN
     return pd.DataFrame(
         {
@@ -104,9 +104,18 @@ def _member(curve: Curve, run: Any) -> pd.DataFrame:
             "family": family,
             "relative_depth": depths,
             "affinity": curve.values,
-            "piece": piece,
+            "piece": _pieces(curve),
         }
     )
+
+
+def _pieces(curve: Curve) -> NDArray[np.int64]:
+    """Return which unbroken part of its curve each site is in, counting from 0."""
+    # Where none was left out, numbers that skip are sites of another role: no gap.
+    if curve.sites is None or not curve.left_out:
+        return np.zeros(curve.values.size, np.int64)
+    found: NDArray[np.int64] = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1)
+    return found
 
 
 def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:

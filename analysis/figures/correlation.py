@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.correlation import PAPER_NAMES, Level
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -42,6 +43,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
         an asterisk where ``p_corrected`` is below 0.05) and ``label`` (the name with n, and
         with the dataset where means are of several).
     """
+    require_columns(correlations, ("level", "metric", "pearson"), "correlations(signatures)")
     levels = ("family", "all") if level == "family" else (level,)
     rows = correlations[correlations["level"].isin(levels)].copy()
     rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))

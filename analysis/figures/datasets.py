@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.datasets import dataset_summary
 from analysis.figures.theme import Figure, figure, names_down, text_width, told_apart
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -38,6 +39,8 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
         ``label`` (the dataset with mean, deviation and n over its models). Models that move most
         come first.
     """
+    needed = ("model", "dataset", "reference", measure)
+    require_columns(deviations, needed, "dataset_deviations(signatures)")
     rows = deviations[deviations[measure].notna()].rename(columns={measure: "distance"})
     summary = dataset_summary(deviations).set_index("dataset")
     labels = {

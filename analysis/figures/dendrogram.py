@@ -18,6 +18,7 @@ from analysis.figures.theme import (
     told_apart,
 )
 from analysis.figures.words import number
+from analysis.given import require_kind
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -43,6 +44,7 @@ def dendrogram_rows(clustering: Clustering) -> pd.DataFrame:
         ends), ``low``, ``high`` (place among the leaves at its ends, from 0), ``cluster`` (the
         cluster it lies in; 0 above the cut). Three rows a merge: two branches, and their join.
     """
+    _require(clustering)
     leaves = _leaves(clustering)
     places = [float(each) for each in leaves["leaf"]]
     clusters = [int(each) for each in leaves["cluster"]]
@@ -73,6 +75,7 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
     provenance : Provenance, optional
         The caption's facts, where the table does not carry them.
     """
+    _require(clustering)
     leaves = _leaves(clustering)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
@@ -102,6 +105,13 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
         provenance=provenance,
         width=int(named + 40),
     )
+
+
+def _require(clustering: object) -> None:
+    """Refuse the table that ``clusters`` returns, which has no tree."""
+    from analysis.clustering import Clustering
+
+    require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
 
 
 def _leaves(clustering: Clustering) -> pd.DataFrame:

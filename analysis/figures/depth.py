@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
+from analysis.given import require_columns
 
 #: What depth may be, by what the reader sees: columns of ``depths``.
 CHOICES = {"relative depth": "relative_depth", "graph depth": "graph_depth", "site": "site"}
@@ -42,6 +43,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
         The same rows with ``relative_depth`` in [0, 1], ``graph_depth`` (the site's number, from
         1, where it is not known) and ``model``.
     """
+    require_columns(signatures, ("run_id", "site", "affinity"))
     frame = signatures.copy()
     if "relative_depth" not in frame:
         last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)

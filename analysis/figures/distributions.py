@@ -19,6 +19,7 @@ from analysis.figures.theme import (
     text_width,
 )
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from analysis.shapes import LEAST_SITES, UNIFORM, density
 from survey.words import counted
@@ -61,6 +62,7 @@ def distribution_rows(
         ``name`` (of the model or family), ``label`` (with n and, where known, the bimodality
         coefficient and the dip's p), ``median`` (over the strip), ``affinity``. Most linear first.
     """
+    require_columns(signatures, ("model", "family", "affinity"))
     rows = signatures[signatures["affinity"].notna()].copy()
     rows["name"] = rows[by].fillna(UNKNOWN)
     grouped = rows.groupby("name")["affinity"]

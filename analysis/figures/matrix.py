@@ -18,12 +18,13 @@ from analysis.figures.theme import (
     told_apart,
 )
 from analysis.figures.words import number
+from analysis.given import require_kind
+from analysis.pairs import DistanceMatrix
 from analysis.provenance import Provenance
 from survey.words import counted
 
 if TYPE_CHECKING:
     from analysis.clustering import Clustering
-    from analysis.pairs import DistanceMatrix
 
 #: Up to so many models cells hold their number.
 NUMBERED = 14
@@ -45,6 +46,7 @@ def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) ->
         ``run_id``, ``model``, ``family``, ``other_run_id``, ``other_model``, ``other_family``,
         ``distance`` (0 on the diagonal), ``place``, ``other_place`` (in the order, from 0).
     """
+    require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     order = _order(matrix, clustering)
     runs = matrix.runs.iloc[order].reset_index(drop=True)
     values = matrix.values[np.ix_(order, order)]

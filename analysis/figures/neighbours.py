@@ -23,6 +23,7 @@ from analysis.figures.theme import (
     told_apart,
 )
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -47,6 +48,7 @@ def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
         Its columns, and ``label`` (the neighbour with its family) and ``kin`` (whether it is of
         the model's family: ``same family``, ``other family`` or ``unknown``).
     """
+    require_columns(neighbours, ("rank", "other_model"), "neighbours(distance_matrix(signatures))")
     rows = neighbours.sort_values(["model", "rank"], kind="stable").reset_index(drop=True)
     family = rows["other_family"].fillna(UNKNOWN)
     rows["label"] = rows["other_model"] + " (" + family + ")"
@@ -95,6 +97,7 @@ def novelty_rows(novelty: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         Its columns, and ``place`` (from 1) and ``label`` (the model with its nearest family).
     """
+    require_columns(novelty, ("novelty", "nearest_family"), "novelty(distance_matrix(signatures))")
     rows = novelty[novelty["novelty"].notna()].copy()
     rows["family"] = rows["family"].fillna(UNKNOWN)
     rows = rows.sort_values(["novelty", "model"], ascending=[False, True], ignore_index=True)

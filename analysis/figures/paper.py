@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, FAINT, QUIET, Figure, figure, told_apart
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -42,6 +43,7 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
         Its columns, with ``panel`` (the table in words), and ``ours_low`` and ``ours_high``: ours
         less and more its deviation, the same where it has none.
     """
+    require_columns(comparison, ("table", "paper", "ours"), "compare_paper(signatures)")
     rows = comparison[comparison["paper"].notna() & comparison["ours"].notna()].copy()
     spread = rows["ours_std"].fillna(0.0)
     rows["ours_low"], rows["ours_high"] = rows["ours"] - spread, rows["ours"] + spread

@@ -19,6 +19,7 @@ from analysis.figures.theme import (
     text_width,
 )
 from analysis.figures.words import listed
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -47,6 +48,9 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
         predicted), ``models`` (how many), ``share`` (of the family's predicted models, in [0, 1]),
         ``right`` (whether both are the same).
     """
+    require_columns(
+        predictions, ("family", "predicted"), "family_predictions(distance_matrix(signatures))"
+    )
     known = predictions[predictions["predicted"].notna()]
     own = sorted(known["family"].unique(), key=str.lower)
     every = sorted({*own, *known["predicted"]}, key=str.lower)

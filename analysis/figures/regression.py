@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
 from analysis.figures.words import chance, number
+from analysis.given import require_columns
 from analysis.labels import measured_on, trained
 from analysis.provenance import Provenance
 from analysis.regression import Accuracy, statistics
@@ -52,6 +53,7 @@ def regression_rows(
         (of the predictor), ``top1`` (a fraction), ``fitted`` (by the line), and of the regression
         ``n``, ``r2``, ``r2_left_out``, ``p``, ``p_picked``.
     """
+    require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
     known = models.set_index("run_id")
     known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]

@@ -15,6 +15,7 @@ from analysis.figures.theme import (
     text_width,
 )
 from analysis.figures.words import chance, number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from analysis.residual import post_shortcut, residual_contrast, twins
 from survey.words import counted
@@ -44,6 +45,7 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
         ``model``, ``label`` (with n), ``kind`` (one of ``KINDS``), ``affinity``; each residual
         network before its twin.
     """
+    require_columns(signatures, ("run_id", "site", "role", "repeat", "affinity"))
     sites = signatures.assign(after=post_shortcut(signatures))
     sites = sites[(sites["role"] == "main") & sites["affinity"].notna()]
     residual = list(dict.fromkeys(sites.loc[sites["after"], "model"]))

@@ -11,6 +11,7 @@ from analysis.correlation import PAPER_NAMES
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure, names_down
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -33,6 +34,7 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
         checkpoints), ``metric`` (by the paper's
         name), ``relative_std`` and ``cell`` (mean and deviation, in words).
     """
+    require_columns(robustness, ("metric", "relative_std"), "robustness(signatures)")
     rows = robustness[robustness["relative_std"].notna()].copy()
     rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
     most = rows.groupby(["source", "architecture", "dataset"])["n"].transform("max")

@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.figures.theme import QUIET, UNIT, UNKNOWN, Figure, families, figure, told_apart
 from analysis.figures.words import number
+from analysis.given import require_columns
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -29,6 +30,7 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
         The same columns, and ``time``: the year, and within it the models side by side, by family
         and median, at most 0.4 of a year away from it.
     """
+    require_columns(timeline, ("model", "year", "lowest", "median"), "timeline(signatures)")
     rows = timeline[timeline["year"].notna() & timeline["median"].notna()].copy()
     rows["family"] = rows["family"].fillna(UNKNOWN)
     rows["year"] = rows["year"].astype("int64")

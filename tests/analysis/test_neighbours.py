@@ -154,7 +154,7 @@ def test_a_signature_of_another_kind_is_found_among_noise(seed: int) -> None:
 
 @pytest.mark.parametrize("ask", [neighbours, family_predictions, novelty])
 def test_signatures_in_the_place_of_distances_are_refused(ask: Callable[[Any], Any]) -> None:
-    with pytest.raises(SettingsError, match="not of a data frame") as refused:
+    with pytest.raises(SettingsError, match="a DistanceMatrix is wanted") as refused:
         ask(pd.DataFrame())
     assert refused.value.hint == "pass distance_matrix(signatures)"
 
