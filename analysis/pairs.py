@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +40,15 @@ from analysis.curves import (
     without_curve,
 )
 from analysis.distance_cache import FILE_NAME, DistanceCache, digest
+from analysis.provenance import provenance_of
 from catalog.home import Home
 from survey.errors import SettingsError, UnknownName
+from survey.words import counted
 
 Floats = NDArray[np.float64]
+
+#: Models up to which a notebook shows a matrix whole.
+SHOWN = 20
 
 #: Columns of the runs of a matrix, taken from the frame; None where it lacks them.
 DESCRIBED = ("source", "architecture", "checkpoint", "dataset", "family", "family_group")
@@ -67,6 +73,25 @@ class DistanceMatrix:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"<DistanceMatrix: {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the distances as a table for a notebook, its first ``SHOWN`` models."""
+        names = self.runs["model"].head(SHOWN)
+        cells = pd.DataFrame(self.values[:SHOWN, :SHOWN], index=names.array, columns=names.array)
+        cut = f"; the first {SHOWN} are shown" if len(self) > SHOWN else ""
+        caption = escape(f"{self._words()}{cut}. {provenance_of(self.runs).caption()}")
+        table = cells.to_html(float_format="{:.3f}".format, border=0)
+        return table.replace(">", f"><caption>{caption}</caption>", 1)
+
+    def _words(self) -> str:
+        """Return what is compared, and how far apart it is."""
+        band = "" if self.band is None else f", band {self.band}"
+        told = f"{counted(len(self), 'model')}, {self.normalisation} DTW distances{band}"
+        apart = self.values[np.triu_indices(len(self), 1)]
+        return f"{told} from {apart.min():.3f} to {apart.max():.3f}" if apart.size else told
 
     @property
     def attrs(self) -> dict[Hashable, object]:

@@ -17,7 +17,7 @@ from tslearn.utils import to_time_series_dataset
 from analysis import dtw
 from analysis.curves import curves, normalised
 from analysis.distance_cache import FILE_NAME, DistanceCache, digest
-from analysis.pairs import distance_matrix, distances
+from analysis.pairs import SHOWN, distance_matrix, distances
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made_curves import at_home, frame, measure_at_home, random_scores
 
@@ -269,3 +269,25 @@ def test_a_digest_knows_a_curve_by_its_values() -> None:
     whole = np.arange(6.0)
     assert digest(whole[::2]) == digest(np.array([0.0, 2.0, 4.0]))
     assert digest(whole[:5]) != digest(whole)
+
+
+def test_a_notebook_shows_the_matrix_with_its_names_and_what_it_was_made_from() -> None:
+    made = distance_matrix(frame({"<a>": [0.1, 0.2], "b": [0.5, 0.9]}), cache=False)
+    shown = made._repr_html_()
+    distance = f"{made.values[0, 1]:.3f}"
+    assert shown.count(f"<td>{distance}</td>") == 2
+    assert "<th>&lt;a&gt;</th>" in shown
+    assert "<a>" not in shown
+    words = f"2 models, raw DTW distances from {distance} to {distance}"
+    assert repr(made) == f"<DistanceMatrix: {words}>"
+    assert f"<caption>{words}. all models; 2 runs (ids hash to " in shown
+
+
+def test_a_large_matrix_is_cut_in_a_notebook_and_says_so() -> None:
+    rng = np.random.default_rng(0)
+    made = distance_matrix(frame({f"m{n}": rng.random(5) for n in range(25)}), "relative", 3)
+    shown = made._repr_html_()
+    assert shown.count("<tr") == 1 + SHOWN
+    assert "25 models, relative DTW distances, band 3 from " in shown
+    assert f"the first {SHOWN} are shown" in shown
+    assert "1 model, raw DTW distances>" in repr(distance_matrix(frame({"a": [0.1]})))
