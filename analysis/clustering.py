@@ -279,17 +279,18 @@ def _cut(tree: Floats, values: Floats, number: int | None) -> tuple[Integers, st
     models, heights = len(values), tree[:, 2]
     if number is not None:
         arbitrary = 1 < number < models and heights[-number] == heights[1 - number]
-        words = "number, arbitrary among merges of equal height" if arbitrary else "number"
-        return cut_tree(tree, number), words
+        among = ", arbitrary among merges of equal height" if arbitrary else ""
+        return cut_tree(tree, number), f"cut into {number}, as asked{among}"
     if models == 2:
-        return cut_tree(tree, 1), "one cluster, a silhouette needs three models"
+        return cut_tree(tree, 1), "not cut, as a silhouette needs three models"
     most = min(MOST_CLUSTERS, models - 1)
     tried = [k for k in range(2, most + 1) if heights[-k] < heights[1 - k]]
     if not tried:
-        return cut_tree(tree, 1), "one cluster, no cut is less arbitrary than another"
+        return cut_tree(tree, 1), "not cut, as no cut is less arbitrary than another"
     cuts = [cut_tree(tree, k) for k in tried]
     scores = [float(silhouettes(values, members).mean()) for members in cuts]
-    return cuts[int(np.argmax(scores))], f"silhouette, 2 to {most} tried"
+    best = f"{max(scores):.2f}; 2 to {most} tried"
+    return cuts[int(np.argmax(scores))], f"cut where the silhouette is best ({best})"
 
 
 def _numbered(members: Integers, leaves: Integers) -> Integers:

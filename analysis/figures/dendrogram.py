@@ -99,8 +99,8 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
             color="independent", shape="independent"
         ),
         _finding(clustering, leaves),
-        note=f"{clustering.matrix.normalisation.capitalize()} DTW. Cut by {clustering.cut}: black"
-        " branches lie within a cluster, numbered to the right.",
+        note=f"{clustering.matrix.normalisation.capitalize()} DTW, {clustering.method} linkage,"
+        f" {clustering.cut}. Black branches lie within a cluster, numbered to the right.",
         source=clustering.table,
         provenance=provenance,
         width=int(named + 40),

@@ -65,7 +65,7 @@ def _by_hierarchy(
 
         found = with_stability(found, asked.layers(["affinity"]), draws, seed)
     table = found.table.sort_values("leaf").reset_index(drop=True)
-    told = f"{_shared_words(matrix)}, {linkage} linkage, cut: {found.cut}"
+    told = f"{_shared_words(matrix)}, {linkage} linkage, {found.cut}"
 
     def draw() -> Any:
         from analysis import figures
@@ -73,9 +73,10 @@ def _by_hierarchy(
         return figures.dendrogram_chart(found)
 
     headings = _TABLE | ({"stability": None} if draws else {})
-    once = len(found.table.attrs.get("one_batch", ()))
-    same = [f"measured on one batch, so the same in every draw: {once} models"] if once else []
-    summary = [_counts(table, told), *_agreement(found.agreement), *_left_out(matrix), *same]
+    summary = [_counts(table, told), *_agreement(found.agreement), *_left_out(matrix)]
+    if once := len(found.table.attrs.get("one_batch", ())):
+        models = counted(once, "model")
+        summary.append(f"measured on one batch, so the same in every draw: {models}")
     asked.answer(table, headings, summary, draw)
 
 

@@ -65,7 +65,7 @@ def test_leaves_are_a_permutation_in_which_neighbours_are_near() -> None:
 
 def test_the_silhouette_finds_groups_that_are_there() -> None:
     found = cluster(placed(GROUPS))
-    assert found.cut == "silhouette, 2 to 6 tried"
+    assert found.cut == f"cut where the silhouette is best ({found.silhouette:.2f}; 2 to 6 tried)"
     assert partition(found.table["cluster"]) == partition([name[0] for name in GROUPS])
     (family, _) = found.agreement.to_dict("records")
     assert (family["n"], family["clusters"], family["labels"]) == (7, 3, 3)
@@ -135,8 +135,9 @@ def test_ties_are_cut_to_the_number_and_said() -> None:
     made.values[:] = 0.5 * (1 - np.eye(4))
     for number in (1, 2, 3, 4):
         assert cluster(made, number=number).number == number
-    assert cluster(made, number=2).cut == "number, arbitrary among merges of equal height"
-    assert cluster(made).cut == "one cluster, no cut is less arbitrary than another"
+    tied = "cut into 2, as asked, arbitrary among merges of equal height"
+    assert cluster(made, number=2).cut == tied
+    assert cluster(made).cut == "not cut, as no cut is less arbitrary than another"
 
 
 def test_a_cut_keeps_what_was_merged_first() -> None:
@@ -162,7 +163,7 @@ def test_identical_models_are_not_torn_apart_by_the_silhouette() -> None:
 def test_two_models_are_one_cluster_unless_asked() -> None:
     made = placed({"a": 0.1, "b": 0.5})
     assert cluster(made).number == 1
-    assert cluster(made).cut == "one cluster, a silhouette needs three models"
+    assert cluster(made).cut == "not cut, as a silhouette needs three models"
     assert cluster(made, number=2).table["cluster"].tolist() == [1, 2]
 
 
@@ -196,7 +197,7 @@ def test_the_table_says_how_it_was_made() -> None:
         "normalisation": "length",
         "band": 1,
         "linkage": "complete",
-        "cut": "number",
+        "cut": "cut into 3, as asked",
     }
     with pytest.raises(SettingsError, match="none of 2 runs"):
         clusters(frame({"a": [NAN], "b": [NAN]}))
