@@ -16,6 +16,9 @@ from survey import __version__
 #: What frames carry in ``attrs``.
 CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
 
+#: What of it counts all runs, and so is not that of a part of them.
+_COUNTS = ("runs", "runs_hash")
+
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
 
@@ -96,6 +99,23 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
     if ids:
         result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
     return result
+
+
+def narrowed(frame: pd.DataFrame, words: str) -> pd.DataFrame:
+    """Return a frame whose words say that it holds only some of what was selected.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        What is left of a frame of ``analysis.frames``.
+    words : str
+        Which part of it, such as ``family VGG``.
+    """
+    found = frame.copy(deep=False)
+    said = frame.attrs.get("selection")
+    found.attrs = {name: each for name, each in frame.attrs.items() if name not in _COUNTS}
+    found.attrs["selection"] = f"{said}, {words}" if said else words
+    return found
 
 
 def runs_hash(run_ids: Iterable[str]) -> str:

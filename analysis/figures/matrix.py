@@ -20,7 +20,7 @@ from analysis.figures.theme import (
 from analysis.figures.words import number
 from analysis.given import require_kind
 from analysis.pairs import DistanceMatrix
-from analysis.provenance import Provenance
+from analysis.provenance import Provenance, narrowed
 from survey.words import counted
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def matrix_chart(
         chosen = representatives(matrix, number_of_models)
         cells = cells[cells["run_id"].isin(chosen) & cells["other_run_id"].isin(chosen)]
     models = cells.drop_duplicates("run_id")
+    source = matrix.runs[matrix.runs["run_id"].isin(models["run_id"])]
     side = 34 if len(models) <= NUMBERED else 13
     extent = side * len(models)
     wide = max(extent + text_width(models["model"]) + 90, 420)
@@ -115,7 +116,7 @@ def matrix_chart(
         _finding(cells, len(models)),
         note=f"{matrix.normalisation.capitalize()} DTW between signatures; dark is near."
         + (" One model a family, its medoid." if number_of_models is not None else ""),
-        source=matrix.runs[matrix.runs["run_id"].isin(models["run_id"])],
+        source=source if number_of_models is None else narrowed(source, "one of each family"),
         provenance=provenance,
         width=int(wide),
     )

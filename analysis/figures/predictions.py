@@ -116,7 +116,7 @@ def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
 def _finding(predictions: pd.DataFrame) -> str:
     known = predictions[predictions["predicted"].notna()]
     if known.empty:
-        return f"No family of {counted(len(predictions), 'model')} can be predicted"
+        return f"No model's family can be predicted (n = {len(predictions)})"
     right, chance = int(known["right"].sum()), predictions.attrs.get("chance", np.nan)
     random = "" if np.isnan(chance) else f"; a neighbour drawn at random: {chance:.0%}"
     return (
@@ -135,6 +135,7 @@ def _note(predictions: pd.DataFrame) -> str:
         return told
     alone = sorted(blank["family"].dropna().unique(), key=str.lower)
     unknown = int(blank["family"].isna().sum())
-    which = [f"{listed(alone, NAMED)}, of one architecture each"] if alone else []
+    each = " each" if len(alone) > 1 else ""
+    which = [f"{listed(alone, NAMED)}, of one architecture{each}"] if alone else []
     which += [f"{counted(unknown, 'model')} of unknown family"] if unknown else []
     return f"{told} Cannot be predicted: {'; '.join(which)}."

@@ -27,7 +27,7 @@ from analysis.figures.theme import (
     shape_scale,
 )
 from analysis.figures.words import listed, number
-from analysis.provenance import Provenance
+from analysis.provenance import Provenance, narrowed
 from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
@@ -134,7 +134,7 @@ def depth_chart(
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """
-    own = signatures[signatures["family"] == family]
+    own = narrowed(signatures[signatures["family"] == family], f"family {family}")
     sites = own.groupby("run_id")["site"].transform("size")
     ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
     rows = model_rows(ordered)
@@ -212,12 +212,14 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     def points(base: Any) -> Any:
         return base.mark_point(filled=True, opacity=1, size=_point_size(len(own), size[0])).encode(
             color=alt.Color(
-                f"{coloured}:N", scale=colour_scale(names), legend=legend(title=title, columns=5)
+                f"{coloured}:N",
+                scale=colour_scale(names),
+                legend=legend(title=title, columns=5) if len(names) > 1 else None,
             ),
             shape=alt.Shape(
                 "repeat:N",
                 scale=shape_scale(places),
-                legend=legend(title="place in block", columns=5),
+                legend=legend(title="place in block", columns=5) if len(places) > 1 else None,
             ),
             tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
         )
@@ -269,7 +271,7 @@ def _depth_finding(rows: pd.DataFrame, family: str) -> str:
     if len(medians) < 2:
         return f"{family}: {counted(len(medians), 'model')} with scores, no depths to compare"
     change = medians.iloc[-1] - medians.iloc[0]
-    moves = "stays" if abs(change) < 0.01 else ("rises" if change > 0 else "falls")
+    moves = "hardly moves" if abs(change) < 0.01 else ("rises" if change > 0 else "falls")
     return (
         f"{family}: the median affinity {moves} from {number(medians.iloc[0])} to"
         f" {number(medians.iloc[-1])} between {sites[medians.index[0]]} and"

@@ -73,12 +73,14 @@ def lead(material: Material) -> str:
     """Return what was surveyed, in a sentence or two."""
     done, scored = material.done, len(material.scored)
     sites = int(material.signatures["affinity"].notna().sum())
-    kinds = {name: done[name].dropna().nunique() for name in ("architecture", "family", "dataset")}
+    kinds = {name: done[name].dropna().nunique() for name in ("family", "dataset")}
+    models = len(done[["source", "architecture", "checkpoint"]].drop_duplicates())
+    runs = f" ({counted(len(done), 'run')})" if len(done) != models else ""
     said = (
-        f"{counted(len(done), 'model')} of {counted(kinds['family'], 'family', 'families')}"
-        f" measured on {counted(kinds['dataset'], 'dataset')}: {sites:,} activation sites have an"
-        f" affinity score, which is 1 where an activation acts as an affine map on its inputs and"
-        f" smaller the less it does."
+        f"{counted(models, 'model')} of {counted(kinds['family'], 'family', 'families')}"
+        f" measured on {counted(kinds['dataset'], 'dataset')}{runs}: {sites:,} activation sites"
+        f" have an affinity score, which is 1 where an activation acts as an affine map on its"
+        f" inputs and smaller the less it does."
     )
     lacking = len(done) - scored
     others = [f"{counted(len(material.failed), 'run')} failed"] if len(material.failed) else []

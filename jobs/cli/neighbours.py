@@ -9,6 +9,7 @@ import typer
 from jobs.cli.app import app
 from jobs.cli.filters import Asked, BandOption, NormalisationOption, analysing
 from survey.errors import SettingsError
+from survey.words import counted
 
 _NEIGHBOURS = {
     **dict.fromkeys(("model", "family", "rank")),
@@ -67,9 +68,12 @@ def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
 
     table = neighbours(matrix, name, number)
     first = table[table["rank"] == 1]
-    same = int((first["family"] == first["other_family"]).sum())
-    told = f"the nearest of {same} of {len(first)} models is of their own family"
-    if name is not None and len(first):
+    known = first[first["family"].notna() & first["other_family"].notna()]
+    same = int((known["family"] == known["other_family"]).sum())
+    told = f"the nearest of {same} of {counted(len(known), 'model')} is of their own family"
+    if first.empty:
+        told = f"there is no other model than {matrix.runs['model'].iloc[0]}"
+    elif name is not None:
         row = first.iloc[0]
         told = f"nearest to {row['model']}: {row['other_model']}, distance {row['distance']:.4f}"
 
@@ -88,9 +92,12 @@ def _predicted(asked: Asked, matrix: Any, number: int) -> None:
     known = table[table["predicted"].notna()]
     right = int(known["right"].sum())
     chance = f"; a neighbour drawn at random: {table.attrs['chance']:.0%}"
-    share = f" ({right / len(known):.0%}{chance})" if len(known) else ""
-    told = f"leave-one-out: {right} of {len(known)} families right{share}"
-    rest = f", {len(table) - len(known)} cannot be predicted" if len(known) < len(table) else ""
+    told = f"no model's family can be predicted (n = {len(table)})"
+    if len(known):
+        share = f"{right / len(known):.0%}{chance}"
+        told = f"leave-one-out: {right} of {len(known)} families right ({share})"
+    left = len(table) - len(known)
+    rest = f", {left} cannot be predicted" if left and len(known) else ""
 
     def draw() -> Any:
         from analysis import figures

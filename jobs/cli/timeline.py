@@ -28,4 +28,5 @@ def timeline(asked: Asked) -> None:
 
         return figures.timeline_chart(table)
 
-    asked.answer(table, None, [f"{counted(len(table), 'model')} {span}{rest}"], draw)
+    dated = counted(len(years) or len(table), "model")
+    asked.answer(table, None, [f"{dated} {span}{rest}"], draw)

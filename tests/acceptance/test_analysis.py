@@ -231,6 +231,21 @@ def test_figures_are_drawn_with_their_caption(home: Path, tmp_path: Path, verb: 
     assert runs_hash in drawn
 
 
+def test_a_figure_is_of_what_was_asked(home: Path, tmp_path: Path) -> None:
+    asked = {"cluster --kmeans --clusters 2": "barycentre", "neighbours --families": "predicted"}
+    for verb, word in asked.items():
+        survey(*verb.split(), "--figure", tmp_path / "f.svg", home=home)
+        assert word in (tmp_path / "f.svg").read_text(), verb
+
+
+def test_one_model_is_compared_with_none_in_a_word(home: Path) -> None:
+    for verb in ("neighbours", "neighbours vgg16", "neighbours --families"):
+        told = survey(*verb.split(), "-m", "vgg16", home=home).stderr
+        assert "0 of 0" not in told
+        none = "no model's family" if "--families" in verb else "there is no other model than vgg16"
+        assert none in told
+
+
 def test_ours_beside_the_paper_is_what_correlate_and_regress_print(home: Path) -> None:
     every = answer("compare", "paper", home=home)
     split = [

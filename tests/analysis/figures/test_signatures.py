@@ -102,7 +102,7 @@ def test_models_of_a_family_stand_in_order_of_depth():
     shown = words(depth_chart(frame, "VGG"))
     assert shown.index("vgg_1") < shown.index("vgg_2") < shown.index("vgg_3")
     assert "between 10 and 22 sites (n = 3 models)" in shown
-    assert "3 runs" in shown
+    assert "all models, family VGG; 3 runs" in shown
     assert "no depths to compare" in words(depth_chart(surveyed(9), "VGG"))
 
 

@@ -119,8 +119,8 @@ def test_representatives_are_medoids_of_the_largest_families():
     assert chosen[-1] == matrix.runs["run_id"].iloc[members[sums.argmin()]]
     drawn = matrix_chart(matrix, number_of_models=5)
     assert len(marks(drawn, "rect")) == 25
-    # The caption counts what is shown.
-    assert "5 runs" in words(drawn)
+    # The caption is that of what is shown.
+    assert "all models, one of each family; 5 runs" in words(drawn)
 
 
 def test_two_models_and_models_of_no_family():
@@ -196,7 +196,7 @@ def test_families_that_cannot_be_predicted_are_named():
         " architecture each; 1 model of unknown family."
     ) in shown
     none = family_predictions(distance_matrix(surveyed(3), cache=False))
-    assert "No family of 3 models can be predicted" in words(prediction_chart(none))
+    assert "No model's family can be predicted (n = 3)" in words(prediction_chart(none))
 
 
 def test_unknown_families_are_no_kin(matrix):
