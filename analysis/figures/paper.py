@@ -43,7 +43,7 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
         Its columns, with ``panel`` (the table in words), and ``ours_low`` and ``ours_high``: ours
         less and more its deviation, the same where it has none.
     """
-    require_columns(comparison, ("table", "paper", "ours"), "compare_paper(signatures)")
+    require_columns(comparison, ("table", "paper", "ours"), "compare_paper(signatures, models)")
     rows = comparison[comparison["paper"].notna() & comparison["ours"].notna()].copy()
     spread = rows["ours_std"].fillna(0.0)
     rows["ours_low"], rows["ours_high"] = rows["ours"] - spread, rows["ours"] + spread
@@ -89,7 +89,7 @@ def _panel(own: pd.DataFrame) -> Any:
         # A norm in the hundreds would press correlations and fractions into one point.
         ends_room = [low - 0.2 * abs(low), 1.2 * high]
         scale = alt.Scale(type="symlog", constant=0.2, domain=ends_room, nice=False)
-        axis = alt.Axis(values=[-10, -1, 0, 0.5, 1, 5, 20, 100, 500, 2000], format="~g")
+        axis = alt.Axis(values=[-10, -1, 0, 0.5, 1, 5, 20, 100, 500, 2000], format="~r")
     names = sorted(own["quantity"].unique())
     ends = pd.DataFrame({"paper": [low, high], "ours": [low, high]})
     x = alt.X("paper:Q", title="the paper's", scale=scale, axis=axis)

@@ -50,7 +50,7 @@ def test_what_is_no_frame_of_signatures(ask: Callable[[Any], Any], given: Any) -
         (figures.prediction_chart, f"family_predictions({DISTANCES})"),
         (figures.dataset_chart, "dataset_deviations(signatures)"),
         (figures.robustness_chart, "robustness(signatures)"),
-        (figures.paper_chart, "compare_paper(signatures)"),
+        (figures.paper_chart, "compare_paper(signatures, models)"),
         (figures.correlation_chart, "correlations(signatures)"),
         (lambda given: figures.regression_chart(given, given, given), "regressions(signatures"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import altair as alt
 import pandas as pd
@@ -83,6 +84,12 @@ def test_many_rows_are_no_error_and_nan_is_null():
     (data,) = spec["datasets"].values()
     assert len(data) == 6001
     assert data[0] == {"x": None}
+
+
+@pytest.mark.parametrize("name", [name for name in figures.__all__ if name.endswith("_chart")])
+def test_every_figure_is_documented(name):
+    text = (Path(__file__).parents[3] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    assert f"`{name}(" in text
 
 
 def test_the_package_names_what_it_holds():
