@@ -272,7 +272,9 @@ def test_a_digest_knows_a_curve_by_its_values() -> None:
 
 
 def test_a_notebook_shows_the_matrix_with_its_names_and_what_it_was_made_from() -> None:
-    made = distance_matrix(frame({"<a>": [0.1, 0.2], "b": [0.5, 0.9]}), cache=False)
+    sites = frame({"<a>": [0.1, 0.2], "b": [0.5, 0.9]})
+    sites.attrs["selection"] = "model <a> or b"
+    made = distance_matrix(sites, cache=False)
     shown = made._repr_html_()
     distance = f"{made.values[0, 1]:.3f}"
     assert shown.count(f"<td>{distance}</td>") == 2
@@ -280,7 +282,7 @@ def test_a_notebook_shows_the_matrix_with_its_names_and_what_it_was_made_from() 
     assert "<a>" not in shown
     words = f"2 models, raw DTW distances from {distance} to {distance}"
     assert repr(made) == f"<DistanceMatrix: {words}>"
-    assert f"<caption>{words}. all models; 2 runs (ids hash to " in shown
+    assert f"<caption>{words}. model &lt;a&gt; or b; 2 runs (ids hash to " in shown
 
 
 def test_a_large_matrix_is_cut_in_a_notebook_and_says_so() -> None:
