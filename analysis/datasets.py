@@ -35,6 +35,7 @@ SUMMARY_COLUMNS = {
     "dataset": "str",
     "reference": "str",
     "n": "int64",
+    "n_euclidean": "int64",
     "dtw": "float64",
     "dtw_std": "float64",
     "euclidean": "float64",
@@ -106,15 +107,17 @@ def dataset_summary(deviations: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
-        (models with both deviations), ``dtw``, ``euclidean`` (means over the models), ``dtw_std``,
-        ``euclidean_std`` (sample deviations), ``reason`` (why something is blank).
+        (models with a DTW deviation), ``n_euclidean`` (with a Euclidean one), ``dtw``,
+        ``euclidean`` (means over the models), ``dtw_std``, ``euclidean_std`` (sample deviations),
+        ``reason`` (why something is blank).
     """
     rows = []
     for (dataset, reference), models in deviations.groupby(["dataset", "reference"]):
-        known = models.dropna(subset=["dtw", "euclidean"])
+        known = models.dropna(subset=["dtw"])
         row: Row = {"dataset": dataset, "reference": reference, "n": len(known)}
+        row["n_euclidean"] = int(models["euclidean"].notna().sum())
         for name in ("dtw", "euclidean"):
-            row |= {name: known[name].mean(), f"{name}_std": known[name].std()}
+            row |= {name: models[name].mean(), f"{name}_std": models[name].std()}
         reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
         rows.append(row | {"reason": reasons.get(len(known), "")})
     found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)

@@ -378,6 +378,7 @@ def test_datasets_with_checkpoints_gaps_and_other_sites() -> None:
     assert math.isnan(found.loc["a@v", "euclidean"])
     alone = dataset_summary(found.reset_index())
     assert alone["reason"].tolist() == ["one model: no deviation over models"]
+    assert alone[["n", "n_euclidean"]].to_numpy().tolist() == [[1, 0]]
     assert dataset_summary(found.reset_index().head(0)).empty
 
 
