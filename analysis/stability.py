@@ -23,7 +23,7 @@ References
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +70,11 @@ class _Measured:
 
 
 def with_stability(
-    clustering: Clustering, layers: pd.DataFrame, draws: int = DRAWS, seed: int = 0
+    clustering: Clustering,
+    layers: pd.DataFrame,
+    draws: int = DRAWS,
+    seed: int = 0,
+    watch: Callable[[range], Iterable[int]] = iter,
 ) -> Clustering:
     """Return the clusters with their stability under a bootstrap over batches.
 
@@ -85,6 +89,8 @@ def with_stability(
         How often batches are drawn, at least 1.
     seed : int
         Of the draws.
+    watch : callable, optional
+        Given the numbers of the draws, returns them one by one, and may say how far they are.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def with_stability(
     if len(one_batch) < len(runs):
         rng = np.random.default_rng(seed)
         members = table["cluster"].to_numpy(np.int64) - 1
-        found = [jaccards(members, _drawn(clustering, runs, rng)) for _ in range(draws)]
+        found = [jaccards(members, _drawn(clustering, runs, rng)) for _ in watch(range(draws))]
         table["stability"] = np.mean(found, axis=0)[members]
     table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
     return dataclasses.replace(clustering, table=table)

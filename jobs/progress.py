@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -25,6 +26,8 @@ from jobs.plan import Plan
 from jobs.reporter import Reporter
 from jobs.stale import told
 
+_Item = TypeVar("_Item")
+
 #: Seconds between two plain lines about the same worker.
 PLAIN_INTERVAL_SECONDS = 10.0
 
@@ -36,6 +39,21 @@ def progress_reporter() -> Iterator[Reporter]:
     if not console.is_terminal:
         yield PlainReporter(console)
         return
+    with _bars(console) as bars:
+        yield BarReporter(bars)
+
+
+def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
+    """Yield items under a bar that is gone at the end; elsewhere than on a terminal without one."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield from items
+        return
+    with _bars(console, transient=True) as bars:
+        yield from bars.track(items, description=what)
+
+
+def _bars(console: Console, *, transient: bool = False) -> Progress:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -44,8 +62,7 @@ def progress_reporter() -> Iterator[Reporter]:
         TimeRemainingColumn(),
     )
     # Batches may take minutes: rich would look back half a minute and see none.
-    with Progress(*columns, console=console, speed_estimate_period=3600) as bars:
-        yield BarReporter(bars)
+    return Progress(*columns, console=console, speed_estimate_period=3600, transient=transient)
 
 
 def opening(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -62,8 +63,10 @@ def _by_hierarchy(
     found = cluster(matrix, linkage, number)
     if draws:
         from analysis.stability import with_stability
+        from jobs.progress import watched
 
-        found = with_stability(found, asked.layers(["affinity"]), draws, seed)
+        watch = partial(watched, "draws")
+        found = with_stability(found, asked.layers(["affinity"]), draws, seed, watch)
     table = found.table.sort_values("leaf").reset_index(drop=True)
     told = f"{_shared_words(matrix)}, {linkage} linkage, {found.cut}"
 
