@@ -122,10 +122,23 @@ def _scripts() -> str:
     return vl_convert.javascript_bundle(_EMBED)
 
 
-def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """Return a chart's Vega-Lite, with all of its data however many rows they are."""
+def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
+    """Return a chart's Vega-Lite, with all of its data however many rows they are.
+
+    Parameters
+    ----------
+    chart : altair chart
+        Any chart.
+    validate : bool
+        Whether to hold it against Vega-Lite's schema first, which takes as long as the rest.
+
+    Returns
+    -------
+    dict
+        What vl-convert draws.
+    """
     with alt.data_transformers.disable_max_rows():
-        spec: dict[str, Any] = chart.to_dict()
+        spec: dict[str, Any] = chart.to_dict(validate=validate)
     # What is no number in JSON is missing: Altair writes NaN as null already, not within lists.
     return dict(json.loads(json.dumps(spec)))
 

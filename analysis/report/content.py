@@ -99,17 +99,13 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    #: Of each column, whether it holds numbers.
+    numeric: tuple[bool, ...]
 
     @property
     def meanings(self) -> list[Column]:
         """The columns that need explaining."""
         return [column for column in self.columns if column.meaning]
-
-    @property
-    def numeric(self) -> list[bool]:
-        """Of each column, whether it holds numbers."""
-        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
-        return [any(cell.numeric for cell in cells) for cells in columns]
 
 
 def table(name: str, caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
@@ -134,7 +130,9 @@ def table(name: str, caption: str, frame: pd.DataFrame, columns: Sequence[Column
         tuple(_cell(value, column) for value, column in zip(row, shown, strict=True))
         for row in zip(*values, strict=True)
     )
-    return Table(name, caption, shown, rows)
+    columns_of_cells = zip(*rows, strict=True) if rows else [()] * len(shown)
+    numeric = tuple(any(cell.numeric for cell in cells) for cells in columns_of_cells)
+    return Table(name, caption, shown, rows, numeric)
 
 
 def _says_something(frame: pd.DataFrame, name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -18,9 +19,8 @@ import vl_convert
 from analysis.figures.saving import specification
 from analysis.report.content import Exhibit
 from analysis.report.folder import ReportFolder
+from analysis.report.framing import SVG, Words, framed
 from analysis.report.words import sentence
-
-_SVG = "http://www.w3.org/2000/svg"
 
 #: The parameter of a figure that says over which depth it is drawn.
 _DEPTH = "depth_axis"
@@ -73,20 +73,23 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
     folder : ReportFolder
         Where its drawing, data and SQL go.
     """
-    spec = specification(exhibit.chart)
+    # Figures of this package are valid; to prove it each time costs as much as to make them.
+    spec = specification(exhibit.chart, validate=False)
+    words = _take_words(spec)
+    drawn = _drawn_each(spec)
     file, data = f"figures/{exhibit.name}.svg", f"data/{exhibit.name}.csv"
     statement = f"data/{exhibit.name}.sql"
-    folder.write(file, _drawn(spec))
+    folder.write(file, framed(next(iter(drawn.values())), words))
     folder.write(data, exhibit.rows.to_csv(index=False, lineterminator="\n"))
     folder.write(statement, exhibit.sql)
-    finding, note, caption = _take_words(spec)
+    finding, note, caption = map(" ".join, (words.finding, words.note, words.caption))
     text = " ".join(sentence(each) for each in (finding, note) if each)
     return Shown(
         name=exhibit.name,
         finding=finding,
         note=note,
         caption=caption,
-        drawings=tuple(_drawings(spec, exhibit.name, text)),
+        drawings=tuple(_drawings(drawn, exhibit.name, text)),
         file=file,
         data=data,
         statement=statement,
@@ -101,28 +104,29 @@ def finding_of(chart: Any) -> str:
     return " ".join(lines) if isinstance(lines, list) else str(lines)
 
 
-def _take_words(spec: dict[str, Any]) -> tuple[str, str, str]:
+def _take_words(spec: dict[str, Any]) -> Words:
     """Take finding, note and caption out of a figure: a page says them in its own letters."""
-    caption = _text(spec.pop("title", {}), "text")
     title = spec["vconcat"][0].pop("title", {})
-    return _text(title, "text"), _text(title, "subtitle"), caption
+    caption = _lines(spec.pop("title", {}), "text")
+    return Words(_lines(title, "text"), _lines(title, "subtitle"), caption)
 
 
-def _text(title: Any, name: str) -> str:
+def _lines(title: Any, name: str) -> tuple[str, ...]:
     lines = title.get(name, "") if isinstance(title, dict) else title
-    return " ".join(lines) if isinstance(lines, list) else str(lines)
+    return tuple(lines) if isinstance(lines, list) else (str(lines),)
 
 
-def _drawings(spec: dict[str, Any], name: str, text: str) -> list[Drawing]:
+def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
+    """Return a figure's drawings by the choice of depth; an only one by nothing."""
     choices = _choices(spec)
-    if not choices:
-        return [Drawing(name, "", embedded(_drawn(spec), name, text))]
-    drawings = []
-    for place, choice in enumerate(choices):
-        one = f"{name}-{place}"
-        drawn = embedded(_drawn(_chosen(spec, choice)), one, f"{text} Over {choice}.")
-        drawings.append(Drawing(one, choice, drawn))
-    return drawings
+    return {each: _drawn(_chosen(spec, each)) for each in choices} or {"": _drawn(spec)}
+
+
+def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[Drawing]:
+    for place, (choice, svg) in enumerate(drawn.items()):
+        one = f"{name}-{place}" if choice else name
+        said = f"{text} Over {choice}." if choice else text
+        yield Drawing(one, choice, embedded(svg, one, said))
 
 
 def _drawn(spec: dict[str, Any]) -> str:
@@ -166,7 +170,7 @@ def embedded(drawn: str, name: str, text: str) -> str:
     str
         One ``svg`` element with the role of an image.
     """
-    Xml.register_namespace("", _SVG)
+    Xml.register_namespace("", SVG)
     root = Xml.fromstring(drawn)  # noqa: S314 - drawn by this program, from text it escaped
     for element in root.iter():
         _point_within(element, name)

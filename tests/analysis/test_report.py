@@ -19,6 +19,7 @@ from analysis.report import Report, write_report, zoo
 from analysis.report.content import NOTHING, Column, missing, probability, table, words
 from analysis.report.drawing import embedded
 from analysis.report.folder import MARKER, ReportFolder
+from analysis.report.framing import Words, framed
 from analysis.report.material import Material, slug
 from analysis.selection import Selection
 from catalog.home import Home
@@ -339,6 +340,26 @@ def test_drawings_in_one_page_share_no_name() -> None:
     assert "clip1" not in embedded(drawn, "two", "").replace("two-clip1", "")
 
 
+def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="90" viewBox="0 0 200 90">'
+        '<path d="M0,0h200v90"/></svg>'
+    )
+    words = Words(("a <finding>", "& its second line"), ("",), ("a caption that is wide" * 9,))
+    root = Xml.fromstring(framed(drawn, words))
+    texts = [each for each in root.iter() if each.tag.endswith("}text")]
+    assert [each.text for each in texts] == [*words.finding, *words.caption]
+    assert root.get("aria-label") == "a <finding> & its second line"
+    (inner,) = [each for each in root if each.tag.endswith("}g")]
+    top = float(re.findall(r"[0-9.]+", inner.get("transform") or "")[1])
+    ends = [float(each.get("y") or 0) for each in texts]
+    # Words end above the drawing or begin below it, and all is within the file.
+    assert ends[1] < top
+    assert top + 90 < ends[2] < float(root.get("height") or 0)
+    assert float(root.get("width") or 0) > 22 * 9 * 9 * 0.48
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+
+
 def test_values_are_written_as_readers_expect() -> None:
     assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
     assert words(np.array(["a", "b"])) == "a, b"
@@ -356,6 +377,6 @@ def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
     (first, second) = shown.rows
     assert (first[0].link, second[0].link) == ("p.html", "")
     assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
-    assert shown.numeric == [False, True]
+    assert shown.numeric == (False, True)
     empty = table("t", "caption", frame.iloc[:0], [Column("a", "A")])
-    assert (empty.rows, empty.numeric) == ((), [False])
+    assert (empty.rows, empty.numeric) == ((), (False,))
