@@ -218,6 +218,10 @@ def training(material: Material) -> Section:
     )
 
 
+#: Where a number is printed, as the paper writes it.
+_PRINTED = {**{f"table{n}": f"Table {n}" for n in (1, 2, 3)}, "fig4": "Figure 4"}
+
+
 def paper(material: Material) -> Section:
     """Return the page of the paper's printed numbers beside ours."""
     from analysis.figures.paper import paper_chart, paper_rows
@@ -231,7 +235,7 @@ def paper(material: Material) -> Section:
     sql = sites_sql(material.scored, (*_CURVE, *PAPER_METRICS))
     columns = (
         Column("name", "name"),
-        Column("table", "table"),
+        Column("table", "table", lambda value: _PRINTED.get(value, value)),
         Column("quantity", "quantity", lambda value: str(value).replace("_", " ")),
         Column("dataset", "dataset"),
         Column("paper", "paper", fixed(2)),

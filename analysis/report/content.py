@@ -32,8 +32,8 @@ def words(value: Any) -> str:
 
 
 def fixed(places: int) -> Callable[[Any], str]:
-    """Return a writer of numbers with so many decimals."""
-    return lambda value: NOTHING if missing(value) else f"{float(value):.{places}f}"
+    """Return a writer of numbers with so many decimals; what rounds to zero has no sign."""
+    return lambda value: NOTHING if missing(value) else f"{float(value):z.{places}f}"
 
 
 def percent(value: Any) -> str:

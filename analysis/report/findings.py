@@ -18,6 +18,7 @@ from analysis.report.content import (
 )
 from analysis.report.drawing import finding_of
 from analysis.report.material import Material, runs_sql, sites_sql
+from analysis.report.words import sentence
 from survey.errors import SettingsError
 
 
@@ -107,7 +108,9 @@ def _correlation_tables(material: Material, found: pd.DataFrame) -> list[Table]:
 
 def regressions(material: Material) -> Section:
     """Return the page of accuracy against the signature, group by group."""
+    from analysis.accuracies import accuracy_spread, chance_words
     from analysis.figures.regression import regression_chart, regression_rows
+    from analysis.regression import LEAST_MODELS
     from analysis.regression import regressions as regress
 
     found = regress(material.measured, material.done)
@@ -118,6 +121,8 @@ def regressions(material: Material) -> Section:
             " that varies"
         )
     measured, done = material.measured, material.done
+    known = done[done["run_id"].isin(material.scored)]
+    chance = chance_words(accuracy_spread(known), LEAST_MODELS)
     chart = regression_chart(found, measured, done, provenance=material.provenance_of_scored)
     rows = regression_rows(found, measured, done)
     sql = runs_sql(material.scored, _REGRESSED)
@@ -125,7 +130,7 @@ def regressions(material: Material) -> Section:
         "regressions",
         "Regressions",
         finding_of(chart),
-        paragraphs=(_PICKED,),
+        paragraphs=(_PICKED, *(sentence(f"Here, {clause}") for clause in chance)),
         exhibits=(Exhibit("regressions", chart, rows, sql),),
         tables=(
             _regression_table("picked", "The best predictor of each kind and group.", picked),

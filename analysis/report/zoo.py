@@ -31,6 +31,9 @@ MOST_IN_FAMILY = 12
 #: Models of a matrix that shows only some.
 REPRESENTATIVES = 9
 
+#: How often batches are drawn anew: a hundred would cost more than all else of the page.
+STABILITY_DRAWS = 25
+
 _ALIKE = (
     "Distances are dynamic time warping (Sakoe and Chiba 1978) between signatures at 100"
     " equal relative depths; the tree is average linkage, cut where the mean silhouette is"
@@ -47,9 +50,10 @@ def clusters(material: Material) -> Section:
     from analysis.figures.neighbours import novelty_chart, novelty_rows
     from analysis.neighbours import novelty
     from analysis.pairs import distance_matrix
+    from analysis.stability import with_stability
 
     matrix = material.matrix
-    found = cluster(matrix)
+    found = with_stability(cluster(matrix), material.layers, STABILITY_DRAWS)
     raw = cluster(distance_matrix(material.measured, normalisation="raw"))
     sql = sites_sql(matrix.runs["run_id"], _CURVE)
     shown = None if len(matrix.runs) <= MOST_IN_MATRIX else REPRESENTATIVES
@@ -61,7 +65,7 @@ def clusters(material: Material) -> Section:
         "clusters",
         "Clusters",
         finding_of(tree),
-        paragraphs=(_ALIKE,),
+        paragraphs=(_ALIKE, _stability(found.table)),
         exhibits=(
             Exhibit("dendrogram", tree, dendrogram_rows(found), sql),
             Exhibit("distances", heat, matrix_rows(found.matrix, found), sql),
@@ -74,6 +78,21 @@ def clusters(material: Material) -> Section:
             _novelty(material, unlike),
             _predictions(material),
         ),
+    )
+
+
+def _stability(table: pd.DataFrame) -> str:
+    """Say how stable the clusters are, and by how many draws."""
+    once, models = len(table.attrs["one_batch"]), len(table)
+    if once == models:
+        return "Every model was measured on one batch: how stable clusters are is not known."
+    known = table.groupby("cluster")["stability"].first()
+    shares = " to ".join(dict.fromkeys(f"{share:.2f}" for share in (known.min(), known.max())))
+    same = f" {counted(once, 'model')} measured on one batch cannot move." if once else ""
+    return (
+        f"Had other images been measured, a cluster would share {shares} of its models with its"
+        f" nearest among the new ones (Jaccard's index, the mean over {STABILITY_DRAWS} draws of"
+        f" batches with replacement, after Hennig 2007; 0.75 and more is stable).{same}"
     )
 
 
@@ -103,6 +122,7 @@ def _members(material: Material, members: pd.DataFrame) -> Table:
             fixed(2),
             "near 1 well within its cluster, below 0 nearer to another",
         ),
+        Column("stability", "stability", fixed(2), "of the cluster, over draws of batches"),
         Column("leaf", "place in the tree", whole),
     )
     caption = "Every model's cluster, in the order of the tree."

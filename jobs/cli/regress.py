@@ -39,7 +39,8 @@ def regress(
     Beside each best predictor stands the chance of one as good among as many, had accuracy nothing
     to do with the signature.
     """
-    from analysis.regression import regressions
+    from analysis.accuracies import accuracy_spread, chance_words
+    from analysis.regression import LEAST_MODELS, regressions
 
     signatures = asked.signatures()
     if compare_paper:
@@ -56,7 +57,10 @@ def regress(
 
         return figures.regression_chart(found, signatures, models, accuracy)
 
-    asked.answer(table, _TABLE, _best(found), draw)
+    # How surely a published accuracy is known is not recorded.
+    known = models[models["run_id"].isin(signatures["run_id"])] if accuracy == "measured" else None
+    chance = [] if known is None else chance_words(accuracy_spread(known), LEAST_MODELS)
+    asked.answer(table, _TABLE, [*_best(found), *chance], draw)
 
 
 def _picked(found: Any) -> Any:

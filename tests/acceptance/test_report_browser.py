@@ -6,14 +6,19 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from analysis.report import write_report
 from catalog.models.small import SmallSource
 from tests.acceptance.command import rows, survey
+from tests.analysis.homes import Builder
+from tests.analysis.test_paper import store_checkpoints, store_zoo
 
 #: The first test measures 40 networks, which takes minutes where others compute beside it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -61,6 +66,22 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ended.stdout.strip() == str(out / "index.html")
     assert "about 40 runs, 1 of them failed" in ended.stderr
     return out
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the paper's networks and checkpoints, built to have its printed numbers."""
+    folder = tmp_path_factory.mktemp("printed")
+    with Builder(folder / "home") as store:
+
+        def batches(run_id: str, affinity: Any, *rest: Any, **values: Any) -> None:
+            # Two that differ, so that there is an error and something to draw from.
+            by_batch = np.clip(affinity + np.array([[-0.01], [0.01]]), 0, 1)
+            store(run_id, by_batch, *rest, **values)
+
+        store_zoo(batches)
+        store_checkpoints(batches)
+    return write_report(folder / "home", folder / "report").folder
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +140,8 @@ DRAWN = """() => [...document.querySelectorAll("figure")].map(figure => {
 })"""
 
 
-def test_every_figure_is_drawn_and_nothing_else_is_asked_for(report: Path, tab: Watched) -> None:
+def drawn_figures(report: Path, tab: Watched) -> int:
+    """Visit every page; return how many figures there are, each of them drawn."""
     figures = 0
     for path in sorted(report.rglob("*.html")):
         tab.visit(path)
@@ -131,11 +153,27 @@ def test_every_figure_is_drawn_and_nothing_else_is_asked_for(report: Path, tab: 
             figures += 1
         assert tab.page.locator("h1").count() == 1
     assert figures == len(list((report / "figures").iterdir()))
-    assert figures > 45
     assert tab.problems == []
-    assert {url.split(":")[0] for url in tab.requests} == {"file"}
     inside = report.as_uri()
     assert [url for url in tab.requests if not url.startswith(inside)] == []
+    return figures
+
+
+def test_every_figure_is_drawn_and_nothing_else_is_asked_for(report: Path, tab: Watched) -> None:
+    assert drawn_figures(report, tab) > 45
+
+
+def test_the_paper_and_checkpoints_are_drawn_too(printed: Path, tab: Watched) -> None:
+    assert drawn_figures(printed, tab) > 60
+    tab.visit(printed / "paper.html")
+    numbers = tab.page.locator("#table-paper tbody tr")
+    assert numbers.count() > 200
+    assert numbers.filter(has_text="Figure 4").count() == 10
+    # A panel each for Tables 1 to 3 and Figure 4.
+    assert tab.page.locator("figure svg text").filter(has_text="(n = ").count() == 4
+    tab.visit(printed / "checkpoints.html")
+    assert tab.page.locator("#table-robustness tbody tr").filter(has_text="resnet50").count() == 12
+    assert tab.page.locator("figure svg text").filter(has_text="20 checkpoints").count() == 1
 
 
 def test_every_question_has_a_page(report: Path) -> None:
@@ -151,19 +189,29 @@ def looked_at(report: Path) -> list[Path]:
     return [*sorted(report.glob("*.html")), models[0], *odd]
 
 
-@pytest.mark.parametrize("width", [1280, 380])
-def test_no_reader_is_shut_out(report: Path, tab: Watched, width: int) -> None:
+def shut_out(pages: list[Path], tab: Watched, width: int) -> str:
+    """Return what axe finds at pages of this width; each is as wide as the window."""
     tab.page.set_viewport_size({"width": width, "height": 800})
-    found = {}
-    for path in looked_at(report):
+    found = []
+    for path in pages:
         tab.visit(path)
         result = Axe().run(tab.page)
         if result.violations_count:
-            found[path.name] = result.generate_report()
-        # A page is as wide as the window; what is wider scrolls within.
+            found.append(f"{path.name}\n{result.generate_report()}")
+        # What is wider than the window scrolls within.
         overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert tab.page.evaluate(overflow) <= 0, path
-    assert not found, "\n".join(found.values())
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("width", [1280, 380])
+def test_no_reader_is_shut_out(report: Path, tab: Watched, width: int) -> None:
+    assert shut_out(looked_at(report), tab, width) == ""
+
+
+@pytest.mark.parametrize("width", [1280, 380])
+def test_nor_from_the_paper_and_checkpoints(printed: Path, tab: Watched, width: int) -> None:
+    assert shut_out([printed / "paper.html", printed / "checkpoints.html"], tab, width) == ""
 
 
 def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:

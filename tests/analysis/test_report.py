@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from analysis.report import Report, write_report, zoo
-from analysis.report.content import NOTHING, Column, missing, probability, table, words
+from analysis.report.content import NOTHING, Column, fixed, missing, probability, table, words
 from analysis.report.drawing import embedded
 from analysis.report.folder import MARKER, ReportFolder
 from analysis.report.framing import Words, framed
@@ -38,6 +38,7 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 def store(home: Path, run_id: str, scores: list[list[float | None]], **values: object) -> None:
     """Store a finished run: scores by site, one a batch; None is a batch without a score."""
     basics = {"finished_at": NOON, "images": 128, "batches": 2, "sites": len(scores)}
+    basics |= {"pooling": "mean"}
     record = run(run_id, **{"status": "done", **basics, **values})
     with Writer.open(Home.open(home, create=False)) as writer:
         for number in range(len(scores[0]) if scores else 0):
@@ -212,6 +213,23 @@ def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
     assert texts["missing.html"].count("the output is <the> same") == 4
 
 
+def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None:
+    texts = {path.stem: "".join(page.text) for path, page in pages(written)}
+    assert f"the mean over {zoo.STABILITY_DRAWS} draws of batches" in texts["clusters"]
+    assert "stability: of the cluster" in texts["clusters"]
+    alike = "accuracies of the 5 small networks on digits span 5 of 128 images: less than chance"
+    assert alike in texts["regressions"]
+
+
+def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
+    Home.open(tmp_path, create=True)
+    for number in range(3):
+        scores = [batches[:1] for batches in curve(number, 5, 0.5)]
+        store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
+    (_, said) = zoo.clusters(Material(tmp_path)).paragraphs
+    assert "on one batch: how stable clusters are is not known" in said
+
+
 def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
     from analysis.provenance import runs_hash
 
@@ -361,6 +379,7 @@ def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
 
 
 def test_values_are_written_as_readers_expect() -> None:
+    assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
     assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
     assert words(np.array(["a", "b"])) == "a, b"
     assert words(0.123456) == "0.1235"
