@@ -14,6 +14,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from catalog.spreadsheet import harmless
 from survey.errors import SettingsError
 
 #: Endings of figures that can be written.
@@ -71,8 +72,7 @@ def save(chart: alt.TopLevelMixin, path: str | Path, data: pd.DataFrame | None =
     drawn = png(chart) if ending == ".png" else (svg if ending == ".svg" else page)(chart).encode()
     _replace(path, drawn)
     if data is not None:
-        table = data.to_csv(index=False, lineterminator="\n")
-        _replace(path.with_suffix(".csv"), table.encode())
+        _replace(path.with_suffix(".csv"), csv_text(data).encode())
 
 
 def require_drawable(path: Path) -> None:
@@ -141,6 +141,20 @@ def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[st
         spec: dict[str, Any] = chart.to_dict(validate=validate)
     # What is no number in JSON is missing: Altair writes NaN as null already, not within lists.
     return dict(json.loads(json.dumps(spec)))
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a frame as CSV without its index, its text harmless.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Any frame.
+    """
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    safe = frame.assign(**{str(name): texts[name].map(harmless) for name in texts})
+    written: str = safe.to_csv(index=False, lineterminator="\n")
+    return written
 
 
 def _replace(path: Path, content: bytes) -> None:

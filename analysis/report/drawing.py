@@ -16,7 +16,7 @@ from xml.etree import ElementTree as Xml
 
 import vl_convert
 
-from analysis.figures.saving import specification
+from analysis.figures.saving import csv_text, specification
 from analysis.report.content import Exhibit
 from analysis.report.folder import ReportFolder
 from analysis.report.framing import SVG, Words, framed
@@ -80,7 +80,7 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
     file, data = f"figures/{exhibit.name}.svg", f"data/{exhibit.name}.csv"
     statement = f"data/{exhibit.name}.sql"
     folder.write(file, framed(next(iter(drawn.values())), words))
-    folder.write(data, exhibit.rows.to_csv(index=False, lineterminator="\n"))
+    folder.write(data, csv_text(exhibit.rows))
     folder.write(statement, exhibit.sql)
     finding, note, caption = map(" ".join, (words.finding, words.note, words.caption))
     text = " ".join(sentence(each) for each in (finding, note) if each)

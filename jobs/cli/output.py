@@ -109,7 +109,7 @@ def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: 
     elif format == "csv":
         from pyarrow.csv import write_csv
 
-        write_csv(_flat(table), stream)
+        write_csv(_harmless(_flat(table)), stream)
     else:
         stream.write(_as_words(table.to_pylist(), _numeric(table), format).encode())
 
@@ -189,4 +189,16 @@ def _flat(table: pa.Table) -> pa.Table:
         if pa.types.is_nested(field.type):
             texts = [None if v is None else json.dumps(v) for v in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+    return table
+
+
+def _harmless(table: pa.Table) -> pa.Table:
+    """Keep a spreadsheet from running text that anybody chose."""
+    from catalog.spreadsheet import harmless
+
+    for place, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = [harmless(value) for value in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, kind))
     return table

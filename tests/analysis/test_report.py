@@ -378,6 +378,20 @@ def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
 
 
+def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
+    Home.open(tmp_path / "home", create=True)
+    scores = curve(0, 5, 0.5)
+    store(tmp_path / "home", "r0", scores, architecture="=HYPERLINK(1)", family="-2+3")
+    folder = write_report(tmp_path / "home", tmp_path / "out").folder
+    signatures = pd.read_csv(folder / "data" / "signatures.csv")
+    assert set(signatures["model"]) == {"'=HYPERLINK(1)"}
+    assert set(signatures["family"]) == {"'-2+3"}
+    assert signatures["affinity"].tolist() == pytest.approx([np.mean(each) for each in scores])
+    for path in (folder / "data").glob("*.csv"):
+        cells = path.read_text(encoding="utf-8").replace('"', "").replace("\n", ",").split(",")
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))], path
+
+
 def test_values_are_written_as_readers_expect() -> None:
     assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
     assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5

@@ -1,5 +1,6 @@
 """One table, four ways to write it."""
 
+import csv
 import datetime
 import io
 import json
@@ -55,6 +56,21 @@ def test_json_is_json_even_with_nan_and_times(tmp_path):
 def test_csv_writes_lists_as_json_text(tmp_path):
     emit(TABLE, "csv", tmp_path / "out.csv")
     assert '"[""ridge"", ""dead""]"' in (tmp_path / "out.csv").read_text()
+
+
+def test_csv_holds_nothing_that_a_spreadsheet_runs(tmp_path):
+    texts = ["=1+2", "+cmd", "-1+1", "@sum", "\t=1", "plain", "-1.5", None]
+    table = pa.table({"text": texts, "number": [-1.5] * 8}).append_column(
+        "coded", pa.array(texts).dictionary_encode()
+    )
+    emit(table, "csv", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    safe = ["'=1+2", "'+cmd", "'-1+1", "'@sum", "'\t=1", "plain", "-1.5", ""]
+    assert [row["text"] for row in rows] == [row["coded"] for row in rows] == safe
+    assert {row["number"] for row in rows} == {"-1.5"}
+    emit(table, "json", tmp_path / "out.json")
+    assert [row["text"] for row in json.loads((tmp_path / "out.json").read_text())] == texts
 
 
 def test_parquet_comes_back_whole(tmp_path):
