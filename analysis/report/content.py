@@ -14,6 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+#: Letters of a word up to which it is kept whole in a cell.
+LONGEST_WORD = 14
+
 #: Stands where there is no value.
 NOTHING = "\N{EN DASH}"
 
@@ -88,6 +91,11 @@ class Cell:
     numeric: bool
     #: Where it leads to, below the report's folder; empty for nowhere.
     link: str = ""
+
+    @property
+    def long(self) -> bool:
+        """Whether a word of it must be broken on narrow paper, as the path of a file must."""
+        return any(len(word) > LONGEST_WORD for word in self.text.split())
 
 
 @dataclass(frozen=True, slots=True)

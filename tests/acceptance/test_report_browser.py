@@ -214,6 +214,23 @@ def test_nor_from_the_paper_and_checkpoints(printed: Path, tab: Watched, width: 
     assert shut_out([printed / "paper.html", printed / "checkpoints.html"], tab, width) == ""
 
 
+#: What is printed of a page, and ends to the right of the paper.
+CUT_OFF = """() => [...document.querySelectorAll("table, svg, pre, h1, h2, p")]
+  .filter(shown => shown.checkVisibility())
+  .filter(shown => shown.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .map(shown => shown.tagName + " " + shown.id)"""
+
+
+def test_paper_cuts_nothing_off(report: Path, printed: Path, tab: Watched) -> None:
+    # A4 between margins of 15 mm, in pixels.
+    tab.page.set_viewport_size({"width": 680, "height": 1008})
+    tab.page.emulate_media(media="print")
+    for path in (*looked_at(report), *sorted(printed.glob("*.html"))):
+        tab.visit(path)
+        assert tab.page.evaluate(CUT_OFF) == [], path
+        assert not tab.page.locator("nav").first.is_visible()
+
+
 def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:
     tab.visit(sorted((report / "models").glob("digits-resnet20*"))[0])
     drawings = tab.page.locator(".drawings > .drawing")
