@@ -18,7 +18,7 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import finding_of
+from analysis.report.drawing import answer
 from analysis.report.material import Material, sites_sql
 from survey.errors import SettingsError
 
@@ -40,13 +40,7 @@ def residual(material: Material) -> Section:
     chart = residual_chart(material.measured, provenance=material.provenance_of_scored)
     sql = sites_sql(material.scored, _CURVE)
     exhibit = Exhibit("residual", chart, residual_rows(material.measured), sql)
-    return Section(
-        "residual",
-        "Residual or plain",
-        finding_of(chart),
-        exhibits=(exhibit,),
-        tables=tuple(_residual_tables(material, contrast, pairs)),
-    )
+    return answer(exhibit, tables=_residual_tables(material, contrast, pairs))
 
 
 _SITES_AFTER = (
@@ -129,11 +123,8 @@ def datasets(material: Material) -> Section:
     caption = f"Deviation from the signature on {known['reference'].iloc[0]}"
     chart = dataset_chart(found, provenance=material.provenance_of_scored)
     sql = sites_sql(material.scored, _CURVE)
-    return Section(
-        "datasets",
-        "Datasets",
-        finding_of(chart),
-        exhibits=(Exhibit("datasets", chart, dataset_rows(found), sql),),
+    return answer(
+        Exhibit("datasets", chart, dataset_rows(found), sql),
         tables=(
             table("datasets", f"{caption}, mean over models.", summary, means),
             table("deviations", f"{caption}, model by model.", found, single),
@@ -170,12 +161,9 @@ def checkpoints(material: Material) -> Section:
     sql = sites_sql(
         material.scored, ("run_id", "architecture", "checkpoint", "dataset", "site", *CRITERIA)
     )
-    return Section(
-        "checkpoints",
-        "Checkpoints",
-        finding_of(chart),
-        exhibits=(Exhibit("robustness", chart, robustness_rows(found), sql),),
-        tables=(table("robustness", caption, found, columns),),
+    return answer(
+        Exhibit("robustness", chart, robustness_rows(found), sql),
+        tables=[table("robustness", caption, found, columns)],
     )
 
 
@@ -209,12 +197,9 @@ def training(material: Material) -> Section:
     caption = "Trained networks against random initialisations of the same architecture."
     chart = training_chart(material.measured, provenance=material.provenance_of_scored)
     sql = sites_sql(material.scored, _CURVE)
-    return Section(
-        "training",
-        "Training",
-        finding_of(chart),
-        exhibits=(Exhibit("training", chart, training_rows(material.measured), sql),),
-        tables=(table("training", caption, found, columns),),
+    return answer(
+        Exhibit("training", chart, training_rows(material.measured), sql),
+        tables=[table("training", caption, found, columns)],
     )
 
 
@@ -246,10 +231,7 @@ def paper(material: Material) -> Section:
         Column("note", "note"),
     )
     caption = "The numbers that arXiv:2310.11439 prints, and ours."
-    return Section(
-        "paper",
-        "The paper",
-        finding_of(chart),
-        exhibits=(Exhibit("paper", chart, paper_rows(found), sql),),
-        tables=(table("paper", caption, known, columns),),
+    return answer(
+        Exhibit("paper", chart, paper_rows(found), sql),
+        tables=[table("paper", caption, known, columns)],
     )

@@ -181,11 +181,11 @@ class Exhibit:
 class Section:
     """A page about one question."""
 
-    #: Its file's stem.
-    name: str
-    title: str
     #: What was found, in a sentence; or why there is nothing.
     finding: str
+    #: Its file's stem.
+    name: str = ""
+    title: str = ""
     #: Whether the data allow it; without, no page is made.
     present: bool = True
     #: How it was found, paragraph by paragraph.

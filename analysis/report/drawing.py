@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -17,7 +17,7 @@ from xml.etree import ElementTree as Xml
 import vl_convert
 
 from analysis.figures.saving import csv_text, specification
-from analysis.report.content import Exhibit
+from analysis.report.content import Exhibit, Section, Table
 from analysis.report.folder import ReportFolder
 from analysis.report.framing import SVG, Words, framed
 from analysis.report.words import sentence
@@ -102,6 +102,31 @@ def finding_of(chart: Any) -> str:
     """Return the finding that a figure of ``analysis.figures`` states in its title."""
     lines = chart["vconcat"][0]["title"]["text"]
     return " ".join(lines) if isinstance(lines, list) else str(lines)
+
+
+def answer(
+    *exhibits: Exhibit, tables: Iterable[Table] = (), paragraphs: Iterable[str] = ()
+) -> Section:
+    """Return the page about a question whose finding is that of its first figure.
+
+    Parameters
+    ----------
+    exhibits : Exhibit
+        Its figures, at least one.
+    tables : iterable of Table
+        What stands below them.
+    paragraphs : iterable of str
+        How it was found.
+
+    Returns
+    -------
+    Section
+        Without the name and title, which ``sections`` gives it.
+    """
+    found = finding_of(exhibits[0].chart)
+    return Section(
+        finding=found, paragraphs=tuple(paragraphs), exhibits=exhibits, tables=tuple(tables)
+    )
 
 
 def _take_words(spec: dict[str, Any]) -> Words:

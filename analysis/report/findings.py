@@ -16,7 +16,7 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import finding_of
+from analysis.report.drawing import answer
 from analysis.report.material import Material, runs_sql, sites_sql
 from analysis.report.words import sentence
 from survey.errors import SettingsError
@@ -77,13 +77,10 @@ def correlations(material: Material) -> Section:
     level: Literal["family", "model"] = "family" if (found["level"] == "family").any() else "model"
     chart = correlation_chart(found, level, provenance=material.provenance_of_scored)
     sql = sites_sql(material.scored, ("run_id", "family", "site", "affinity", *PAPER_METRICS))
-    return Section(
-        "correlations",
-        "Correlations",
-        finding_of(chart),
+    return answer(
+        Exhibit("correlations", chart, correlation_rows(found, level), sql),
         paragraphs=(_CORRELATED, _SITES_DEPEND),
-        exhibits=(Exhibit("correlations", chart, correlation_rows(found, level), sql),),
-        tables=tuple(_correlation_tables(material, found)),
+        tables=_correlation_tables(material, found),
     )
 
 
@@ -126,12 +123,9 @@ def regressions(material: Material) -> Section:
     chart = regression_chart(found, measured, done, provenance=material.provenance_of_scored)
     rows = regression_rows(found, measured, done)
     sql = runs_sql(material.scored, _REGRESSED)
-    return Section(
-        "regressions",
-        "Regressions",
-        finding_of(chart),
+    return answer(
+        Exhibit("regressions", chart, rows, sql),
         paragraphs=(_PICKED, *(sentence(f"Here, {clause}") for clause in chance)),
-        exhibits=(Exhibit("regressions", chart, rows, sql),),
         tables=(
             _regression_table("picked", "The best predictor of each kind and group.", picked),
             _regression_table("all", _EVERY, _fitted(found)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from analysis.provenance import provenance_of
 from analysis.report.content import (
     Column,
     Exhibit,
@@ -182,7 +183,10 @@ def _exhibits(own: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
     name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
     rows = own[list(SITE_COLUMNS)]
     sql = sites_sql([run["run_id"]], SITE_COLUMNS)
-    return [Exhibit(name, model_chart(own), rows, sql, "these rows")]
+    made_from = provenance_of(own)
+    selection = f"{made_from.selection}, model {run['model']}"
+    chart = model_chart(own, replace(made_from, selection=selection))
+    return [Exhibit(name, chart, rows, sql, "these rows")]
 
 
 def _sites(own: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:

@@ -184,15 +184,15 @@ def missing_page(material: Material) -> Section | None:
     if not tables:
         return None
     sentence = missing_sentence(material)
-    return Section("missing", "Missing", sentence, tables=tuple(tables))
+    return Section(sentence, "missing", "Missing", tables=tuple(tables))
 
 
 def provenance_page(material: Material) -> Section:
     """Return the page of versions, settings, devices and hashes."""
     return Section(
+        f"Everything in this report was made from {material.provenance.caption()}.",
         "provenance",
         "Provenance",
-        f"Everything in this report was made from {material.provenance.caption()}.",
         paragraphs=(_TRACING,),
         tables=(_settings_table(material), _runs_table(material)),
     )

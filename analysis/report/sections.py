@@ -42,9 +42,9 @@ def sections(material: Material) -> list[Section]:
 
 def _made(name: str, title: str, maker: Maker, material: Material) -> Section:
     if not material.scored:
-        return Section(name, title, "no run of the selection has a score", present=False)
+        return Section("no run of the selection has a score", name, title, present=False)
     try:
         made = maker(material)
     except (SettingsError, UnknownName) as error:
-        return Section(name, title, error.message, present=False)
-    return replace(made, finding=sentence(made.finding))
+        return Section(error.message, name, title, present=False)
+    return replace(made, name=name, title=title, finding=sentence(made.finding))

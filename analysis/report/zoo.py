@@ -14,7 +14,7 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import finding_of
+from analysis.report.drawing import answer, finding_of
 from analysis.report.material import Material, sites_sql, slug
 from survey.errors import SettingsError
 from survey.words import counted
@@ -61,16 +61,11 @@ def clusters(material: Material) -> Section:
     heat = matrix_chart(found.matrix, found, shown, provenance=material.provenance_of_scored)
     unlike = novelty(matrix)
     odd = novelty_chart(unlike, provenance=material.provenance_of_scored)
-    return Section(
-        "clusters",
-        "Clusters",
-        finding_of(tree),
+    return answer(
+        Exhibit("dendrogram", tree, dendrogram_rows(found), sql),
+        Exhibit("distances", heat, matrix_rows(found.matrix, found), sql),
+        Exhibit("novelty", odd, novelty_rows(unlike), sql),
         paragraphs=(_ALIKE, _stability(found.table)),
-        exhibits=(
-            Exhibit("dendrogram", tree, dendrogram_rows(found), sql),
-            Exhibit("distances", heat, matrix_rows(found.matrix, found), sql),
-            Exhibit("novelty", odd, novelty_rows(unlike), sql),
-        ),
         tables=(
             _agreement(found.agreement, "relative", "at equal relative depths"),
             _agreement(raw.agreement, "raw", "as they are, as in the paper"),
@@ -190,7 +185,7 @@ def depth(material: Material) -> Section:
         f"{counted(len(exhibits), 'family has', 'families have')} networks of several depths:"
         f" {finding_of(exhibits[0].chart)}."
     )
-    return Section("depth", "Depth", finding, exhibits=tuple(exhibits))
+    return Section(finding, exhibits=tuple(exhibits))
 
 
 def timeline(material: Material) -> Section:
@@ -218,12 +213,9 @@ def timeline(material: Material) -> Section:
         Column("sites", "sites", whole),
     )
     caption = "Range of each model's affinity scores, oldest architecture first."
-    return Section(
-        "timeline",
-        "Timeline",
-        finding_of(chart),
-        exhibits=(Exhibit("timeline", chart, timeline_rows(found), sql),),
-        tables=(table("timeline", caption, found, columns),),
+    return answer(
+        Exhibit("timeline", chart, timeline_rows(found), sql),
+        tables=[table("timeline", caption, found, columns)],
     )
 
 
@@ -255,10 +247,7 @@ def distributions(material: Material) -> Section:
         Column("reason", "why something is blank"),
     )  # fmt: skip
     caption = "How the affinity scores of each model are spread."
-    return Section(
-        "distributions",
-        "Distributions",
-        finding_of(chart),
-        exhibits=(Exhibit("distributions", chart, rows, sql),),
-        tables=(table("shapes", caption, found, columns),),
+    return answer(
+        Exhibit("distributions", chart, rows, sql),
+        tables=[table("shapes", caption, found, columns)],
     )

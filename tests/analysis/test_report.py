@@ -237,6 +237,8 @@ def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
     assert marker["runs_hash"] == runs_hash([f"r{number}" for number in range(8)])
     for _, page in pages(written):
         assert marker["runs_hash"] in "".join(page.text)
+    (one,) = written.folder.glob("models/digits-plain20-*.html")
+    assert "all models, model digits_plain20; 1 run" in "".join(Page(one).text)
 
 
 def test_the_same_runs_give_the_same_files(home: Path, written: Report, tmp_path: Path) -> None:
