@@ -17,6 +17,9 @@ import pandas as pd
 #: Letters of a word up to which it is kept whole in a cell.
 LONGEST_WORD = 14
 
+#: From here on a number is written by its size: its digits would fill the table.
+LARGE = 1e6
+
 #: Stands where there is no value.
 NOTHING = "\N{EN DASH}"
 
@@ -36,7 +39,13 @@ def words(value: Any) -> str:
 
 def fixed(places: int) -> Callable[[Any], str]:
     """Return a writer of numbers with so many decimals; what rounds to zero has no sign."""
-    return lambda value: NOTHING if missing(value) else f"{float(value):z.{places}f}"
+
+    def written(value: Any) -> str:
+        if missing(value):
+            return NOTHING
+        return f"{value:.1e}" if abs(value) >= LARGE else f"{float(value):z.{places}f}"
+
+    return written
 
 
 def percent(value: Any) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from analysis.report.content import (
     Column,
     Exhibit,
@@ -32,14 +34,12 @@ _HOW = {
     "dtype": "numbers",
     "device": "device",
     "device_name": "device's model",
-    "survey_version": "survey",
     "measuring_version": "measuring",
-    "python_version": "Python",
-    "torch_version": "torch",
-    "torchvision_version": "torchvision",
-    "numpy_version": "numpy",
-    "scipy_version": "scipy",
+    "survey_version": "survey",
 }
+
+#: What it was measured with, in one column: each of its own would leave the paper.
+_WITH = ("python", "torch", "torchvision", "numpy", "scipy")
 
 
 _FAILED = (
@@ -199,15 +199,27 @@ def provenance_page(material: Material) -> Section:
 
 
 def _settings_table(material: Material) -> Table:
-    names = [name for name in _HOW if name in material.models]
-    shown = (
-        material.models[names].astype(object).map(lambda value: None if missing(value) else value)
-    )
+    models = material.models.assign(libraries=_libraries(material.models))
+    names = [*(name for name in _HOW if name in models), "libraries"]
+    shown = models[names].astype(object).map(lambda value: None if missing(value) else value)
     groups = shown.groupby(names, dropna=False, sort=False).size().rename("runs").reset_index()
-    columns = [Column(name, _HOW[name], _plain) for name in names]
+    columns = [Column(name, _HOW.get(name, name), _plain) for name in names]
     columns.append(Column("runs", "runs", whole))
     caption = "How runs were measured, with what and on what; runs that agree in all of it."
     return table("settings", caption, groups, columns)
+
+
+def _libraries(models: pd.DataFrame) -> list[str]:
+    """Return what each run was measured with, in words; empty where nobody knows."""
+    columns = [models[f"{name}_version"] for name in _WITH]
+    return [
+        ", ".join(
+            f"{name} {version}"
+            for name, version in zip(_WITH, row, strict=True)
+            if not missing(version)
+        )
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def _plain(value: Any) -> str:

@@ -394,8 +394,15 @@ def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
         assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))], path
 
 
+def test_only_words_too_long_for_paper_are_broken() -> None:
+    frame = pd.DataFrame({"a": ["characteristic of a net", "file:/a/long/path/of/weights.pth"]})
+    found = table("t", "caption", frame, [Column("a", "A")])
+    assert [row[0].long for row in found.rows] == [False, True]
+
+
 def test_values_are_written_as_readers_expect() -> None:
     assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
+    assert [fixed(1)(each) for each in (-123456789.0, 12345)] == ["-1.2e+08", "12345.0"]
     assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
     assert words(np.array(["a", "b"])) == "a, b"
     assert words(0.123456) == "0.1235"
