@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from analysis.checkpoints import CRITERIA
 from analysis.frames import layers, models, signatures
 from analysis.provenance import Provenance, provenance_of
 from analysis.selection import Selection
@@ -56,8 +57,8 @@ class Material:
 
     @cached_property
     def layers(self) -> pd.DataFrame:
-        """One row a run, batch and site."""
-        return layers(self.home, self.selection)
+        """One row a run, batch and site, with what the paper prints numbers of."""
+        return layers(self.home, self.selection, columns=CRITERIA)
 
     @cached_property
     def gaps(self) -> pd.DataFrame:

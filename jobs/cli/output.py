@@ -194,6 +194,8 @@ def _flat(table: pa.Table) -> pa.Table:
 
 def _harmless(table: pa.Table) -> pa.Table:
     """Keep a spreadsheet from running text that anybody chose."""
+    import pyarrow as pa
+
     from catalog.spreadsheet import harmless
 
     for place, field in enumerate(table.schema):
