@@ -13,6 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Two tests at once start more threads than there are cores: waiting ones must not burn the others'
 # time, which made some tests take three times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Ray's workers give way to everything else otherwise: tests that wait for one would wait for all
+# that compute.
+os.environ.setdefault("RAY_worker_niceness", "0")
 # Ray asks on a terminal otherwise, and reports to its makers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from catalog.home import Home
@@ -95,8 +97,23 @@ def until(
             if found:
                 return found
         assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
+        # Looking opens the store: more often would take time from the scan that is waited for.
+        time.sleep(0.25)
     raise AssertionError("the scan never came to the point that was waited for")
+
+
+def once(
+    factory: pytest.TempPathFactory, worker_id: str, name: str, make: Callable[[Path], object]
+) -> Path:
+    """Return a home that is made once for all processes that share the tests; only read it."""
+    own = factory.getbasetemp()
+    place = own if worker_id == "master" else own.parent
+    home, making = place / name, place / f"{name}.making"
+    with FileLock(place / f"{name}.lock"):
+        if not home.exists():
+            make(making)
+            making.rename(home)
+    return home
 
 
 def measured(home: Path) -> list[dict[str, Any]]:

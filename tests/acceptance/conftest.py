@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import survey
+from tests.acceptance.command import once, survey
 
 
 @pytest.fixture(scope="session")
-def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """Two networks on the digits, measured without Ray."""
-    home = tmp_path_factory.mktemp("finished") / "home"
-    survey("run", "-m", "small:digits_*14", "--batch-size", "256", "--runner", "local", home=home)
-    return home
+    asked = ("run", "-m", "small:digits_*14", "--batch-size", "256", "--runner", "local")
+    return once(tmp_path_factory, worker_id, "finished", lambda home: survey(*asked, home=home))

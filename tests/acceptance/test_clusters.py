@@ -6,15 +6,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
-from filelock import FileLock
 from ray.cluster_utils import Cluster
 
 from catalog.home import Home
 from catalog.registry import Registry
-from tests.acceptance.command import rows, start, survey_process, until
+from tests.acceptance.command import once, rows, start, survey, survey_process, until
 from tests.acceptance.test_faults import assert_same
 
 #: Four networks with three sets of weights each on two selections of the digits: 24 jobs.
@@ -30,29 +30,40 @@ SURVEY = (
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """The survey measured by a single process, once for all processes that share the tests."""
-    own = tmp_path_factory.getbasetemp()
-    place = own if worker_id == "master" else own.parent
-    home, making = place / "alone", place / "alone.making"
-    with FileLock(place / "alone.lock"):
-        if not home.exists():
-            survey_process(*SURVEY, "--runner", "local", home=making)
-            making.rename(home)
-    return home
+    return once(
+        *(tmp_path_factory, worker_id, "alone"),
+        lambda home: survey(*SURVEY, "--runner", "local", home=home),
+    )
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Three machines with four GPUs, all on this one."""
-    found = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 2, "num_gpus": 2, "node_ip_address": "127.0.0.1"},
-    )
-    for _ in range(2):
-        found.add_node(num_cpus=2, num_gpus=1, node_ip_address="127.0.0.1")
+    yield from machines(2, 1, 1)
+
+
+@pytest.fixture
+def machine() -> Iterator[Cluster]:
+    """One machine with two GPUs, which is started and ended sooner."""
+    yield from machines(2)
+
+
+def machines(*gpus: int) -> Iterator[Cluster]:
+    """Start a cluster of machines with so many GPUs each, and end it."""
+    # No processes beyond those that are asked for: each costs half a second of a core.
+    system = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
+    found = Cluster(initialize_head=True, head_node_args=node(gpus[0]) | {"_system_config": system})
+    for more in gpus[1:]:
+        found.add_node(**node(more))
     found.wait_for_nodes()
     yield found
     found.shutdown()
     ray.shutdown()
+
+
+def node(gpus: int) -> dict[str, Any]:
+    """Return how a machine is started."""
+    return {"num_cpus": 1, "num_gpus": gpus, "node_ip_address": "127.0.0.1"}
 
 
 def started(home: Path) -> dict[int, str]:
@@ -96,8 +107,8 @@ def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
 
 
 @pytest.mark.ray
-def test_a_gpu_that_torch_does_not_see_is_refused(tmp_path, cluster):
+def test_a_gpu_that_torch_does_not_see_is_refused(tmp_path, machine):
     home = tmp_path / "home"
-    ended = survey_process(*SURVEY, "--address", cluster.address, home=home, code=3)
+    ended = survey_process(*SURVEY, "--address", machine.address, home=home, code=3)
     assert "torch sees none" in ended.stderr
     assert "--device cpu" in ended.stderr

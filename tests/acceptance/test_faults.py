@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import pytest
 from catalog.home import Home
 from catalog.registry import Registry
 from tests.acceptance.command import (
-    asked,
+    ROOT,
     counted,
     measured,
+    once,
     rows,
     start,
     survey,
@@ -31,23 +34,54 @@ ZOO = (
 #: Batches of one of its runs, the last of them partial.
 ZOO_BATCHES = 12
 
-#: A scan that lasts the better part of a minute on two cores, in many small batches.
+#: Networks that take their time and leave the processor to others.
+PATIENT = """
+import time
+from torch import nn
+
+class Patient(nn.Sequential):
+    def forward(self, x):
+        time.sleep(0.7)
+        return super().forward(x)
+
+def made():
+    layers = [layer for _ in range(20) for layer in (nn.Linear(16, 16), nn.ReLU())]
+    return Patient(nn.Flatten(), nn.Linear(192, 16), *layers, nn.Linear(16, 10))
+
+def first(): return made()
+def second(): return made()
+def third(): return made()
+
+for each in (first, second, third):
+    each.survey = {"size": 8, "classes": 10}
+"""
+
+#: A scan of them that lasts a minute, in many small batches.
 LONG = (
-    "run",
-    "-m",
-    "small:cifar_resnet44",
-    "--batch-size",
-    "64",
-    *(f"-cinit:{n}" for n in range(3)),
+    *("run", "-m", "python:patient:first", "-m", "python:patient:second"),
+    *("-m", "python:patient:third", "--batch-size", "64"),
 )
+
+#: Asks again and again through the command line, so that the answers span most of a minute.
+ASKING = """
+import sys, time
+from pathlib import Path
+from tests.acceptance.command import survey
+
+for _ in range(50):
+    asked = ("sql", "SELECT count(*) AS n FROM batch_scores", "--format", "csv")
+    print(survey(*asked, home=Path(sys.argv[1])).stdout.split()[-1], flush=True)
+    time.sleep(0.9)
+"""
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The zoo measured on Ray without a fault."""
-    home = tmp_path_factory.mktemp("undisturbed") / "home"
-    survey_process(*ZOO, home=home)
-    return home
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The zoo measured by a single process without a fault."""
+    return once(
+        *(tmp_path_factory, worker_id, "undisturbed"),
+        lambda home: survey(*ZOO, "--runner", "local", home=home),
+    )
 
 
 def in_second_model(states):
@@ -121,18 +155,29 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
     assert "interrupted" in err
     assert "Traceback" not in err
     assert "SIGTERM received" not in err
-    survey_process(*ZOO, home=home)
+    survey(*ZOO, "--runner", "local", home=home)
     assert_same(home, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"
-    scan = start(*LONG, home=home)
+    (tmp_path / "patient.py").write_text(PATIENT)
+    scan = start(*LONG, home=home, cwd=tmp_path)
     until(lambda states: states, home, scan)
     holder = connected(home / "signatures.duckdb")
     began = time.monotonic()
-    answers = [asked("SELECT count(*) AS n FROM batch_scores", home)[0]["n"] for _ in range(50)]
+    asking = subprocess.run(
+        [sys.executable, "-c", ASKING, str(home)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asking.returncode == 0, asking.stderr
+    answers = [int(line) for line in asking.stdout.split()]
+    assert len(answers) == 50
     assert answers == sorted(answers)
     assert answers[-1] > answers[0]
     time.sleep(max(0.0, 60 - (time.monotonic() - began)))
@@ -145,9 +190,9 @@ def test_readers_never_disturb_a_scan(tmp_path):
            FROM batch_scores JOIN runs USING (run_id) WHERE runs.status = 'done' GROUP BY 1""",
         home,
     )
-    assert [(row["n"], row["keys"]) for row in found] == [(28 * 43, 28 * 43)] * 3
+    assert [(row["n"], row["keys"]) for row in found] == [(28 * 20, 28 * 20)] * 3
     # A fast machine ends the scan while the store is still held: the next one takes the rest in.
-    again = survey(*LONG, home=home)
+    again = survey_process(*LONG, home=home, cwd=tmp_path)
     assert "3 already measured and skipped" in again.stderr
     assert not list((home / "spool").iterdir())
 
@@ -166,16 +211,17 @@ def connected(path: Path) -> duckdb.DuckDBPyConnection:
 @pytest.mark.ray
 def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
     home = tmp_path / "home"
-    survey_process(*ZOO, "--runner", "local", home=home)
+    survey_process(*ZOO, home=home)
     assert_same(home, undisturbed)
 
 
 def test_two_scans_do_not_share_a_home(tmp_path):
     home = tmp_path / "home"
-    scan = start(*LONG, "--runner", "local", home=home)
+    (tmp_path / "patient.py").write_text(PATIENT)
+    scan = start(*LONG, "--runner", "local", home=home, cwd=tmp_path)
     try:
         until(lambda states: states, home, scan)
-        ended = survey_process(*LONG, "--runner", "local", home=home, code=3)
+        ended = survey_process(*LONG, "--runner", "local", home=home, code=3, cwd=tmp_path)
         assert "another scan is writing" in ended.stderr
         assert "hint:" in ended.stderr
         jobs = json.loads(survey("status", "--format", "json", home=home).stdout)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+import shutil
 
 import pytest
 
 from tests.acceptance.command import rows, survey
+from tests.acceptance.test_real_data import NETWORKS, asking_for, whole
 from tests.shared_data import shared
 
-NETWORKS = {
-    20: "resnet20-12fca82f.th",
-    32: "resnet32-d509ac18.th",
-    44: "resnet44-014dd654.th",
-}
+__all__ = ["whole"]
 
 PRECISION = 0.01
 
@@ -30,23 +28,18 @@ def sites(home, run_id):
 
 @pytest.mark.slow
 @pytest.mark.real_data
-@pytest.mark.parametrize("depth", NETWORKS)
-def test_a_precise_signature_needs_fewer_images_and_is_the_full_one(depth, tmp_path):
+@pytest.mark.parametrize(("whole", "depth"), [(n, n) for n in NETWORKS], indirect=["whole"])
+def test_a_precise_signature_needs_fewer_images_and_is_the_full_one(whole, depth, tmp_path):
     home = tmp_path / "home"
-    asked = (
-        *("run", "-m", f"small:cifar_resnet{depth}", "--batch-size", "128"),
-        *("-c", f"file:{shared(f'data/checkpoints/{NETWORKS[depth]}')}"),
-        *("-d", f"folder:{shared('data/cifar10-sample')}", "--runner", "local"),
-    )
-    survey(*asked, "--precision", str(PRECISION), home=home)
-    (short,) = rows("SELECT * FROM runs", home)
+    shutil.copytree(whole, home)
+    survey(*asking_for(depth), "--precision", str(PRECISION), home=home)
+    (short,) = rows("SELECT * FROM runs WHERE precision IS NOT NULL", home)
     assert 8 <= short["batches"] < 20
     assert short["images"] == 128 * short["batches"] < 2560
     assert short["precision"] == PRECISION
     assert short["reached_precision"] <= PRECISION
     few = sites(home, short["run_id"])
     assert max(site["error"] for site in few) == pytest.approx(short["reached_precision"])
-    survey(*asked, home=home)
     (full,) = rows("SELECT * FROM runs WHERE precision IS NULL", home)
     assert (full["images"], full["batches"]) == (2560, 20)
     for mine, its in zip(few, sites(home, full["run_id"]), strict=True):
@@ -62,12 +55,12 @@ def test_what_cannot_be_reached_is_said(tmp_path):
     ended = survey(
         *("run", "-m", "torchvision:squeezenet1_0", "-c", f"file:{file}", "--runner", "local"),
         *("-d", f"folder:{shared('data/imagenet-sample')}"),
-        *("--batch-size", "128", "--precision", str(PRECISION)),
+        *("--limit", "128", "--batch-size", "32", "--precision", str(PRECISION)),
         home=tmp_path / "home",
     )
     (run,) = rows("SELECT * FROM runs", tmp_path / "home")
-    assert (run["status"], run["images"], run["batches"]) == ("done", 512, 4)
+    assert (run["status"], run["images"], run["batches"]) == ("done", 128, 4)
     assert run["reached_precision"] > 0
     assert "not precise enough" in ended.stderr
-    assert "all 512 images gave" in ended.stderr
+    assert "all 128 images gave" in ended.stderr
     assert "was wanted" in survey("show", run["run_id"], home=tmp_path / "home").stderr

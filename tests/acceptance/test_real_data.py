@@ -17,11 +17,17 @@ from catalog.checkpoints import load_model, resolve
 from catalog.datasets import open_dataset
 from catalog.models import find
 from jobs.worker import normalise
-from tests.acceptance.command import rows, start, survey
+from tests.acceptance.command import once, rows, start, survey
 from tests.shared_data import shared
 from tests.survey.slow_affinity import slow_affinity
 
 pytestmark = pytest.mark.real_data
+
+NETWORKS = {
+    20: "resnet20-12fca82f.th",
+    32: "resnet32-d509ac18.th",
+    44: "resnet44-014dd654.th",
+}
 
 LARGEST_BYTES = 2 * 1000**3
 
@@ -35,10 +41,10 @@ def pooled_by_hooks(
         if isinstance(module, nn.ReLU):
             xs, ys = kept.setdefault(name, ([], []))
             module.register_forward_pre_hook(
-                lambda _m, args, xs=xs: xs.append(args[0].double().mean((2, 3)))
+                lambda _m, args, xs=xs: xs.append(args[0].mean((2, 3), dtype=torch.float64))
             )
             module.register_forward_hook(
-                lambda _m, _args, out, ys=ys: ys.append(out.double().mean((2, 3)))
+                lambda _m, _args, out, ys=ys: ys.append(out.mean((2, 3), dtype=torch.float64))
             )
     with torch.inference_mode():
         for batch in images:
@@ -46,12 +52,12 @@ def pooled_by_hooks(
     return [(n, torch.cat(x).numpy(), torch.cat(y).numpy()) for n, (x, y) in kept.items()]
 
 
-def first_batch_scores(model: str, checkpoint: str, dataset: str) -> dict[str, float]:
-    """Compute the scores of the first 512 images densely, site by site."""
+def first_batch_scores(model: str, checkpoint: str, dataset: str, count: int) -> dict[str, float]:
+    """Compute the scores of the first images densely, site by site."""
     (architecture,) = find(model)
     loaded = load_model(architecture, resolve(checkpoint, architecture, Path())).model
     samples = open_dataset(dataset, Path()).samples(architecture.transform)
-    pixels = [next(samples).pixels for _ in range(512)]
+    pixels = [next(samples).pixels for _ in range(count)]
     images = normalise(torch.stack(pixels), architecture.transform).split(64)
     pairs = pooled_by_hooks(loaded, list(images))
     return {f"{name}#1": slow_affinity(x, y) for name, x, y in pairs}
@@ -69,34 +75,45 @@ def assert_agrees(home: Path, run_id: str, expected: dict[str, float]) -> None:
         assert row["affinity"] == pytest.approx(expected[row["site_name"]], abs=1e-6)
 
 
+def asking_for(depth: int) -> tuple[str, ...]:
+    """Return the command that measures a trained network, 128 images a score."""
+    file = shared(f"data/checkpoints/{NETWORKS[depth]}")
+    return (
+        *("run", "--model", f"small:cifar_resnet{depth}", "--checkpoint", f"file:{file}"),
+        *("--dataset", f"folder:{shared('data/cifar10-sample')}"),
+        *("--batch-size", "128", "--runner", "local"),
+    )
+
+
+@pytest.fixture(scope="session")
+def whole(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str, request: pytest.FixtureRequest
+) -> Path:
+    """A trained network measured on every image, once for all processes that share the tests."""
+    asked = asking_for(request.param)
+    name = f"resnet{request.param}"
+    return once(tmp_path_factory, worker_id, name, lambda home: survey(*asked, home=home))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("depth", "file", "sites", "hits"),
-    [
-        (20, "resnet20-12fca82f.th", 19, 2070),
-        (32, "resnet32-d509ac18.th", 31, 2133),
-        (44, "resnet44-014dd654.th", 43, 2098),
-    ],
+    ("whole", "depth", "sites", "hits"),
+    [(20, 20, 19, 2070), (32, 32, 31, 2133), (44, 44, 43, 2098)],
+    indirect=["whole"],
 )
-def test_cifar_resnets(depth, file, sites, hits, tmp_path):
-    checkpoint = f"file:{shared(f'data/checkpoints/{file}')}"
-    dataset = f"folder:{shared('data/cifar10-sample')}"
-    model, home = f"small:cifar_resnet{depth}", tmp_path / "home"
-    survey(
-        "run", "--model", model, "--checkpoint", checkpoint, "--dataset", dataset,
-        "--batch-size", "512", "--runner", "local", home=home,
-    )  # fmt: skip
-    (run,) = rows("SELECT * FROM runs", home)
+def test_cifar_resnets(whole, depth, sites, hits):
+    (run,) = rows("SELECT * FROM runs", whole)
     assert (run["status"], run["sites"], run["images"]) == ("done", sites, 2560)
     assert run["measured_top1"] == hits / 2560
     (found,) = rows(
         """SELECT count(*) AS n, min(affinity) AS low, max(affinity) AS high,
                   count(*) FILTER (status <> 'ok') AS other FROM batch_scores""",
-        home,
+        whole,
     )
-    assert (found["n"], found["other"]) == (5 * sites, 0)
+    assert (found["n"], found["other"]) == (20 * sites, 0)
     assert 0 <= found["low"] <= found["high"] <= 1
-    assert_agrees(home, run["run_id"], first_batch_scores(model, checkpoint, dataset))
+    _, _, model, _, checkpoint, _, dataset, *_ = asking_for(depth)
+    assert_agrees(whole, run["run_id"], first_batch_scores(model, checkpoint, dataset, 128))
 
 
 def peak_bytes(pid: int) -> int:
@@ -146,7 +163,7 @@ def test_squeezenet_and_its_memory(tmp_path):
     (run,) = rows("SELECT * FROM runs", home)
     assert (run["sites"], run["images"], run["batches"]) == (26, 512, 1)
     assert (run["measured_top1"], run["measured_top5"]) == (328 / 512, 429 / 512)
-    assert_agrees(home, run["run_id"], first_batch_scores(model, f"file:{file}", dataset))
+    assert_agrees(home, run["run_id"], first_batch_scores(model, f"file:{file}", dataset, 512))
 
 
 @pytest.mark.slow
@@ -163,6 +180,7 @@ def test_another_normalisation_is_another_run_with_other_accuracy(tmp_path):
         std = [0.5, 0.5, 0.5]
         [[datasets]]
         name = {json.dumps(f"folder:{shared('data/cifar10-sample')}")}
+        limit = 512
         """
     )
     survey("run", zoo, "--runner", "local", home=tmp_path / "home")
