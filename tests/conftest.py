@@ -7,6 +7,8 @@ import os
 import hypothesis
 import pytest
 
+from tests.order import shared_out
+
 # Before torch or numpy is first imported: they read it once. Timings and last bits then do not
 # depend on the machine's cores; a caller's own choice wins.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,3 +32,11 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a developer's own home and cluster out of every test."""
     for name in ("SURVEY_HOME", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let long tests begin first where several processes share the tests."""
+    given = getattr(config, "workerinput", None)
+    if given is not None:
+        items[:] = shared_out(items, given["workercount"])

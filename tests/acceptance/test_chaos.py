@@ -34,7 +34,7 @@ def workers_of(home: Path) -> list[int]:
     return [pid for pid in started(home) if is_worker(pid)] if there else []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=150)
 @pytest.mark.ray
 @pytest.mark.timeout(1800)
 def test_thirty_kills_leave_no_trace(tmp_path, alone, machine):

@@ -83,7 +83,7 @@ def some_done(states):
     return 3 <= sum(state.status == "done" for state in states.values()) < len(states)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=70)
 @pytest.mark.ray
 def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
     home = tmp_path / "home"

@@ -7,6 +7,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from tests.acceptance.command import rows, survey, survey_process
 
+pytestmark = pytest.mark.slow(seconds=60)
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):

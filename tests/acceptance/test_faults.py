@@ -104,6 +104,7 @@ def assert_same(home: Path, undisturbed: Path) -> None:
     assert counted(home) == counted(undisturbed)
 
 
+@pytest.mark.slow(seconds=30)
 @pytest.mark.ray
 def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -127,6 +128,7 @@ def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
     assert_same(home, undisturbed)
 
 
+@pytest.mark.slow(seconds=30)
 @pytest.mark.ray
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -143,6 +145,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     assert_same(home, undisturbed)
 
 
+@pytest.mark.slow(seconds=30)
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
@@ -159,7 +162,7 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
     assert_same(home, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=75)
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"
@@ -208,6 +211,7 @@ def connected(path: Path) -> duckdb.DuckDBPyConnection:
             time.sleep(0.01)
 
 
+@pytest.mark.slow(seconds=15)
 @pytest.mark.ray
 def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -215,6 +219,7 @@ def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
     assert_same(home, undisturbed)
 
 
+@pytest.mark.slow(seconds=15)
 def test_two_scans_do_not_share_a_home(tmp_path):
     home = tmp_path / "home"
     (tmp_path / "patient.py").write_text(PATIENT)
@@ -269,7 +274,7 @@ for each in (crashes, hangs, nan, good):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=50)
 @pytest.mark.ray
 def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     home = tmp_path / "home"

@@ -17,7 +17,7 @@ from survey import MeasureSettings, measure
 from tests.shared_data import shared
 from tests.survey.public_formula import published, r2, watch
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=35)
 
 SQUEEZENET = "squeezenet1_0-imagenet-deepcompression.pth"
 

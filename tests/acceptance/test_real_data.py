@@ -58,7 +58,7 @@ def first_batch_scores(model: str, checkpoint: str, dataset: str, count: int) ->
     loaded = load_model(architecture, resolve(checkpoint, architecture, Path())).model
     samples = open_dataset(dataset, Path()).samples(architecture.transform)
     pixels = [next(samples).pixels for _ in range(count)]
-    images = normalise(torch.stack(pixels), architecture.transform).split(64)
+    images = normalise(torch.stack(pixels), architecture.transform).split(16)
     pairs = pooled_by_hooks(loaded, list(images))
     return {f"{name}#1": slow_affinity(x, y) for name, x, y in pairs}
 
@@ -137,7 +137,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=80)
 @pytest.mark.ray
 def test_squeezenet_and_its_memory(tmp_path):
     file = shared("data/checkpoints/squeezenet1_0-imagenet-deepcompression.pth")

@@ -216,7 +216,7 @@ def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeyp
     assert TOKEN not in repr(Head("127.0.0.1:1", clusters._token_header()))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
 @pytest.mark.ray
 def test_a_lost_head_ends_the_scan_with_a_word_and_not_with_the_process():
     with head(TOKEN) as started:

@@ -22,9 +22,17 @@ from jobs.run import run_survey
 from jobs.slot import AHEAD
 from jobs.steering import cancel_jobs
 from jobs.task import Task
+from tests.jobs.heads import head
 from tests.jobs.jobs import declared
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70)]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[str]:
+    """One machine that all join: starting one for each takes longer than most that is shown."""
+    with head() as started:
+        yield f"127.0.0.1:{started.port}"
 
 
 def scan(home: Path, runner, reporter=None, **changes):
@@ -41,9 +49,11 @@ def measured(home: Path) -> list[dict]:
 
 
 def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
+    """The one here that starts a Ray of its own, as a survey without an address does."""
     monkeypatch.setattr("jobs.parts.LEAST_SECONDS", 0.001)
-    scan(tmp_path / "parts", RayRunner("cpu", 2), size=64)
-    scan(tmp_path / "whole", LocalRunner("cpu", threads=1), size=64)
+    what = {"dataset": "digits:heldout", "size": 32}
+    scan(tmp_path / "parts", RayRunner("cpu", 2), **what)
+    scan(tmp_path / "whole", LocalRunner("cpu", threads=1), **what)
     assert measured(tmp_path / "parts") == measured(tmp_path / "whole")
     runs = "SELECT status, images, batches, parts, measured_top1, threads FROM runs"
     (parts,), (whole,) = (
@@ -83,10 +93,10 @@ class Slow(SilentReporter):
             self.ahead = int((self.home / "said.txt").read_text())
 
 
-def test_a_worker_does_not_run_ahead_of_a_slow_store(tmp_path):
+def test_a_worker_does_not_run_ahead_of_a_slow_store(tmp_path, machine):
     home = tmp_path / "home"
     slow = Slow(home)
-    scan(home, RayRunner("cpu", 1, do=talkative), slow)
+    scan(home, RayRunner("cpu", 1, machine, do=talkative), slow)
     assert slow.heard == 2002
     # What waits in the worker, what is on its way, and what is being handled.
     assert 0 < slow.ahead <= (AHEAD + 4) * WAITING < 1000
@@ -116,18 +126,18 @@ class Cancelling(SilentReporter):
             )
 
 
-def test_a_cancelled_job_gives_its_worker_back(tmp_path):
+def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):
     home = tmp_path / "home"
-    outcome = scan(home, RayRunner("cpu", 1, do=endless), Cancelling(home))
+    outcome = scan(home, RayRunner("cpu", 1, machine, do=endless), Cancelling(home))
     assert (len(outcome.cancelled), outcome.done, outcome.failed) == (1, (), ())
 
 
-def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path):
+def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machine):
     def silent(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
         time.sleep(3600)
         yield Finished(task.run_id, task.attempt, ())
 
-    outcome = scan(tmp_path / "home", RayRunner("cpu", 1, do=silent, stall_seconds=2))
+    outcome = scan(tmp_path / "home", RayRunner("cpu", 1, machine, do=silent, stall_seconds=2))
     ((_, failure),) = outcome.failed
     assert "the worker hung: nothing was done for 2 seconds" in failure.message
     assert "3 workers lost in a row; parked" in failure.message
