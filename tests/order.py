@@ -7,6 +7,7 @@ take from the end of another's. So what each is given begins with its share of t
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 import pytest
@@ -39,7 +40,9 @@ def shared_out(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     return list(chain(*_runs(shares, quick, len(items)), quick))
 
 
-def _runs(shares, quick, left):
+def _runs(
+    shares: list[list[pytest.Item]], quick: Iterator[pytest.Item], left: int
+) -> Iterator[Iterable[pytest.Item]]:
     """Yield what each process is given, of lengths that are those of the scheduler."""
     for number, share in enumerate(shares):
         length = left // (len(shares) - number)

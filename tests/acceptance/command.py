@@ -97,8 +97,7 @@ def until(
             if found:
                 return found
         assert process.poll() is None, process.communicate()
-        # Looking opens the store: more often would take time from the scan that is waited for.
-        time.sleep(0.25)
+        time.sleep(0.1)
     raise AssertionError("the scan never came to the point that was waited for")
 
 

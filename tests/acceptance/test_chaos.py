@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from catalog.home import Home
+from catalog.registry import Registry
 from tests.acceptance.command import start, survey_process
 from tests.acceptance.test_clusters import SURVEY, alone, machine, started
 from tests.acceptance.test_faults import assert_same
@@ -28,10 +31,17 @@ def is_worker(pid: int) -> bool:
         return False
 
 
-def workers_of(home: Path) -> list[int]:
+def workers_of(registry: Registry) -> list[int]:
     """Return the processes that are at work on a survey now."""
-    there = (home / "registry.sqlite").exists()
-    return [pid for pid in started(home) if is_worker(pid)] if there else []
+    return [pid for pid in started(registry) if is_worker(pid)]
+
+
+def begun(home: Path, scan: subprocess.Popen[str]) -> Registry:
+    """Wait for a survey's registry."""
+    while not (home / "registry.sqlite").exists():
+        assert scan.poll() is None, scan.communicate()
+        time.sleep(0.2)
+    return Registry(Home.open(home, create=False))
 
 
 @pytest.mark.slow(seconds=150)
@@ -42,12 +52,13 @@ def test_thirty_kills_leave_no_trace(tmp_path, alone, machine):
     home, chance = tmp_path / "home", random.Random(7)
     on_it = (*SURVEY, "--address", machine.address, "--allow-cpu-for-gpu", "--losses", "100")
     scan = start(*on_it, home=home)
+    registry = begun(home, scan)
     for victim in chance.sample(list(KILLS), counts=KILLS.values(), k=sum(KILLS.values())):
         time.sleep(chance.uniform(0.0, 0.8))
         if victim == "worker":
-            while not (alive := workers_of(home)):
+            while not (alive := workers_of(registry)):
                 assert scan.poll() is None, scan.communicate()
-                time.sleep(0.1)
+                time.sleep(0.2)
             os.kill(chance.choice(alive), signal.SIGKILL)
         else:
             assert scan.poll() is None, scan.communicate()

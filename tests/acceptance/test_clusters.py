@@ -66,9 +66,8 @@ def node(gpus: int) -> dict[str, Any]:
     return {"num_cpus": 1, "num_gpus": gpus, "node_ip_address": "127.0.0.1"}
 
 
-def started(home: Path) -> dict[int, str]:
+def started(registry: Registry) -> dict[int, str]:
     """Return the machine and process of each attempt under way."""
-    registry = Registry(Home.open(home, create=False))
     running = [job for job in registry.jobs() if job.state == "running"]
     return {
         attempt.pid: attempt.worker
@@ -91,10 +90,11 @@ def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
     scan = start(*on_it, home=home)
     until(some_done, home, scan)
     # Every worker has its device to itself.
-    devices = until(lambda _: len(started(home)) == 4 and started(home), home, scan)
+    registry = Registry(Home.open(home, create=False))
+    devices = until(lambda _: len(started(registry)) == 4 and started(registry), home, scan)
     assert len(devices) == 4
     cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-    os.kill(next(iter(started(home))), signal.SIGKILL)
+    os.kill(next(iter(started(registry))), signal.SIGKILL)
     until(lambda states: sum(s.status == "done" for s in states.values()) >= 9, home, scan)
     os.kill(scan.pid, signal.SIGKILL)
     scan.communicate()

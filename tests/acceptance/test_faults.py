@@ -25,41 +25,21 @@ from tests.acceptance.command import (
     until,
 )
 
-#: Few images, since this is measured again and again; the slow networks come first.
+#: Networks that wait: no scan is over before its test has seen where it is.
 ZOO = (
-    *("run", "-m", "small:digits_vgg*", "-m", "small:digits_*26"),
+    "run",
+    *(f"-mpython:tests.acceptance.patient:{name}" for name in ("first", "second", "third")),
+    *("-m", "python:tests.acceptance.patient:fourth"),
     *("-d", "digits:heldout", "--batch-size", "32"),
 )
 
 #: Batches of one of its runs, the last of them partial.
 ZOO_BATCHES = 12
 
-#: Networks that take their time and leave the processor to others.
-PATIENT = """
-import time
-from torch import nn
-
-class Patient(nn.Sequential):
-    def forward(self, x):
-        time.sleep(0.7)
-        return super().forward(x)
-
-def made():
-    layers = [layer for _ in range(20) for layer in (nn.Linear(16, 16), nn.ReLU())]
-    return Patient(nn.Flatten(), nn.Linear(192, 16), *layers, nn.Linear(16, 10))
-
-def first(): return made()
-def second(): return made()
-def third(): return made()
-
-for each in (first, second, third):
-    each.survey = {"size": 8, "classes": 10}
-"""
-
-#: A scan of them that lasts a minute, in many small batches.
+#: A scan that lasts more than a minute, in many small batches.
 LONG = (
-    *("run", "-m", "python:patient:first", "-m", "python:patient:second"),
-    *("-m", "python:patient:third", "--batch-size", "64"),
+    *("run", "-m", "python:tests.acceptance.patient:slowest"),
+    *("-m", "python:tests.acceptance.patient:slower", "--batch-size", "32"),
 )
 
 #: Asks again and again through the command line, so that the answers span most of a minute.
@@ -166,8 +146,7 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"
-    (tmp_path / "patient.py").write_text(PATIENT)
-    scan = start(*LONG, home=home, cwd=tmp_path)
+    scan = start(*LONG, home=home)
     until(lambda states: states, home, scan)
     holder = connected(home / "signatures.duckdb")
     began = time.monotonic()
@@ -193,10 +172,10 @@ def test_readers_never_disturb_a_scan(tmp_path):
            FROM batch_scores JOIN runs USING (run_id) WHERE runs.status = 'done' GROUP BY 1""",
         home,
     )
-    assert [(row["n"], row["keys"]) for row in found] == [(28 * 20, 28 * 20)] * 3
+    assert [(row["n"], row["keys"]) for row in found] == [(56 * 20, 56 * 20)] * 2
     # A fast machine ends the scan while the store is still held: the next one takes the rest in.
-    again = survey_process(*LONG, home=home, cwd=tmp_path)
-    assert "3 already measured and skipped" in again.stderr
+    again = survey(*LONG, home=home)
+    assert "2 already measured and skipped" in again.stderr
     assert not list((home / "spool").iterdir())
 
 
@@ -222,11 +201,10 @@ def test_ray_and_this_process_measure_the_same(tmp_path, undisturbed):
 @pytest.mark.slow(seconds=15)
 def test_two_scans_do_not_share_a_home(tmp_path):
     home = tmp_path / "home"
-    (tmp_path / "patient.py").write_text(PATIENT)
-    scan = start(*LONG, "--runner", "local", home=home, cwd=tmp_path)
+    scan = start(*LONG, "--runner", "local", home=home)
     try:
         until(lambda states: states, home, scan)
-        ended = survey_process(*LONG, "--runner", "local", home=home, code=3, cwd=tmp_path)
+        ended = survey_process(*LONG, "--runner", "local", home=home, code=3)
         assert "another scan is writing" in ended.stderr
         assert "hint:" in ended.stderr
         jobs = json.loads(survey("status", "--format", "json", home=home).stdout)
