@@ -513,7 +513,7 @@ def _hits(model: nn.Module, architecture: Architecture, folder: Path) -> tuple[i
     return len(samples), top1, top5
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=5)
 @pytest.mark.real_data
 def test_a_real_checkpoint_reaches_its_accuracy_to_the_last_image() -> None:
     # By this file's own loop; the acceptance tests measure all four through the command line.
