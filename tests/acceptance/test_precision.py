@@ -55,12 +55,12 @@ def test_what_cannot_be_reached_is_said(tmp_path):
     ended = survey(
         *("run", "-m", "torchvision:squeezenet1_0", "-c", f"file:{file}", "--runner", "local"),
         *("-d", f"folder:{shared('data/imagenet-sample')}"),
-        *("--limit", "128", "--batch-size", "32", "--precision", str(PRECISION)),
+        *("--batch-size", "128", "--precision", str(PRECISION)),
         home=tmp_path / "home",
     )
     (run,) = rows("SELECT * FROM runs", tmp_path / "home")
-    assert (run["status"], run["images"], run["batches"]) == ("done", 128, 4)
+    assert (run["status"], run["images"], run["batches"]) == ("done", 512, 4)
     assert run["reached_precision"] > 0
     assert "not precise enough" in ended.stderr
-    assert "all 128 images gave" in ended.stderr
+    assert "all 512 images gave" in ended.stderr
     assert "was wanted" in survey("show", run["run_id"], home=tmp_path / "home").stderr
