@@ -8,7 +8,7 @@ in a report depends on when or where it was made: the same runs give the same fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,10 @@ _HERE = Path(__file__).parent
 _ASSETS = ("report.css", "report.js")
 
 
+_Placed = tuple[dict[str, Any], tuple["Link | None", "Link", "Link | None"]]
+Watch = Callable[[list[_Placed]], Iterable[_Placed]]
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A report that was written."""
@@ -51,6 +55,8 @@ class Report:
     runs: int
     failed: int
     pages: int
+    #: Each way in which they were measured, as ``analysis.conditions`` says it.
+    conditions: tuple[str, ...]
     #: Pages the data did not allow: title and reason.
     absent: tuple[tuple[str, str], ...]
 
@@ -68,6 +74,7 @@ def write_report(
     out: str | Path,
     selection: Selection | None = None,
     title: str | None = None,
+    watch: Watch = iter,
 ) -> Report:
     """Write a report about what a home holds.
 
@@ -82,6 +89,9 @@ def write_report(
         Which runs; by default the newest of everything.
     title : str, optional
         What stands at the top; by default how many models were surveyed.
+    watch : callable, optional
+        Given a list of models, returns them one by one as their pages are made, and may say how
+        far they are: a thousand take minutes.
 
     Returns
     -------
@@ -95,7 +105,7 @@ def write_report(
     """
     out = Path(out)
     require_free(out.absolute())
-    return _Builder(Material(home, selection), title).write(out)
+    return _Builder(Material(home, selection), title, watch).write(out)
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -105,7 +115,8 @@ def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 class _Builder:
     """Puts values into templates and files into the folder, page by page."""
 
-    def __init__(self, material: Material, title: str | None) -> None:
+    def __init__(self, material: Material, title: str | None, watch: Watch) -> None:
+        self._watch = watch
         self._material = material
         self._sections = sections(material)
         self._missing = missing_page(material)
@@ -143,7 +154,8 @@ class _Builder:
         absent = [(each.title, each.finding) for each in self._sections if not each.present]
         failed = len(material.failed)
         index = out / "index.html"
-        return Report(out, index, len(material.models), failed, self._pages, tuple(absent))
+        ways = material.provenance.conditions
+        return Report(out, index, len(material.models), failed, self._pages, ways, tuple(absent))
 
     def _written(self) -> list[Section]:
         """Return the sections that become pages."""
@@ -185,7 +197,8 @@ class _Builder:
         runs = [dict(zip(names, row, strict=True)) for row in _rows(material.models)]
         links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
         around = zip([None, *links], links, [*links[1:], None], strict=False)
-        for run, (before, here, after) in zip(runs, around, strict=True):
+        placed = list(zip(runs, around, strict=True))
+        for run, (before, here, after) in self._watch(placed):
             page = model_page(material, run)
             values = {name: getattr(page, name) for name in page.__slots__ if name != "heading"}
             values["exhibits"] = [shown(each, folder) for each in page.exhibits]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.conditions import mixed
 from analysis.report.content import (
     Column,
     Exhibit,
@@ -104,6 +105,7 @@ def overview_facts(material: Material) -> list[Fact]:
             f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
         ),
         failed_runs=whole(len(material.failed)),
+        beware=mixed(material.provenance.conditions),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -27,6 +28,7 @@ from catalog.spool import Writer
 from catalog.store import query
 from survey.errors import SettingsError
 from survey.signature import BatchScores
+from tests.analysis.homes import Builder
 from tests.catalog.records import run, score
 
 #: A checkpoint that anybody may call a file of weights.
@@ -270,6 +272,25 @@ def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_pa
         store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
     found = zoo.depth(Material(tmp_path))
     assert len({exhibit.name for exhibit in found.exhibits}) == 2
+
+
+def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
+    tmp_path: Path,
+) -> None:
+    make = Builder(tmp_path / "home")
+    make("many", [0.4, 0.5, 0.6])
+    make("few", [0.4, 0.5, 0.6], architecture="vgg7", images_per_score=32)
+    seen: list[int] = []
+
+    def watch(items: Any) -> Any:
+        for number, item in enumerate(items):
+            seen.append(number)
+            yield item
+
+    written = write_report(tmp_path / "home", tmp_path / "out", watch=watch)
+    assert seen == [0, 1]
+    assert written.conditions == ("32 images a score", "64 images a score")
+    assert "scores of different ways do not compare" in "".join(Page(written.index).text)
 
 
 def test_a_report_is_replaced_whole(home: Path, tmp_path: Path) -> None:
