@@ -31,11 +31,12 @@ def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     """
     # No settings are known of a run that was never begun.
     met = {tuple(run[name] for name in CONDITIONS) for run in runs if run["images_per_score"]}
-    return [_words(dict(zip(CONDITIONS, each, strict=True))) for each in sorted(met)]
+    return [_words(dict(zip(CONDITIONS, each, strict=True))) for each in sorted(met, key=str)]
 
 
 def _words(values: Mapping[str, Any]) -> str:
-    unusual = [f"{name} {values[name]}" for name in _USUAL if values[name] != _USUAL[name]]
+    known = {name: values[name] for name in _USUAL if values[name] is not None}
+    unusual = [f"{name} {value}" for name, value in known.items() if value != _USUAL[name]]
     return ", ".join((f"{values['images_per_score']} images a score", *unusual))
 
 

@@ -205,7 +205,7 @@ def upgrade_registry(home: Home) -> None:
 
 
 def _make(path: Path) -> None:
-    with appearing(path, log="-journal") as fresh:
+    with appearing(path, logs=("-journal", "-wal", "-shm")) as fresh:
         # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
         _bring_up_to_date(create_engine(URL.create("sqlite", database=str(fresh))))
 

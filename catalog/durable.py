@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def appearing(path: Path, log: str) -> Iterator[Path]:
+def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
     """Give the place to make a database at, which then appears under its name whole.
 
     Parameters
     ----------
     path : Path
-        Its name. One process at a time may make it.
-    log : str
-        How the name of the log ends that the database's library may leave beside it.
+        Its name, which nothing has. One process at a time may make it.
+    logs : sequence of str
+        How the names end of what the database's library may leave beside it.
     """
     fresh = path.with_name(path.name + ".new")
-    made = (fresh, fresh.with_name(fresh.name + log))
-    _remove(made)
+    _remove(fresh, logs)
     try:
         yield fresh
+        # Left by the process that an earlier database of this name was taken from: the library
+        # would read them into the new one.
+        _remove(path, logs)
         fresh.replace(path)
         sync_folder(path.parent)
     finally:
-        _remove(made)
+        _remove(fresh, logs)
 
 
-def _remove(paths: tuple[Path, ...]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+def _remove(path: Path, logs: Sequence[str]) -> None:
+    for ending in ("", *logs):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

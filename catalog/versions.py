@@ -42,7 +42,7 @@ def migrations() -> list[Migration]:
 def make_store(path: Path) -> None:
     """Make an empty store, which appears under its name whole or not at all."""
     with (
-        appearing(path, log=".wal") as fresh,
+        appearing(path, logs=(".wal",)) as fresh,
         explained(fresh),
         duckdb.connect(fresh) as connection,
     ):

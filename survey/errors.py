@@ -43,6 +43,9 @@ class SurveyError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            # A traceback in a notebook shows notes, and nothing else beside the message.
+            self.add_note(f"hint: {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Ray pickles errors between processes; keyword-only hints would be lost by default.

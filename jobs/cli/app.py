@@ -93,8 +93,18 @@ def chosen_format(
 _Given = ParamSpec("_Given")
 
 
-def guarded(verb: Callable[_Given, None]) -> Callable[_Given, None]:
-    """Turn this product's errors and interruptions into words and exit codes."""
+def guarded(
+    verb: Callable[_Given, None], interrupted: str = "run the same command again to go on"
+) -> Callable[_Given, None]:
+    """Turn this product's errors and interruptions into words and exit codes.
+
+    Parameters
+    ----------
+    verb : callable
+        What the command line calls.
+    interrupted : str
+        What to do after an interruption.
+    """
 
     @functools.wraps(verb)
     def run(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
@@ -112,7 +122,7 @@ def guarded(verb: Callable[_Given, None]) -> Callable[_Given, None]:
             complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), None)
             raise typer.Exit(SurveyError.exit_code) from None
         except KeyboardInterrupt:
-            complain("interrupted", "run the same command again to go on")
+            complain("interrupted", interrupted)
             raise typer.Exit(INTERRUPTED) from None
 
     return run

@@ -209,7 +209,7 @@ def analysing(verb: Callable[..., None], without: Sequence[str] = ()) -> Callabl
     context, *options = shared.values()
 
     @functools.wraps(verb)
-    @guarded
+    @functools.partial(guarded, interrupted="nothing was written; what was measured is untouched")
     def run(**given: Any) -> None:
         verb(_shared(**{name: given.pop(name) for name in shared}), **given)
 

@@ -342,6 +342,37 @@ def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
         shutil.rmtree(home.path)
 
 
+OLD_LOGS = """
+import os, sqlite3, sys
+file = sqlite3.connect(sys.argv[1] + "/registry.sqlite", isolation_level=None)
+file.execute("PRAGMA journal_mode = WAL")
+file.execute("PRAGMA wal_autocheckpoint = 0")
+file.execute("CREATE TABLE filler (x)")
+file.execute("BEGIN")
+file.executemany("INSERT INTO filler VALUES (?)", [("y" * 500,)] * 500)
+file.execute("COMMIT")
+file.execute("PRAGMA wal_checkpoint(RESTART)")
+file.execute("INSERT INTO filler VALUES ('z')")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_logs_of_a_store_that_was_taken_away_do_not_spoil_the_new_one(home: Home) -> None:
+    subprocess.run([sys.executable, "-c", OLD_LOGS, str(home.path)], check=False)
+    assert home.path.joinpath("registry.sqlite-wal").stat().st_size
+    home.registry.unlink()
+    home.signatures.rename(home.path / "kept.duckdb")
+    home.path.joinpath("signatures.duckdb.wal").write_bytes(b"left by a killed process")
+    fresh = Home.open(home.path, create=True)
+    assert query(fresh, "SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 0}]
+    with Registry(fresh) as registry:
+        assert registry.jobs() == []
+    with closing(sqlite3.connect(fresh.registry)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'filler'")
+        assert names.fetchall() == []
+
+
 def test_opening_again_changes_nothing(home: Home) -> None:
     before = home.signatures.read_bytes()
     assert Home.open(home.path, create=True) == Home.open(home.path, create=False)
