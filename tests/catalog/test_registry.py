@@ -352,7 +352,9 @@ file.execute("BEGIN")
 file.executemany("INSERT INTO filler VALUES (?)", [("y" * 500,)] * 500)
 file.execute("COMMIT")
 file.execute("PRAGMA wal_checkpoint(RESTART)")
-file.execute("INSERT INTO filler VALUES ('z')")
+file.execute("BEGIN")
+file.executemany("INSERT INTO filler VALUES (?)", [("z" * 500,)] * 5)
+file.execute("COMMIT")
 os.kill(os.getpid(), 9)
 """
 
