@@ -114,15 +114,23 @@ def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> 
         How many runs the mean is over.
     same_images : bool
         Whether batches of one number hold the same images in every run. What chance put into them
-        then moves all runs alike, and they are left out of all at once; else the errors of the
-        runs are independent.
+        then moves all runs alike, and they are left out of all that have them at once; else the
+        errors of the runs are independent.
     """
-    if len(left_out) < runs or runs == 0:
+    if len(left_out) < runs or runs == 0 or min(map(len, left_out)) < 2:
         return np.nan
-    if same_images and all(each.index.equals(left_out[0].index) for each in left_out):
-        return jackknife_error(np.mean([each.to_numpy() for each in left_out], axis=0))
-    errors = np.array([jackknife_error(each.to_numpy()) for each in left_out])
-    return float(np.sqrt((errors**2).sum())) / runs
+    moved = pd.concat([_influences(each) for each in left_out], axis="columns")
+    known = moved.notna().sum().to_numpy() == [len(each) for each in left_out]
+    influences = moved.fillna(0.0).to_numpy(float)
+    together = influences.sum(axis=1) if same_images else influences
+    return float(np.linalg.norm(together)) / runs if known.all() else np.nan
+
+
+def _influences(left_out: LeftOut) -> LeftOut:
+    """Return what each batch moves a number by, so that the norm of all is its standard error."""
+    scale = ((len(left_out) - 1) / len(left_out)) ** 0.5
+    found: LeftOut = (left_out - left_out.mean()) * scale
+    return found
 
 
 def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:

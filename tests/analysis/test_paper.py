@@ -354,21 +354,47 @@ def test_a_batch_that_failed_is_none_to_leave_out() -> None:
     assert with_it.equals(without)
 
 
+def without_each(values: np.ndarray, batches: np.ndarray) -> pd.Series:
+    """Return a mean over batches without each of them."""
+    return pd.Series((values.sum() - values) / (len(values) - 1), batches)
+
+
 def test_what_moves_all_runs_alike_does_not_average_out() -> None:
-    """Batches of the same images err together: the mean over runs is no surer than one run."""
+    """Batches of the same images err together: the mean over runs is hardly surer than one run."""
     rng = np.random.default_rng(5)
-    images, own = rng.normal(size=6), rng.normal(size=(40, 6))
-    alike = [pd.Series(images, range(6)) for _ in range(40)]
-    one = jackknife_error(images)
-    assert mean_error(alike, 40, same_images=True) == pytest.approx(one)
-    assert mean_error(alike, 40, same_images=False) == pytest.approx(one / 40**0.5)
-    apart = [pd.Series(each, range(6)) for each in own]
-    together, apiece = (mean_error(apart, 40, same_images=same) for same in (True, False))
-    assert together == pytest.approx(apiece, rel=0.6)
-    # Not left out of all at once where the batches are others.
-    other = [*alike[1:], alike[0].rename(lambda batch: batch + 1)]
-    assert mean_error(other, 40, same_images=True) == pytest.approx(one / 40**0.5)
-    assert np.isnan(mean_error(alike, 41, same_images=True))
+    estimated, independent, means = [], [], []
+    for _ in range(300):
+        shared = rng.normal(size=20)
+        runs = []
+        for _ in range(8):
+            # As many batches as a run of its own precision needs, one of them failed.
+            kept = np.delete(np.arange(rng.integers(15, 21)), rng.integers(15))
+            runs.append((kept, shared[kept] + 0.3 * rng.normal(size=len(kept))))
+        left_out = [without_each(values, kept) for kept, values in runs]
+        estimated.append(mean_error(left_out, 8, same_images=True))
+        independent.append(mean_error(left_out, 8, same_images=False))
+        means.append(np.mean([values.mean() for _, values in runs]))
+    true = np.std(means)
+    assert np.mean(estimated) == pytest.approx(true, rel=0.1)
+    assert np.mean(independent) < 0.6 * true
+
+
+def test_the_error_of_a_mean_over_runs() -> None:
+    rng = np.random.default_rng(7)
+    table = rng.normal(size=(5, 9))
+    whole = [without_each(values, np.arange(9)) for values in table]
+    # With all batches in every run it is the plain error of the mean over batches.
+    expected = table.mean(axis=0).std(ddof=1) / 9**0.5
+    assert mean_error(whole, 5, same_images=True) == pytest.approx(expected)
+    each = table.std(axis=1, ddof=1) / 9**0.5
+    assert mean_error(whole, 5, same_images=False) == pytest.approx(np.linalg.norm(each) / 5)
+    # No batch in common: the same as independent.
+    apart = [run.rename(lambda b, k=k: b + 100 * k) for k, run in enumerate(whole)]
+    assert mean_error(apart, 5, same_images=True) == pytest.approx(np.linalg.norm(each) / 5)
+    assert np.isnan(mean_error(whole, 6, same_images=True))
+    assert np.isnan(mean_error([*whole[1:], whole[0].head(1)], 5, same_images=True))
+    gap = whole[0].mask(whole[0].index == 3)
+    assert np.isnan(mean_error([*whole[1:], gap], 5, same_images=True))
     assert np.isnan(mean_error([], 0, same_images=True))
 
 
