@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pandas as pd
+
 #: Columns of ``runs``: how many images a score is made of, and how its covariances are estimated.
 #: The pooling is another, which names what was measured.
 CONDITIONS = ("images_per_score", "shrinkage", "ridge")
@@ -29,15 +31,16 @@ def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     list of str
         Such as ``512 images a score`` or ``128 images a score, shrinkage none``.
     """
-    # No settings are known of a run that was never begun.
-    met = {tuple(run[name] for name in CONDITIONS) for run in runs if run["images_per_score"]}
-    return [_words(dict(zip(CONDITIONS, each, strict=True))) for each in sorted(met, key=str)]
+    return sorted({condition(run) for run in runs} - {""})
 
 
-def _words(values: Mapping[str, Any]) -> str:
-    known = {name: values[name] for name in _USUAL if values[name] is not None}
-    unusual = [f"{name} {value}" for name, value in known.items() if value != _USUAL[name]]
-    return ", ".join((f"{values['images_per_score']} images a score", *unusual))
+def condition(run: Mapping[str, Any]) -> str:
+    """Return how a run was measured, in words; nothing of one that was never begun."""
+    known = {name: run[name] for name in CONDITIONS if not pd.isna(run[name])}
+    if "images_per_score" not in known:
+        return ""
+    unusual = [f"{name} {each}" for name, each in known.items() if each != _USUAL.get(name, each)]
+    return ", ".join((f"{int(known['images_per_score'])} images a score", *unusual))
 
 
 def mixed(ways: Iterable[str]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.labels import measured_on
+from analysis.labels import measured_on, trained
 from analysis.pairing import last_run_each, paired
 from analysis.provenance import carried
 from survey.errors import SettingsError, UnknownName
@@ -28,6 +28,9 @@ COLUMNS = {
     "dtw": "float64",
     "euclidean": "float64",
     "mean_difference": "float64",
+    "source": "str",
+    "architecture": "str",
+    "checkpoint": "str",
     "reason": "str",
 }
 
@@ -67,8 +70,9 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         (that have an affinity on both), ``dtw`` (dynamic time warping distance between the two
         signatures, each without its sites that have no affinity), ``euclidean`` (root of the summed
         squared differences site by site, over the sites that have an affinity on both),
-        ``mean_difference`` (on this dataset less on the reference, over the same sites), ``reason``
-        (why something is blank; empty if nothing is).
+        ``mean_difference`` (on this dataset less on the reference, over the same sites),
+        ``source``, ``architecture``, ``checkpoint``, ``reason`` (why something is blank; empty if
+        nothing is).
 
     Raises
     ------
@@ -86,40 +90,44 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
     rows = list(_rows(signatures, chosen))
-    found = pd.DataFrame(rows, columns=["source", "checkpoint", *COLUMNS])
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
     by_model = found.groupby("model")
     many = by_model["checkpoint"].transform("nunique") > 1
     sources = by_model["source"].transform("nunique") > 1
     found.loc[many, "model"] += "@" + found.loc[many, "checkpoint"]
     found.loc[sources, "model"] = found["source"] + ":" + found["model"]
-    return carried(found[list(COLUMNS)].astype(COLUMNS), signatures)
+    return carried(found.astype(COLUMNS), signatures)
 
 
-def dataset_summary(deviations: pd.DataFrame) -> pd.DataFrame:
+def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
     """Return the mean deviation of each dataset over the models, as Figure 15's legend has it.
 
     Parameters
     ----------
     deviations : pandas.DataFrame
         What ``dataset_deviations`` returns.
+    untrained : bool
+        Whether random weights (``init:...``) count.
 
     Returns
     -------
     pandas.DataFrame
         One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
-        (models with a DTW deviation), ``n_euclidean`` (with a Euclidean one), ``dtw``,
-        ``euclidean`` (means over the models), ``dtw_std``, ``euclidean_std`` (sample deviations),
-        ``reason`` (why something is blank).
+        (architectures with a DTW deviation), ``n_euclidean`` (with a Euclidean one), ``dtw``,
+        ``euclidean`` (means over the architectures, of which each counts once, with the mean over
+        its checkpoints), ``dtw_std``, ``euclidean_std`` (sample deviations), ``reason`` (why
+        something is blank).
     """
     rows = []
-    for (dataset, reference), models in deviations.groupby(["dataset", "reference"]):
-        known = models.dropna(subset=["dtw"])
-        row: Row = {"dataset": dataset, "reference": reference, "n": len(known)}
-        row["n_euclidean"] = int(models["euclidean"].notna().sum())
+    counted = deviations if untrained else deviations[trained(deviations["checkpoint"])]
+    for (dataset, reference), runs in counted.groupby(["dataset", "reference"]):
+        models = runs.groupby(["source", "architecture"])[["dtw", "euclidean"]].mean()
+        row: Row = {"dataset": dataset, "reference": reference}
+        row |= {"n": models["dtw"].count(), "n_euclidean": models["euclidean"].count()}
         for name in ("dtw", "euclidean"):
             row |= {name: models[name].mean(), f"{name}_std": models[name].std()}
         reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
-        rows.append(row | {"reason": reasons.get(len(known), "")})
+        rows.append(row | {"reason": reasons.get(row["n"], "")})
     found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
     return carried(found.sort_values("dtw").reset_index(drop=True), deviations)
 
@@ -148,8 +156,8 @@ def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
             continue
         for dataset, sites in sorted(by_dataset.items()):
             first = sites.iloc[0]
-            basics = {"model": first["architecture"], "checkpoint": first["checkpoint"]}
-            basics |= {"source": first["source"], "family": first["family"]}
+            names = ("source", "architecture", "checkpoint", "family")
+            basics = {"model": first["architecture"], **{name: first[name] for name in names}}
             basics["dataset"] = measured_on(dataset, first["pooling"])
             basics["reference"] = measured_on(reference, first["pooling"])
             yield basics | _numbers(sites, origin)

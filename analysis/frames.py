@@ -44,7 +44,8 @@ def signatures(
         and ``batches``, and the mean over batches of every other metric (``affinity_plain``,
         ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
         has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
-        ``family_group`` and ``year``; ``relative_depth`` in [0, 1], the site over the last site of
+        ``family_group`` and ``year``; what scores depend on (``images_per_score``, ``shrinkage``,
+        ``ridge``); ``relative_depth`` in [0, 1], the site over the last site of
         its run, 0 for the only one. ``attrs`` hold the selection in words, the home and the
         versions of the measuring.
 
@@ -115,8 +116,10 @@ def models(home: str | Path = "survey-home", selection: Selection | None = None)
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
 
 _SIGNATURES = f"""
-SELECT signatures.*, family_group, year
-FROM signatures JOIN (SELECT run_id, family_group, year, finished_at FROM runs) USING (run_id)
+SELECT signatures.*, family_group, year, {", ".join(CONDITIONS)}
+FROM signatures JOIN (
+    SELECT run_id, family_group, year, finished_at, {", ".join(CONDITIONS)} FROM runs
+  ) USING (run_id)
   JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
 ORDER BY {_ORDER}, site
 """  # noqa: S608 - declared names

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.conditions import CONDITIONS, conditions
 from survey import __version__
 
 #: What frames carry in ``attrs``.
@@ -74,7 +75,7 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         runs_hash=str(attrs.get("runs_hash") or runs_hash(ids)),
         survey_version=__version__,
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
-        conditions=tuple(attrs.get("conditions", ())),
+        conditions=tuple(_conditions(frame)),
     )
 
 
@@ -98,6 +99,7 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
         result.attrs |= {name: frame.attrs[name] for name in CARRIED if name in frame.attrs}
     if ids:
         result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
+    result.attrs["conditions"] = sorted({way for frame in frames for way in _conditions(frame)})
     return result
 
 
@@ -122,6 +124,14 @@ def runs_hash(run_ids: Iterable[str]) -> str:
     """Return the first digits of the sha256 over the sorted run ids, one a line."""
     text = "\n".join(sorted(set(run_ids)))
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def _conditions(frame: pd.DataFrame) -> list[str]:
+    """Return the ways in which what is left of a frame was measured, or what it carries."""
+    if set(CONDITIONS) <= set(frame.columns):
+        met = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
+        return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in met)
+    return list(frame.attrs.get("conditions", ()))
 
 
 def _run_ids(frame: pd.DataFrame) -> set[str]:

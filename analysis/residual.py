@@ -40,6 +40,7 @@ SETTING = ("source", "checkpoint", "dataset", "pooling")
 CONTRAST_COLUMNS = {
     "model": "str",
     "family": "str",
+    "checkpoint": "str",
     "dataset": "str",
     "after": "int64",
     "others": "int64",
@@ -128,8 +129,8 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a network that has sites after an addition: ``model``, ``family``, ``dataset``,
-        ``after`` and ``others`` (how many sites, with an affinity), ``mean_after``,
+        One row a network that has sites after an addition: ``model``, ``family``, ``checkpoint``,
+        ``dataset``, ``after`` and ``others`` (how many sites, with an affinity), ``mean_after``,
         ``mean_others``, ``median_after``, ``median_others``, ``difference`` (of the means, after
         less others), ``cliffs_delta`` in [-1, 1] with its 95 % interval ``low`` and ``high`` (see
         ``analysis.effects``; 1 where every site after an addition is more linear than every other
@@ -223,7 +224,7 @@ def _contrast_row(network: pd.DataFrame) -> Row:
     known = network[network["affinity"].notna()]
     after = known["affinity"][known["after"]].to_numpy(float)
     others = known["affinity"][~known["after"]].to_numpy(float)
-    row: Row = {name: first[name] for name in ("model", "family", "dataset")}
+    row: Row = {name: first[name] for name in ("model", "family", "checkpoint", "dataset")}
     row |= {"after": len(after), "others": len(others), "reason": ""}
     if len(after) == 0 or len(others) == 0:
         which = "after an addition" if len(after) == 0 else "elsewhere"

@@ -43,11 +43,13 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
     require_columns(deviations, needed, "dataset_deviations(signatures)")
     rows = deviations[deviations[measure].notna()].rename(columns={measure: "distance"})
     summary = dataset_summary(deviations).set_index("dataset")
+    n = {"dtw": "n", "euclidean": "n_euclidean"}[measure]
     labels = {
-        name: f"{name}: {number(row[measure])} ± {number(row[f'{measure}_std'])} (n = {row['n']})"
+        name: f"{name}: {number(row[measure])} ± {number(row[f'{measure}_std'])} (n = {row[n]})"
         for name, row in summary.iterrows()
     }
-    rows["label"] = rows["dataset"].map(labels)
+    # On a dataset that only random weights were measured on there is no mean.
+    rows["label"] = rows["dataset"].map(labels).fillna(rows["dataset"])
     rows["most"] = rows.groupby("model")["distance"].transform("max")
     ordered = rows.sort_values(["most", "model", "dataset"], ascending=[False, True, True])
     names = ["model", "family", "dataset", "reference", "distance", "label"]

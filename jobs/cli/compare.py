@@ -11,6 +11,7 @@ from jobs.cli.app import app
 from jobs.cli.filters import Asked, UntrainedOption, analysing
 from jobs.words import ComparisonChoice
 from survey.errors import SettingsError
+from survey.words import counted
 
 KindArgument = Annotated[
     ComparisonChoice,
@@ -102,16 +103,18 @@ def answer_paper(
 
 
 def _residual(asked: Asked, signatures: Any) -> None:
+    from analysis.labels import trained
     from analysis.residual import residual_contrast
 
     table = residual_contrast(signatures)
-    known = table.dropna(subset="cliffs_delta")
+    known = table[table["cliffs_delta"].notna() & trained(table["checkpoint"])]
+    effect = known["cliffs_delta"]
     told = (
         f"more linear after a shortcut: {int((known['difference'] > 0).sum())} of {len(known)}"
-        f" networks that have such sites; Cliff's delta {known['cliffs_delta'].min():.2f} to"
-        f" {known['cliffs_delta'].max():.2f}, median {known['cliffs_delta'].median():.2f}"
+        " trained networks that have such sites; Cliff's delta"
+        f" {effect.min():.2f} to {effect.max():.2f}, median {effect.median():.2f}"
     )
-    none = "no network surveyed has sites with a score after a shortcut and others"
+    none = "no trained network has sites with a score after a shortcut and others"
 
     def draw() -> Any:
         from analysis import figures
@@ -119,7 +122,7 @@ def _residual(asked: Asked, signatures: Any) -> None:
         return figures.residual_chart(signatures)
 
     summary = [told if len(known) else none]
-    asked.answer(table, _without_family(table), summary, draw if len(table) else None)
+    asked.answer(table, _main_columns(table), summary, draw if len(table) else None)
 
 
 def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
@@ -147,7 +150,7 @@ def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
     table = dataset_deviations(signatures, reference)
     lines = [
         f"{row['dataset']} against {row['reference']}: mean DTW {row['dtw']:.3f}, Euclidean"
-        f" {row['euclidean']:.3f} over {row['n']} models"
+        f" {row['euclidean']:.3f} over {counted(row['n'], 'architecture')}"
         for row in _records(dataset_summary(table))
     ]
 
@@ -156,8 +159,10 @@ def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
 
         return figures.dataset_chart(table)
 
-    none = ["no model was surveyed on two datasets"]
-    asked.answer(table, None, lines or none, draw if lines else None)
+    none = [] if len(table) else ["no model was surveyed on two datasets"]
+    shown = _main_columns(table) | {"dataset": None}
+    headings = {name: None for name in table.columns if name in shown}
+    asked.answer(table, headings, lines or none, draw if len(table) else None)
 
 
 def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
@@ -228,8 +233,9 @@ _WITH_UNTRAINED: Mapping[str, Callable[[Asked, Any, bool], None]] = {
 }
 
 
-def _without_family(table: Any) -> dict[str, str | None]:
-    return {name: None for name in table.columns if name not in ("family", "dataset", "p")}
+def _main_columns(table: Any) -> dict[str, str | None]:
+    aside = ("source", "architecture", "family", "checkpoint", "dataset", "p")
+    return {name: None for name in table.columns if name not in aside}
 
 
 def _records(table: Any) -> list[dict[str, Any]]:

@@ -382,6 +382,22 @@ def test_datasets_with_checkpoints_gaps_and_other_sites() -> None:
     assert dataset_summary(found.reset_index().head(0)).empty
 
 
+def test_a_mean_over_datasets_is_over_architectures_with_trained_weights() -> None:
+    moved = {("a", "u"): 0.1, ("a", "v"): 0.3, ("a", "init:0"): 0.9, ("b", "u"): 0.4}
+    runs = [
+        signature(f"{n}{c}{d}", [0.1 + d * by], architecture=n, checkpoint=c, dataset=f"d{d}")
+        for (n, c), by in moved.items()
+        for d in (0, 1)
+    ]
+    found = dataset_deviations(signatures(*runs), "d0")
+    assert len(found) == 4
+    (row,) = dataset_summary(found).to_dict("records")
+    assert (row["n"], row["n_euclidean"]) == (2, 2)
+    assert row["euclidean"] == row["dtw"] == pytest.approx((0.2 + 0.4) / 2)
+    (row,) = dataset_summary(found, untrained=True).to_dict("records")
+    assert row["dtw"] == pytest.approx(((0.1 + 0.3 + 0.9) / 3 + 0.4) / 2)
+
+
 # Before and after training
 
 

@@ -12,6 +12,7 @@ import analysis
 from analysis import Selection, layers, models, provenance_of, signatures
 from analysis.conditions import mixed
 from analysis.figures import save_signatures, signature_lines
+from analysis.provenance import carried
 from catalog.home import Home
 from jobs.local import LocalRunner
 from jobs.reporter import SilentReporter
@@ -146,6 +147,16 @@ def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
         assert kept.conditions == ways[1:]
         assert mixed(kept.conditions) is None
         assert set(signatures(tmp_path, chosen)["run_id"]) == {"many"}
+
+
+def test_a_part_of_a_selection_says_how_it_was_measured_itself(tmp_path):
+    store = Builder(tmp_path)
+    store("many", [0.4, 0.5])
+    store("few", [0.4, 0.5], architecture="vgg7", images_per_score=32, ridge=None)
+    for frame in (signatures(tmp_path), models(tmp_path)):
+        part = frame[frame["run_id"] == "few"]
+        assert provenance_of(part).conditions == ("32 images a score",)
+        assert carried(pd.DataFrame(), part).attrs["conditions"] == ["32 images a score"]
 
 
 def test_of_repeats_the_newest_comes_last(tmp_path):
