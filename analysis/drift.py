@@ -53,7 +53,7 @@ from analysis.predecessors import (
 )
 from analysis.provenance import runs_hash
 from analysis.selection import Selection
-from analysis.significance import difference_p, holm, unpaired_freedom
+from analysis.significance import detectable_difference, difference_p, holm, unpaired_freedom
 from catalog.home import Home
 from catalog.store import query
 from survey.errors import SettingsError
@@ -95,6 +95,7 @@ COLUMNS = {
     "affinity_after": "float64",
     "difference": "float64",
     "standard_error": "float64",
+    "detectable": "float64",
     "test": "str",
     "p": "float64",
     "p_corrected": "float64",
@@ -134,15 +135,23 @@ class Drift:
         return int(self.rows["p"].notna().sum())
 
     def summary(self) -> str:
-        """Return what was compared and what was found, in two lines."""
+        """Return what was compared, what could have been found, and what was, a line each."""
         found = Counter(self.rows["verdict"])
         order = (*MOVES, *(verdict for verdict in sorted(found) if verdict not in MOVES))
         counts = ", ".join(f"{verdict}: {found[verdict]}" for verdict in order if verdict in found)
         return (
             f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
             f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
-            f"\n{counts or 'no finished run has a predecessor'}"
+            f"{self._power()}\n{counts or 'no finished run has a predecessor'}"
         )
+
+    def _power(self) -> str:
+        """Say how large a move had to be: with few batches large ones are no news."""
+        sizes = self.rows.loc[self.rows["standard_error"] > 0, "detectable"].dropna()
+        if sizes.empty:
+            return ""
+        middle = "more than 1, so none" if sizes.median() > 1 else f"{sizes.median():.2g}"
+        return f"\na move of one site was sure to be shown from {middle} on, in the median site"
 
 
 def drift(
@@ -202,7 +211,7 @@ def drift(
     rows += [_run_row(one.verdict, one.before, one.after, one.detail) for one in others]
     frame = _frame(rows)
     ids = {run_id for name in ("before", "after") for run_id in frame[name].dropna()}
-    words = "two runs" if pair else replace(selection or Selection(), newest=True).words()
+    words = "the pair asked for" if pair else replace(selection or Selection(), newest=True).words()
     frame.attrs = {"selection": words, "runs": len(ids), "runs_hash": runs_hash(ids)}
     return Drift(frame, len(pairs), tolerance, level)
 
@@ -316,8 +325,10 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
         for name in ("difference", "standard_error", "freedom")
     )
     p = difference_p(difference, error, freedom, tolerance)
-    for row, single, corrected in zip(tested, p, holm(p), strict=True):
-        row |= {"p": float(single), "p_corrected": float(corrected)}
+    # Of the strictest of Holm's steps, which a single move has to take.
+    enough = detectable_difference(error, freedom, tolerance, level / max(len(tested), 1))
+    for row, single, corrected, size in zip(tested, p, holm(p), enough, strict=True):
+        row |= {"p": float(single), "p_corrected": float(corrected), "detectable": float(size)}
         row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
     return rows
 

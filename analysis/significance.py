@@ -39,6 +39,29 @@ def difference_p(
     return np.where(certain, exact, np.minimum(below + beyond, 1.0))
 
 
+def detectable_difference(
+    standard_error: ArrayLike, freedom: ArrayLike, tolerance: float, level: float
+) -> Floats:
+    """Return from which difference on ``difference_p`` is surely at most a level.
+
+    Parameters
+    ----------
+    standard_error, freedom, tolerance
+        As of ``difference_p``.
+    level : float
+        Of one test, in (0, 1).
+
+    Returns
+    -------
+    array of float
+        t + s q, q the 1 - level / 2 quantile of Student's distribution: each of the two tails that
+        the p-value sums is then at most half the level.
+    """
+    error, degrees = np.asarray(standard_error, float), np.asarray(freedom, float)
+    found: Floats = tolerance + error * student.isf(level / 2, degrees)
+    return found
+
+
 def unpaired_freedom(
     variance_before: ArrayLike,
     batches_before: ArrayLike,

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from analysis.drift import Drift, drift
 from analysis.figures import drift_chart, drift_rows
 from analysis.selection import Selection
-from analysis.significance import difference_p, holm, unpaired_freedom
+from analysis.significance import (
+    detectable_difference,
+    difference_p,
+    holm,
+    unpaired_freedom,
+)
 from catalog.home import Home
 from catalog.spool import Writer
 from survey.errors import SettingsError
@@ -250,3 +255,15 @@ def test_the_figure_shows_each_site_and_what_moved(home: Path, measured: Measure
     assert "2 runs" in drawn.words(chart)
     assert len(drawn.marks(chart, "symbol")) == 2
     assert "No site was measured before" in drawn.words(nothing)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.001, 0.05])
+def test_a_difference_said_to_be_shown_is_shown_and_hardly_smaller_ones_are_not(
+    tolerance: float,
+) -> None:
+    error, freedom = np.array([0.0, 1e-4, 0.02, 0.3]), np.array([1.0, 2.0, 7.0, 60.0])
+    enough = detectable_difference(error, freedom, tolerance, 1e-4)
+    assert (difference_p(enough + 1e-12, error, freedom, tolerance) <= 1e-4).all()
+    # A tail that adds nothing was paid for with half the level.
+    short = difference_p(0.9 * (enough - tolerance) + tolerance, error, freedom, tolerance)
+    assert (short[1:] > 0.4e-4).all()
