@@ -243,6 +243,8 @@ def _shared(
         from analysis.figures import require_drawable
 
         require_drawable(figure)
+    if output is not None and not output.parent.is_dir():
+        raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
     filters = {
         "models": model,
         "families": family,
