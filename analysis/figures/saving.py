@@ -144,15 +144,21 @@ def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[st
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """Return a frame as CSV without its index, its text harmless.
+    """Return a frame as CSV without its index, its text and headings harmless.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Any frame.
+        Any frame, whatever its columns are called; two may have one name.
     """
-    texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
-    safe = frame.assign(**{str(name): texts[name].map(harmless) for name in texts})
+    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+
+    plain = (is_numeric_dtype, is_bool_dtype, is_datetime64_any_dtype)
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    texts = [each if any(is_(each) for is_ in plain) else each.map(harmless) for each in columns]
+    # By place and not by name: a name may be a number, or that of two columns.
+    safe = pd.concat(texts, axis="columns") if texts else frame
+    safe = safe.set_axis([harmless(str(name)) for name in frame.columns], axis="columns")
     written: str = safe.to_csv(index=False, lineterminator="\n")
     return written
 

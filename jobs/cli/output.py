@@ -203,4 +203,4 @@ def _harmless(table: pa.Table) -> pa.Table:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             texts = [harmless(value) for value in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(texts, kind))
-    return table
+    return table.rename_columns([harmless(name) for name in table.column_names])

@@ -73,6 +73,12 @@ def test_csv_holds_nothing_that_a_spreadsheet_runs(tmp_path):
     assert [row["text"] for row in json.loads((tmp_path / "out.json").read_text())] == texts
 
 
+def test_headings_in_csv_are_harmless_too(tmp_path):
+    emit(pa.table({"=1+2": ["a"], "@b": [1], "c": [2]}), "csv", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        assert next(csv.reader(stream)) == ["'=1+2", "'@b", "c"]
+
+
 def test_parquet_comes_back_whole(tmp_path):
     emit(TABLE, "parquet", tmp_path / "out.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist() == TABLE.to_pylist()

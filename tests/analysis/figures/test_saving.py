@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis import figures
-from analysis.figures.saving import page, specification
+from analysis.figures.saving import csv_text, page, specification
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 
@@ -40,6 +40,12 @@ def test_the_data_lie_beside_it(tmp_path):
     rows = pd.DataFrame({"model": ["a,b", "c"], "affinity": [0.5, None]})
     figures.save(chart(), tmp_path / "figure.svg", rows)
     assert (tmp_path / "figure.csv").read_text() == 'model,affinity\n"a,b",0.5\nc,\n'
+
+
+def test_a_column_of_any_name_is_written_once_and_harmless():
+    rows = pd.DataFrame([["=1", 0.5, "+a", "b", -2]], columns=[3, "=sum", "twice", "twice", "n"])
+    assert csv_text(rows) == "3,'=sum,twice,twice,n\n'=1,0.5,'+a,b,-2\n"
+    assert csv_text(pd.DataFrame(columns=["@a"])) == "'@a\n"
 
 
 @pytest.mark.parametrize("name", ["figure.pdf", "figure", "figure.svg.txt"])
