@@ -32,11 +32,18 @@ WIDTH, HIGH, LOW = 420, 34, 22
 #: Strips beyond which they are many.
 FEW = 20
 
-#: Where a density is computed.
-PLACES = np.linspace(0.0, 1.0, 101)
+#: Strips beyond which a figure of models is one of families, and beyond which none is drawn.
+MOST = 100
+
+#: Where a density is computed: half a step moves a heap of the least bandwidth by a quarter of
+#: that, which hides no more than 3 % of its height.
+PLACES = np.linspace(0.0, 1.0, 401)
 
 #: In heights of a strip: how far its density rises above its line, and its sites lie below.
 _RISE, _BELOW, _TICK = 0.66, 0.17, 0.22
+
+#: What is read of the shapes.
+_SHAPE = ("model", "bimodality_coefficient", "dip_p")
 
 #: Lower parts of a density are not drawn: its line would run through the whole strip.
 _SEEN = 0.002
@@ -63,6 +70,8 @@ def distribution_rows(
         coefficient and the dip's p), ``median`` (over the strip), ``affinity``. Most linear first.
     """
     require_columns(signatures, ("model", "family", "affinity"))
+    if shapes is not None:
+        require_columns(shapes, _SHAPE, "shapes(signatures)")
     rows = signatures[signatures["affinity"].notna()].copy()
     rows["name"] = rows[by].fillna(UNKNOWN)
     grouped = rows.groupby("name")["affinity"]
@@ -70,7 +79,7 @@ def distribution_rows(
     counts = grouped.size()
     labels = {name: f"{name} (n = {counts[name]}" for name in counts.index}
     if shapes is not None and by == "model":
-        known = shapes.set_index("model")[["bimodality_coefficient", "dip_p"]]
+        known = shapes.set_index("model")[list(_SHAPE[1:])]
         for name in labels.keys() & set(known.index[known["bimodality_coefficient"].notna()]):
             bimodality, p = known.loc[name]
             labels[name] += f", BC {number(bimodality)}, dip p {number(p)}"
@@ -90,10 +99,11 @@ def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``name``, ``affinity`` (101 places in [0, 1]), ``density`` (see ``analysis.shapes.density``)
+        ``name``, ``affinity`` (401 places in [0, 1]), ``density`` (see ``analysis.shapes.density``)
         and ``height`` (over the strip's highest density, in [0, 1]). Strips of fewer than four
         sites have none.
     """
+    require_columns(rows, ("name", "affinity"), "distribution_rows(signatures)")
     frames = []
     for name, own in rows.groupby("name", sort=False):
         if len(own) < LEAST_SITES:
@@ -115,6 +125,9 @@ def distribution_chart(
 ) -> Figure:
     """Draw the density of each model's or family's scores, and below it every site as a tick.
 
+    Of more than 100 models a strip holds a family instead. Where no family is known, or there are
+    over 100 of those too, the 100 strips with the highest medians are drawn; the subtitle says so.
+
     Parameters
     ----------
     signatures : pandas.DataFrame
@@ -126,20 +139,44 @@ def distribution_chart(
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """
+    asked, by = by, _drawn_by(signatures, by)
     rows = distribution_rows(signatures, shapes, by)
-    order = list(dict.fromkeys(rows["label"]))
+    names = rows["name"].unique()
+    shown = rows[rows["name"].isin(names[:MOST])]
+    order = list(dict.fromkeys(shown["label"]))
     bimodality = (
         " BC: Sarle's bimodality coefficient, over 0.56 more than uniform; dip p: Hartigan's test."
     )
     return figure(
-        _strips(rows, order),
+        _strips(shown, order),
         _finding(rows, shapes if by == "model" else None, by),
         note="Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
-        " 1 is affine." + (bimodality if shapes is not None and by == "model" else ""),
+        " 1 is affine."
+        + (bimodality if shapes is not None and by == "model" else "")
+        + _left_out(signatures, len(names), asked, by),
         source=signatures,
         provenance=provenance,
         width=int(WIDTH + text_width(order)),
     )
+
+
+def _drawn_by(signatures: pd.DataFrame, by: By) -> By:
+    """Return what a strip holds: a family where there are too many models."""
+    require_columns(signatures, ("model", "family", "affinity"))
+    scored = signatures[signatures["affinity"].notna()]
+    if by == "model" and scored["model"].nunique() > MOST:
+        return "family" if 0 < scored["family"].nunique() <= MOST else "model"
+    return by
+
+
+def _left_out(signatures: pd.DataFrame, strips: int, asked: By, by: By) -> str:
+    """Say what is not drawn as it was asked for."""
+    if strips > MOST:
+        return f" {MOST} of {strips:,} shown, the highest medians."
+    if asked == by:
+        return ""
+    models = signatures.loc[signatures["affinity"].notna(), "model"].nunique()
+    return f" The {models:,} models are drawn by family."
 
 
 def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
