@@ -33,7 +33,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     correlations : pandas.DataFrame
         From ``analysis.correlation.correlations``.
     level : {"family", "model", "all"}
-        Whose; the mean over all models is added below families.
+        Whose; the mean over all architectures is added below families.
 
     Returns
     -------
@@ -49,12 +49,12 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
     rows["cell"] = [_cell(row) for row in rows.to_dict("records")]
     counts = rows.groupby(["level", "name", "dataset"])["n"].transform("max")
-    noun = "sites" if level == "model" else "models"
-    shown = rows["name"].where(rows["level"] != "all", "all models")
+    noun = "sites" if level == "model" else "architectures"
+    shown = rows["name"].where(rows["level"] != "all", "all")
     if level != "model" and rows["dataset"].nunique() > 1:
         shown = shown + " on " + rows["dataset"]
     rows["label"] = shown + " (" + counts.astype("str") + f" {noun})"
-    rows["label"] = rows["label"].str.replace(r"\(1 (site|model)s\)", r"(1 \1)", regex=True)
+    rows["label"] = rows["label"].str.replace(r"\(1 (site|architecture)s\)", r"(1 \1)", regex=True)
     return rows.reset_index(drop=True)
 
 
@@ -68,7 +68,7 @@ def correlation_chart(
     correlations : pandas.DataFrame
         From ``analysis.correlation.correlations``.
     level : {"family", "model", "all"}
-        Whose; the mean over all models is added below families.
+        Whose; the mean over all architectures is added below families.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """
@@ -94,7 +94,8 @@ def correlation_chart(
     )
     words = base.mark_text(fontSize=LABEL_SIZE).encode(text="cell:N", color=_contrasting())
     width = WIDE * max(len(metrics), 1)
-    means = "" if level == "model" else " Cells: mean and deviation over models."
+    left_out = "" if correlations.attrs.get("untrained") else ", random weights left out"
+    means = "" if level == "model" else f" Cells: mean and deviation over architectures{left_out}."
     return figure(
         alt.layer(cells, words).properties(width=width, height=HIGH * max(len(names), 1)),
         _finding(rows, level),

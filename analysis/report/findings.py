@@ -33,8 +33,8 @@ _SITES_DEPEND = (
 
 _CORRELATED = (
     "Pearson's correlation over the sites of a model between its affinity score and each other"
-    " metric; for a family and for all, the mean over models with its deviation (Tables 1 and 2 of"
-    " arXiv:2310.11439)."
+    " metric; for a family and for all, the mean over architectures, random weights left out, with"
+    " its deviation (Tables 1 and 2 of arXiv:2310.11439)."
 )
 
 _PICKED = (
@@ -55,7 +55,7 @@ _CORRELATION = (
     Column("metric", "metric", _spaced),
     Column("n", "n", whole),
     Column("pearson", "Pearson's r", fixed(2)),
-    Column("std", "deviation", fixed(2), "over models"),
+    Column("std", "deviation", fixed(2), "over architectures"),
     Column("low", "from", fixed(2), "lower end of the 95 % interval"),
     Column("high", "to", fixed(2), "upper end of the 95 % interval"),
     Column("p", "p", probability),
@@ -86,8 +86,8 @@ def correlations(material: Material) -> Section:
 
 def _correlation_tables(material: Material, found: pd.DataFrame) -> list[Table]:
     said = {
-        "all": "Mean correlation over all models.",
-        "family": "Mean correlation over the models of each family.",
+        "all": "Mean correlation over all architectures.",
+        "family": "Mean correlation over the architectures of each family.",
         "model": "Correlation over the sites of each model.",
     }
     tables = []
@@ -95,7 +95,7 @@ def _correlation_tables(material: Material, found: pd.DataFrame) -> list[Table]:
         links = material.pages_by_model if level == "model" else {}
         rows = found[found["level"] == level]
         columns = (
-            Column("name", level if level != "all" else "models", links=links),
+            Column("name", level if level != "all" else "architectures", links=links),
             *_CORRELATION,
         )
         if len(rows):

@@ -101,7 +101,6 @@ def _by_barycentres(asked: Asked, matrix: Any, number: int, seed: int) -> None:
 
 
 def _counts(table: Any, told: str) -> str:
-
     number = table["cluster"].nunique()
     return f"{counted(number, 'cluster')} of {counted(len(table), 'model')}: {told}"
 

@@ -110,8 +110,8 @@ def _residual(asked: Asked, signatures: Any) -> None:
     known = table[table["cliffs_delta"].notna() & trained(table["checkpoint"])]
     effect = known["cliffs_delta"]
     told = (
-        f"more linear after a shortcut: {int((known['difference'] > 0).sum())} of {len(known)}"
-        " trained networks that have such sites; Cliff's delta"
+        f"more linear after a shortcut: {int((known['difference'] > 0).sum())} of"
+        f" {counted(len(known), 'trained network')} with such sites; Cliff's delta"
         f" {effect.min():.2f} to {effect.max():.2f}, median {effect.median():.2f}"
     )
     none = "no trained network has sites with a score after a shortcut and others"
@@ -130,8 +130,8 @@ def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
 
     table = twins(signatures, untrained=untrained)
     lines = [
-        f"on {row['dataset']}, over {row['n']} pairs, the median affinity of the residual networks"
-        f" is {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
+        f"on {row['dataset']}, over {counted(row['n'], 'pair')}, the median affinity of the"
+        f" residual networks is {row['difference']:+.3f} from the plain ones', p {row['p']:.3g}"
         for row in _records(table[(table["level"] == "all") & table["p"].notna()])
     ]
 
@@ -189,8 +189,9 @@ def _training(asked: Asked, signatures: Any) -> None:
 
     table = training_shift(signatures)
     told = table.dropna(subset="shift")
-    lines = [f"training lowered the mean affinity in {int((told['shift'] < 0).sum())} of"]
-    lines = [f"{lines[0]} {len(told)} pairs of trained and random weights"] if len(told) else []
+    lowered, pairs = int((told["shift"] < 0).sum()), counted(len(told), "pair")
+    words = f"training lowered the mean affinity in {lowered} of {pairs} of trained and random"
+    lines = [f"{words} weights"] if len(told) else []
 
     def draw() -> Any:
         from analysis import figures
@@ -208,7 +209,7 @@ def _distributions(asked: Asked, signatures: Any) -> None:
     high = int((table["bimodality_coefficient"] > UNIFORM).sum())
     dipped = int((table["dip_p"] <= 0.05).sum())
     told = (
-        f"of {len(table)} models {high} have a bimodality coefficient above a uniform"
+        f"of {counted(len(table), 'model')} {high} have a bimodality coefficient above a uniform"
         f" distribution's {UNIFORM:.3f}; the dip test rejects one mode for {dipped} at 0.05,"
         " uncorrected"
     )

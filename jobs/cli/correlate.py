@@ -26,7 +26,7 @@ _SMALL = 0.05
 def correlate(
     asked: Asked,
     level: Annotated[
-        LevelChoice, typer.Option("--level", help="Each model, families' means, or all models'.")
+        LevelChoice, typer.Option("--level", help="Each model, families' means, or over all.")
     ] = "family",
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="Columns.  [default: the paper's five]")
@@ -55,7 +55,9 @@ def correlate(
 
         return figures.correlation_chart(found, level)
 
-    asked.answer(table, _headings(table), [*_means(found), _small(table)], draw)
+    asked.answer(
+        table, _headings(table), [*_means(found, untrained=untrained), _small(table)], draw
+    )
 
 
 def _headings(table: Any) -> dict[str, str | None]:
@@ -63,17 +65,17 @@ def _headings(table: Any) -> dict[str, str | None]:
     return ({"name": None, "dataset": None} if several else {}) | _TABLE
 
 
-def _means(found: Any) -> list[str]:
+def _means(found: Any, *, untrained: bool) -> list[str]:
     by_dataset = list(found[found["level"] == "all"].groupby("dataset"))
     several = len(by_dataset) > 1
+    weights = "random weights counted" if untrained else "without random weights"
     return [
-        _mean(rows.to_dict("records"), f" on {dataset}" if several else "")
+        _mean(rows.to_dict("records"), f" on {dataset}" if several else "", weights)
         for dataset, rows in by_dataset
     ]
 
 
-def _mean(over: list[dict[str, Any]], where: str) -> str:
-
+def _mean(over: list[dict[str, Any]], where: str, weights: str) -> str:
     told = [
         f"{row['metric']} {row['pearson']:.2f}"
         + (f" +- {row['std']:.2f}" if row["std"] == row["std"] else "")
@@ -81,7 +83,8 @@ def _mean(over: list[dict[str, Any]], where: str) -> str:
         if row["n"]
     ]
     most = max((row["n"] for row in over), default=0)
-    return f"mean correlation over {counted(most, 'model')}{where}: {', '.join(told) or 'none'}"
+    over_what = f"{counted(most, 'architecture')}{where}, {weights}"
+    return f"mean correlation over {over_what}: {', '.join(told) or 'none'}"
 
 
 def _small(table: Any) -> str:

@@ -18,7 +18,7 @@ def timeline(asked: Asked) -> None:
     signatures = asked.signatures()
     table = timeline(signatures)
     years = table["year"].dropna()
-    first, last = (years.min(), years.max()) if len(years) else ("unknown years",) * 2
+    first, last = (years.min(), years.max()) if len(years) else ("unknown year",) * 2
     span = f"of {first} to {last}" if first != last else f"of {first}"
     unknown = len(table) - len(years)
     rest = f", {unknown} of unknown year" if unknown and len(years) else ""

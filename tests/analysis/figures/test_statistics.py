@@ -33,7 +33,7 @@ from analysis.figures.saving import specification
 from analysis.history import timeline
 from analysis.regression import regressions
 from analysis.residual import post_shortcut
-from analysis.shapes import shapes
+from analysis.shapes import BANDWIDTHS, shapes
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
@@ -122,6 +122,44 @@ def test_a_density_stands_over_every_strip_of_enough_sites():
     assert spec.count("'field': 'affinity'") == spec.count(
         "'field': 'affinity', 'scale': {'domain': [0, 1], 'nice': False}"
     )
+
+
+def test_a_narrow_heap_is_as_high_wherever_it_falls_among_the_places():
+    peaks = []
+    for centre in np.linspace(0.5, 0.51, 9):
+        own = density_rows(pd.DataFrame({"name": "one", "affinity": np.full(5, centre)}))
+        assert np.trapezoid(own["density"], own["affinity"]) == pytest.approx(1.0, rel=0.01)
+        peaks.append(own["density"].max())
+    # That of a Gaussian kernel of the least bandwidth.
+    assert peaks == pytest.approx([1 / (BANDWIDTHS[0] * (2 * np.pi) ** 0.5)] * 9, rel=0.05)
+
+
+def many(models: int, family: object = "one") -> pd.DataFrame:
+    """Return signatures of so many models with six sites each, the last one the most linear."""
+    names = np.repeat([f"m{number:04}" for number in range(models)], 6)
+    affinity = np.repeat(np.linspace(0.1, 0.9, models), 6) + np.tile(
+        np.linspace(0, 0.05, 6), models
+    )
+    return pd.DataFrame({"run_id": names, "model": names, "family": family, "affinity": affinity})
+
+
+def test_more_models_than_can_be_read_are_drawn_by_family():
+    frame = many(101).assign(family=lambda rows: "f" + rows["model"].str[-1])
+    drawn = distribution_chart(frame, shapes(frame, draws=1))
+    assert len(marks(drawn, "symbol")) == 10
+    assert "The 101 models are drawn by family." in words(drawn)
+    assert "over 10 families" in words(drawn)
+    assert len(marks(distribution_chart(frame[frame["model"] != "m0000"]), "symbol")) == 100
+
+
+@pytest.mark.parametrize("family", [None, [f"f{number // 6}" for number in range(1000 * 6)]])
+def test_where_families_do_not_help_the_most_linear_are_drawn(family: object) -> None:
+    drawn = distribution_chart(many(1000, family))
+    assert len(marks(drawn, "symbol")) == 100
+    assert "100 of 1,000 shown" in words(drawn)
+    shown = words(drawn)
+    assert [f"m{number:04} (n" in shown for number in (999, 900, 899)] == [True, True, False]
+    assert "over 1,000 models" in shown
 
 
 def test_distributions_of_one_site_and_of_none_are_drawn():
@@ -228,10 +266,10 @@ def test_cells_of_correlations_say_mean_deviation_and_doubt():
     one = rows[(rows["name"] == "VGG") & (rows["metric"] == "r2")].iloc[0]
     star = "*" if one["p_corrected"] < 0.05 else ""
     assert one["cell"] == f"{one['pearson']:.2f} ± {one['std']:.2f}{star}"
-    assert one["label"] == "VGG (2 models)"
+    assert one["label"] == "VGG (2 architectures)"
     drawn = correlation_chart(found)
     assert len(marks(drawn, "rect")) == 10 * 5
-    assert "all models (18 models)" in words(drawn)
+    assert "all (18 architectures)" in words(drawn)
     assert "differ from 0 at 0.05 after Holm's correction)" in words(drawn)
     assert "none can be tested" in words(correlation_chart(found.assign(p_corrected=np.nan)))
     models = correlation_rows(found, "model")
@@ -239,13 +277,23 @@ def test_cells_of_correlations_say_mean_deviation_and_doubt():
     assert "alexnet_1 (7 sites)" in set(models["label"])
 
 
+def test_means_are_said_to_be_over_architectures_and_of_which_weights():
+    shown = words(correlation_chart(correlations(measured(18))))
+    assert "mean and deviation over architectures, random weights left out." in shown
+    asked = words(correlation_chart(correlations(measured(18), untrained=True)))
+    assert "over architectures." in asked
+    assert "left out" not in asked
+    own = words(correlation_chart(correlations(measured(2)), "model"))
+    assert "architectures" not in own
+
+
 def test_means_on_several_datasets_say_which():
     photos = measured(2)
     noise = photos.assign(run_id=photos["run_id"] + "n", dataset="noise")
     rows = correlation_rows(correlations(pd.concat([photos, noise], ignore_index=True)), "all")
     assert set(rows["label"]) == {
-        "all models on photos (2 models)",
-        "all models on noise (2 models)",
+        "all on photos (2 architectures)",
+        "all on noise (2 architectures)",
     }
 
 
