@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from analysis.given import MODELS, require_columns
 from analysis.labels import measured_on, trained
 from analysis.provenance import carried
 
@@ -51,6 +52,8 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     Networks that saw the same images err on the same ones, so that their differences are surer than
     independent samples' would be: ``within_chance`` does not show that networks are equal.
     """
+    needed = ("family_group", "checkpoint", "dataset", "pooling", "measured_top1", "images")
+    require_columns(models, needed, MODELS)
     known = models[trained(models["checkpoint"]) & models["measured_top1"].notna()]
     known = known[known["images"].fillna(0) > 0]
     pairs = zip(known["dataset"], known["pooling"], strict=True)

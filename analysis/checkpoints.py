@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.correlation import LEAST_SITES, PAPER_METRICS, constant, pearson
+from analysis.given import require_columns
 from analysis.labels import measured_on, trained
 from analysis.pairing import last_run_each
 from analysis.provenance import carried
@@ -76,7 +77,7 @@ def robustness(
     UnknownName
         If a metric is not a column of the frame.
     SettingsError
-        If there is no metric.
+        If there is no metric, or another column is missing.
 
     Notes
     -----
@@ -84,6 +85,7 @@ def robustness(
     is another architecture here). It does not say whether its deviation is over checkpoints alone,
     nor which sparsity and entropy it took; here it is over checkpoints, and of the changes.
     """
+    require_columns(signatures, ("run_id", *SETTING, "checkpoint", "site"))
     if not metrics:
         raise SettingsError("no metric to compare checkpoints by", hint="name at least one")
     for metric in metrics:

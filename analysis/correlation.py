@@ -1,7 +1,7 @@
 """Correlations: how far the affinity signature follows each other metric (Tables 1 and 2).
 
-Owns Pearson's coefficient over the sites of a model, its mean over models, and what to say of
-either: how many numbers it stands on, an interval, a test, or why there is none.
+Owns Pearson's coefficient over the sites of a model, its mean over architectures, and what to
+say of either: how many numbers it stands on, an interval, a test, or why there is none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm as gaussian
 from scipy.stats import t as student
 
+from analysis.given import require_columns
 from analysis.labels import measured_on, trained
 from analysis.provenance import carried
 from analysis.significance import holm
@@ -63,6 +64,11 @@ COLUMNS = {
     "reason": "str",
 }
 
+_NEEDED = (
+    *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset", "pooling"),
+    "affinity",
+)
+
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
@@ -101,7 +107,7 @@ def correlations(
     UnknownName
         If a metric is not a column of numbers other than the affinity itself.
     SettingsError
-        If there is no metric.
+        If there is no metric, or another column is missing.
 
     Notes
     -----
@@ -120,6 +126,7 @@ def correlations(
     .. [2] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
        Journal of Statistics 6 (1979), 65-70.
     """
+    require_columns(signatures, _NEEDED)
     if not metrics:
         raise SettingsError("no metric to correlate the affinity with", hint="name at least one")
     numbers = _numbers(signatures)
@@ -128,10 +135,12 @@ def correlations(
             raise UnknownName("metric", metric, numbers)
     models = list(_model_rows(signatures, metrics))
     # A row without a correlation stays, so that its family is there and says why it has none.
-    counted = [row if untrained or row["trained"] else _uncounted(row) for row in models]
-    families, over_all = (_mean_rows(counted, metrics, by) for by in ("family", "all"))
+    in_means = [row if untrained or row["trained"] else _uncounted(row) for row in models]
+    families, over_all = (_mean_rows(in_means, metrics, by) for by in ("family", "all"))
     rows = [*_corrected(models), *_corrected(families), *_corrected(over_all)]
-    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    found = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    found.attrs["untrained"] = untrained
+    return found
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
@@ -236,13 +245,17 @@ def _by_architecture(rows: Sequence[Row]) -> Floats:
 def _mean_numbers(values: Floats) -> Row:
     n = len(values)
     if n == 0:
-        return {"n": 0, "reason": "no model that counts has a correlation"}
+        return {"n": 0, "reason": "no architecture that counts has a correlation"}
     mean = float(values.mean())
     if n == 1:
-        return {"n": 1, "pearson": mean, "reason": "one model: no deviation, interval or test"}
+        return {
+            "n": 1,
+            "pearson": mean,
+            "reason": "one architecture: no deviation, interval or test",
+        }
     std = float(values.std(ddof=1))
     if constant(values):
-        return {"n": n, "pearson": mean, "std": std, "reason": "all models alike: no test"}
+        return {"n": n, "pearson": mean, "std": std, "reason": "all architectures alike: no test"}
     error = std / n**0.5
     half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     p = float(2 * student.sf(abs(mean) / error, n - 1))

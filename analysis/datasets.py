@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.given import require_columns
 from analysis.labels import measured_on, trained
 from analysis.pairing import last_run_each, paired
 from analysis.provenance import carried
@@ -46,6 +47,8 @@ SUMMARY_COLUMNS = {
     "reason": "str",
 }
 
+_NEEDED = ("run_id", *SETTING, "dataset", "family", "site", "affinity")
+
 Row = dict[str, Any]
 
 
@@ -79,13 +82,14 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
     UnknownName
         If no model was measured on the reference.
     SettingsError
-        If there is nothing measured at all.
+        If there is nothing measured at all, or a column is missing.
 
     Notes
     -----
     The paper's text says DTW and its caption says Euclidean (Appendix H and Figure 15); here are
     both. Both grow with the number of sites.
     """
+    require_columns(signatures, _NEEDED)
     if signatures.empty:
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
@@ -118,6 +122,8 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.
         its checkpoints), ``dtw_std``, ``euclidean_std`` (sample deviations), ``reason`` (why
         something is blank).
     """
+    needed = ("source", "architecture", "checkpoint", "dataset", "reference", "dtw", "euclidean")
+    require_columns(deviations, needed, "dataset_deviations(signatures)")
     rows = []
     counted = deviations if untrained else deviations[trained(deviations["checkpoint"])]
     for (dataset, reference), runs in counted.groupby(["dataset", "reference"]):

@@ -15,6 +15,9 @@ from survey.errors import SettingsError
 #: Where most frames come from.
 SIGNATURES = "analysis.signatures(home)"
 
+#: Where the others of a home come from.
+MODELS, LAYERS = "analysis.models(home)", "analysis.layers(home)"
+
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = SIGNATURES) -> None:
     """Refuse what is not a data frame with these columns.
@@ -31,9 +34,14 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = S
     Raises
     ------
     SettingsError
-        If it is no data frame, or lacks one of them.
+        If it is no data frame, lacks one of them, or has a row a batch where signatures are wanted.
     """
     require_kind(frame, pd.DataFrame, source)
+    # Those of layers have the columns of signatures, and each site as often as there are batches.
+    if source == SIGNATURES and "batch" in frame:
+        raise SettingsError(
+            "the frame has a row for each batch of a site, not one a site", hint=f"pass {source}"
+        )
     missing = [name for name in columns if name not in frame]
     if missing:
         raise SettingsError(

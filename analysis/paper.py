@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.correlation import PAPER_NAMES, correlations, population_std
+from analysis.given import LAYERS, MODELS, require_columns
 from analysis.labels import measured_on
 from analysis.provenance import carried
-from analysis.regression import regressions
+from analysis.regression import NEEDED_OF_MODELS, regressions
 from analysis.resampling import (
     LeftOut,
     correlations_left_out,
@@ -83,6 +84,11 @@ COLUMNS = {
     "reason": "str",
 }
 
+_NEEDED = (
+    *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset", "pooling"),
+    *("site", "role", "affinity", *PAPER_NAMES),
+)
+
 Row = dict[str, Any]
 _Found = Mapping[tuple[str, str, str], Row]
 
@@ -124,6 +130,11 @@ def compare_paper(
         ``dataset`` (that ours was measured on, with the pooling unless that is mean), ``note``
         (what to know of ours), ``reason`` (why ours is blank; empty if it is not).
 
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
     Notes
     -----
     Table 1 is the mean over the models of Table 2, with the deviation over n, to within rounding
@@ -136,6 +147,10 @@ def compare_paper(
     .. [1] B. Efron and C. Stein, "The Jackknife Estimate of Variance", Annals of Statistics 9
        (1981), doi:10.1214/aos/1176345462.
     """
+    require_columns(signatures, _NEEDED)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
+    if layers is not None:
+        require_columns(layers, ("run_id", "batch", "site", "affinity"), LAYERS)
     signatures = signatures.assign(
         paper=_labels(signatures, "paper"), checkpoints=_labels(signatures, "paper-ssl")
     )

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.correlation import ROUNDING, constant
+from analysis.given import MODELS, require_columns
 from analysis.labels import measured_on, trained
 from analysis.permutation import Orders, orders
 from analysis.provenance import carried
@@ -51,6 +52,13 @@ COLUMNS = {
     "p_picked": "float64",
     "reason": "str",
 }
+
+#: What is read of signatures and of models.
+NEEDED_OF_SITES = ("run_id", "role", "affinity")
+NEEDED_OF_MODELS = (
+    *("run_id", "family_group", "checkpoint", "dataset", "pooling"),
+    *("measured_top1", "reported_top1", *CHARACTERISTICS),
+)
 
 Accuracy = Literal["measured", "reported"]
 Floats = NDArray[np.float64]
@@ -112,7 +120,7 @@ def regressions(
     Raises
     ------
     SettingsError
-        If ``permutations`` is below 1, or ``accuracy`` is neither.
+        If ``permutations`` is below 1, ``accuracy`` is neither, or a column is missing.
 
     Notes
     -----
@@ -128,6 +136,8 @@ def regressions(
     .. [3] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing" (Wiley, 1993): the
        single-step maximum.
     """
+    require_columns(signatures, NEEDED_OF_SITES)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
     if accuracy not in ("measured", "reported"):
         raise SettingsError(f"accuracy is {accuracy!r}, must be measured or reported")
     orders(1, permutations, seed)

@@ -78,6 +78,8 @@ _NEEDED = (
     *("site", "role", "repeat", "affinity"),
 )
 
+_NEEDED_OF_TWINS = ("run_id", "model", "architecture", *SETTING, "site", "affinity")
+
 #: Pairs of numbers up to which every choice of signs is tried.
 _MOST_PAIRS = 16
 
@@ -187,11 +189,17 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
         of so large a mean difference of medians if signs were chance, all choices of signs tried),
         ``reason`` (why something is blank; empty if nothing is).
 
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
     Notes
     -----
     Sites of one network are not independent; the test over pairs does not share that fault, and
     is never below 2 / 2^n for n pairs.
     """
+    require_columns(signatures, _NEEDED_OF_TWINS)
     rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 
 from analysis.correlation import constant
+from analysis.given import require_columns
 from analysis.labels import measured_on
 from analysis.pairing import paired
 from analysis.provenance import carried
@@ -46,6 +47,8 @@ COLUMNS = {
     "reason": "str",
 }
 
+_NEEDED = ("run_id", *SETTING, "checkpoint", "family", "site", "affinity")
+
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
@@ -73,11 +76,17 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
         (Wilcoxon's signed ranks, site by site), ``p_corrected`` (Holm's over the rows), ``reason``
         (why something is blank; empty if nothing is).
 
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
     Notes
     -----
     The sites of one network are not independent, as the test takes them to be. Where several
     initialisations were measured, each has its row.
     """
+    require_columns(signatures, _NEEDED)
     rows = list(_rows(signatures))
     found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
     tested = found["p"].notna()

@@ -8,6 +8,7 @@ import pandas as pd
 from analysis.drift import Drift
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
 from analysis.figures.words import listed, number
+from analysis.given import require_kind
 from analysis.provenance import runs_hash
 from survey.words import counted
 
@@ -32,6 +33,7 @@ def drift_rows(found: Drift) -> pd.DataFrame:
         The columns of ``Drift.rows``, with ``mark`` (moved or stayed), ``low`` and ``high``: the
         difference less and more two standard errors. Runs without a site to compare have no row.
     """
+    require_kind(found, Drift, "drift(home)")
     rows = found.rows[found.rows["difference"].notna()].copy()
     rows["mark"] = rows["verdict"].eq(MOVED).map({True: MOVED, False: STAYED})
     error = rows["standard_error"].fillna(0.0)

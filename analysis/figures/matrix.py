@@ -46,7 +46,11 @@ def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) ->
         ``run_id``, ``model``, ``family``, ``other_run_id``, ``other_model``, ``other_family``,
         ``distance`` (0 on the diagonal), ``place``, ``other_place`` (in the order, from 0).
     """
+    from analysis.clustering import Clustering
+
     require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
+    if clustering is not None:
+        require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
     order = _order(matrix, clustering)
     runs = matrix.runs.iloc[order].reset_index(drop=True)
     values = matrix.values[np.ix_(order, order)]
@@ -72,6 +76,7 @@ def representatives(matrix: DistanceMatrix, number: int = 9) -> list[str]:
     number : int
         How many at most.
     """
+    require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     named = matrix.runs["family"].fillna(UNKNOWN)
     sizes = named.value_counts()
     largest = sorted(sizes.index, key=lambda name: (-int(sizes[name]), name))[:number]

@@ -11,10 +11,10 @@ import pandas as pd
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
 from analysis.figures.words import chance, number
-from analysis.given import require_columns
+from analysis.given import MODELS, require_columns
 from analysis.labels import measured_on, trained
 from analysis.provenance import Provenance
-from analysis.regression import Accuracy, statistics
+from analysis.regression import NEEDED_OF_MODELS, NEEDED_OF_SITES, Accuracy, statistics
 from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
@@ -54,6 +54,8 @@ def regression_rows(
         ``n``, ``r2``, ``r2_left_out``, ``p``, ``p_picked``.
     """
     require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
+    require_columns(signatures, NEEDED_OF_SITES)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
     known = models.set_index("run_id")
     known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]

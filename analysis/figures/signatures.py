@@ -27,6 +27,7 @@ from analysis.figures.theme import (
     shape_scale,
 )
 from analysis.figures.words import listed, number
+from analysis.given import require_columns
 from analysis.provenance import Provenance, narrowed
 from survey.words import counted
 
@@ -134,6 +135,7 @@ def depth_chart(
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """
+    require_columns(signatures, ("run_id", "family", "site", "affinity"))
     own = narrowed(signatures[signatures["family"] == family], f"family {family}")
     sites = own.groupby("run_id")["site"].transform("size")
     ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import AFFINITY, styled
+from analysis.given import require_columns
 from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
 from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve
@@ -88,6 +89,9 @@ def batch_size_chart(scores: pd.DataFrame) -> alt.Chart:
     scores : pandas.DataFrame
         From ``batch_size_scores``.
     """
+    require_columns(
+        scores, ("architecture", "site", "affinity", "images_per_score"), "batch_size_scores()"
+    )
     drawn = (
         alt.Chart(scores)
         .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)

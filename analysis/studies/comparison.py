@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import styled
+from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.scoring import (
     normal,
@@ -84,6 +85,7 @@ def comparison_chart(scores: pd.DataFrame) -> alt.LayerChart:
     scores : pandas.DataFrame
         From ``comparison_scores``.
     """
+    require_columns(scores, ("activation", "affinity", "closed_form"), "comparison_scores()")
     base = alt.Chart(scores).encode(y=alt.Y("activation:N", title=None, sort=None))
     bars = base.mark_bar(color="#4c78a8", size=14).encode(
         x=alt.X("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0, 1]))

@@ -17,6 +17,7 @@ import scipy.fft
 import torch
 
 from analysis.figures.theme import AFFINITY, styled
+from analysis.given import require_columns
 from analysis.studies.elementwise import Elementwise, elementwise
 from analysis.studies.scoring import (
     Say,
@@ -184,6 +185,7 @@ def mlp_summary(scores: pd.DataFrame) -> pd.DataFrame:
         ``activation``, ``scale``, ``affinity``, ``affinity_std``, ``complexity``,
         ``complexity_std``, ``networks``.
     """
+    require_columns(scores, ("activation", "scale", "affinity", "complexity"), "mlp_scores()")
     return scores.groupby(["activation", "scale"], as_index=False, sort=False).agg(
         affinity=("affinity", "mean"),
         affinity_std=("affinity", "std"),

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from analysis.given import require_columns
 from catalog.datasets.base import ImageDataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
@@ -102,6 +103,7 @@ def spread(signatures: pd.DataFrame, over: str) -> pd.DataFrame:
         ``architecture``, ``site``, ``site_name``, ``values`` (of ``over``), ``mean``, ``std``,
         ``low``, ``high``, ``range`` (high minus low).
     """
+    require_columns(signatures, ("architecture", "site", "site_name", "affinity", over))
     grouped = signatures.groupby(["architecture", "site", "site_name"])
     table = grouped["affinity"].agg(["mean", "std", "min", "max"])
     table = table.rename(columns={"min": "low", "max": "high"})

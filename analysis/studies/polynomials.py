@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import AFFINITY, COLOURS, styled
+from analysis.given import require_columns
 from analysis.studies.scoring import (
     from_correlation,
     require_at_least,
@@ -103,6 +104,9 @@ def polynomial_chart(scores: pd.DataFrame) -> alt.LayerChart:
     scores : pandas.DataFrame
         From ``polynomial_scores``.
     """
+    require_columns(
+        scores, ("degree", "interval", "affinity", "closed_form"), "polynomial_scores()"
+    )
     base = alt.Chart(scores).encode(
         x=alt.X("degree:O", title="degree k of x^k", axis=alt.Axis(labelAngle=0)),
         color=alt.Color("interval:N", title="input uniform on", scale=COLOURS),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.theme import AFFINITY, styled
+from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.scoring import (
     Say,
@@ -121,6 +122,7 @@ def range_summary(scores: pd.DataFrame) -> pd.DataFrame:
         ``activation``, ``mean``, ``low``, ``lower_quartile``, ``median``, ``upper_quartile``,
         ``high``, ``scores`` (how many deviations have one; at the others the output is constant).
     """
+    require_columns(scores, ("activation", "mean", "sample", "affinity"), "range_scores()")
     drawn = scores[scores["sample"] == "normal"]
     grouped = drawn.groupby(["activation", "mean"], sort=False)["affinity"]
     return pd.DataFrame(
@@ -143,6 +145,9 @@ def range_chart(scores: pd.DataFrame) -> alt.ConcatChart:
     scores : pandas.DataFrame
         From ``range_scores``.
     """
+    require_columns(
+        scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
+    )
     names = list(dict.fromkeys(scores["activation"]))
     figure: alt.ConcatChart = styled(
         alt.concat(*(_panel(scores, name) for name in names), columns=3)
@@ -160,6 +165,9 @@ def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.Laye
     activation : str
         Which of its activations.
     """
+    require_columns(
+        scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
+    )
     lines = scores[(scores["activation"] == activation) & (scores["sample"] == "normal")]
     score_lines = (
         alt.Chart(lines)

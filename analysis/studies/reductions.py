@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from analysis.figures.theme import styled
+from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise, elementwise
 from analysis.studies.paper import FIGURE_7
 from analysis.studies.scoring import (
@@ -135,6 +136,11 @@ def reduction_chart(scores: pd.DataFrame) -> alt.FacetChart:
     scores : pandas.DataFrame
         From ``reduction_scores``.
     """
+    require_columns(
+        scores,
+        ("activation", "construction", "channels", "reduction", "affinity"),
+        "reduction_scores()",
+    )
     panels = scores.assign(
         panel=scores["construction"] + ", c = " + scores["channels"].astype(str),
         reduction=scores["reduction"].replace({"average": "ave.", "flatten": "flat."}),

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from analysis.figures.theme import AFFINITY, styled
+from analysis.given import require_columns
 from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
 from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve
@@ -107,6 +108,7 @@ def seed_chart(scores: pd.DataFrame) -> alt.Chart:
     scores : pandas.DataFrame
         From ``seed_scores``.
     """
+    require_columns(scores, ("architecture", "site", "affinity", "seed"), "seed_scores()")
     drawn = (
         alt.Chart(scores)
         .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import styled
+from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.paper import FIGURE_7
 from analysis.studies.scoring import (
@@ -107,6 +108,7 @@ def shrinkage_chart(scores: pd.DataFrame) -> alt.FacetChart:
     scores : pandas.DataFrame
         From ``shrinkage_scores``.
     """
+    require_columns(scores, ("activation", "d", "shrinkage", "affinity"), "shrinkage_scores()")
     named = scores.assign(
         panel=scores["shrinkage"].map({"ledoit-wolf": "shrunk (Ledoit-Wolf)", "none": "unshrunk"})
     )

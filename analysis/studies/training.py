@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.figures.theme import AFFINITY, COLOURS, styled
+from analysis.given import require_columns
 from analysis.studies.networks import DATASET, images_of, several, signature
 from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve
@@ -79,6 +80,7 @@ def training_chart(scores: pd.DataFrame) -> alt.FacetChart:
     scores : pandas.DataFrame
         From ``training_scores``.
     """
+    require_columns(scores, ("architecture", "checkpoint", "site", "affinity"), "training_scores()")
     drawn = (
         alt.Chart(scores)
         .mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=1.2)

@@ -100,9 +100,11 @@ def test_what_does_not_vary_is_blank() -> None:
         assert row["n"] == 20
     family = at(found, "family", "F")
     assert (family["n"], family["pearson"]) == (1, pytest.approx(1))
-    assert "one model" in family["reason"]
+    assert "one architecture" in family["reason"]
     assert family[["std", "low", "high", "p"]].isna().all()
-    assert at(found, "all", "all", "r2")["reason"] == "no model that counts has a correlation"
+    assert (
+        at(found, "all", "all", "r2")["reason"] == "no architecture that counts has a correlation"
+    )
 
 
 def test_a_mean_is_over_architectures_with_trained_weights() -> None:
@@ -117,7 +119,10 @@ def test_a_mean_is_over_architectures_with_trained_weights() -> None:
         row = at(found, level, name, "norm")
         assert row["n"] == 2
         assert row["pearson"] == pytest.approx((np.mean(each[:5]) + each[6]) / 2)
-    assert at(found, "family", "G", "norm")["reason"] == "no model that counts has a correlation"
+    assert (
+        at(found, "family", "G", "norm")["reason"]
+        == "no architecture that counts has a correlation"
+    )
     assert at(found, "model", "c", "norm")["pearson"] == pytest.approx(each[7])
     with_random = correlations(signatures(*runs), untrained=True)
     row = at(with_random, "all", "all", "norm")
