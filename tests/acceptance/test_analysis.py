@@ -322,8 +322,26 @@ def test_what_cannot_be_told_is_not_told_as_a_number(home: Path) -> None:
     assert "adjusted Rand" not in told
     assert "models are all of one" in told
     told = survey("correlate", "--model", "vgg16", home=home).stderr
-    assert "over 1 model:" in told
+    assert "over 1 architecture, without random weights:" in told
     assert "none of the correlations shown can be tested" in told
     told = survey("compare", "residual", "--family", "VGG", home=home).stderr
     assert "no network surveyed has sites" in told
     assert "top-1: 4 measured" in survey("regress", "--group", "pre*", home=home).stderr
+
+
+def test_one_of_a_kind_is_counted_as_one(home: Path) -> None:
+    one = ("--model", "vgg16")
+    assert "of 1 model 0 have" in survey("compare", "distributions", *one, home=home).stderr
+    resnet = ("--model", "resnet18", "--checkpoint", "torchvision*", "--dataset", "*")
+    assert "of 1 network with such" in survey("compare", "residual", *resnet, home=home).stderr
+    told = survey("correlate", *one, home=home).stderr
+    assert "mean correlation over 1 architecture, without random weights: cka" in told
+    told = survey("correlate", *one, "--untrained", home=home).stderr
+    assert "over 1 architecture, random weights counted: cka" in told
+    assert "1 model of 2014" in survey("timeline", *one, home=home).stderr
+
+
+def test_a_year_that_nobody_knows_is_one(tmp_path: Path) -> None:
+    with Builder(tmp_path) as store:
+        store("a", np.full((1, 6), 0.5), architecture="a", source="s")
+    assert "1 model of unknown year\n" in survey("timeline", home=tmp_path).stderr
