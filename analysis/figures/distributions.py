@@ -20,6 +20,7 @@ from analysis.figures.theme import (
 )
 from analysis.figures.words import number
 from analysis.given import require_columns
+from analysis.labels import trained
 from analysis.provenance import Provenance
 from analysis.shapes import LEAST_SITES, UNIFORM, density
 from survey.words import counted
@@ -61,7 +62,8 @@ def distribution_rows(
     shapes : pandas.DataFrame, optional
         From ``analysis.shapes.shapes``, for the bimodality in labels of models.
     by : {"model", "family"}
-        What a strip holds.
+        What a strip holds. Of a family random weights (``init:...``) are left out, where others
+        were measured.
 
     Returns
     -------
@@ -69,10 +71,13 @@ def distribution_rows(
         ``name`` (of the model or family), ``label`` (with n and, where known, the bimodality
         coefficient and the dip's p), ``median`` (over the strip), ``affinity``. Most linear first.
     """
-    require_columns(signatures, ("model", "family", "affinity"))
+    require_columns(signatures, ("model", "family", "checkpoint", "affinity"))
     if shapes is not None:
         require_columns(shapes, _SHAPE, "shapes(signatures)")
     rows = signatures[signatures["affinity"].notna()].copy()
+    learned = trained(rows["checkpoint"])
+    if by == "family" and learned.any():
+        rows = rows[learned].copy()
     rows["name"] = rows[by].fillna(UNKNOWN)
     grouped = rows.groupby("name")["affinity"]
     rows["median"] = grouped.transform("median")

@@ -36,6 +36,7 @@ from analysis.residual import post_shortcut
 from analysis.shapes import BANDWIDTHS, shapes
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
+from tests.analysis.made import signature, signatures
 
 METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
 
@@ -140,7 +141,8 @@ def many(models: int, family: object = "one") -> pd.DataFrame:
     affinity = np.repeat(np.linspace(0.1, 0.9, models), 6) + np.tile(
         np.linspace(0, 0.05, 6), models
     )
-    return pd.DataFrame({"run_id": names, "model": names, "family": family, "affinity": affinity})
+    named = {"run_id": names, "model": names, "family": family, "checkpoint": "bundled"}
+    return pd.DataFrame({**named, "affinity": affinity})
 
 
 def test_more_models_than_can_be_read_are_drawn_by_family():
@@ -380,3 +382,14 @@ def test_ours_stands_against_the_papers():
     assert len(marks(drawn, "symbol")) == 3
     assert len(marks(drawn, "line")) == 2
     assert "Nothing that the paper prints" in words(paper_chart(compared().assign(ours=np.nan)))
+
+
+def test_a_family_is_what_its_trained_networks_are() -> None:
+    runs = [
+        signature("a", [0.8, 0.9], architecture="n"),
+        signature("b", [0.1] * 9, architecture="n", checkpoint="init:0"),
+    ]
+    rows = distribution_rows(signatures(*runs), by="family")
+    assert rows["affinity"].tolist() == [0.8, 0.9]
+    assert len(distribution_rows(runs[1], by="family")) == 9
+    assert len(distribution_rows(signatures(*runs))) == 11
