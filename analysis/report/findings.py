@@ -46,8 +46,8 @@ _PICKED = (
 
 #: What accuracies and characteristics of networks are read from.
 _REGRESSED = (
-    *("run_id", "architecture", "family_group", "checkpoint", "dataset", "pooling"),
-    *("measured_top1", "reported_top1", "depth", "parameters", "gflops"),
+    *("run_id", "source", "architecture", "family_group", "checkpoint", "dataset", "pooling"),
+    *("measured_top1", "images", "reported_top1", "depth", "parameters", "gflops"),
 )
 
 _CORRELATION = (
