@@ -45,7 +45,7 @@ def signatures(*runs: pd.DataFrame) -> pd.DataFrame:
 
 def models(run_ids: Sequence[str], **values: Any) -> pd.DataFrame:
     """Return one row a run; keyword arguments are columns, a value or one value a run."""
-    frame = pd.DataFrame({"run_id": list(run_ids), "model": list(run_ids)})
+    frame = pd.DataFrame({name: list(run_ids) for name in ("run_id", "model", "architecture")})
     known = {"measured_top1": 0.5, "reported_top1": None, "depth": 20, "parameters": 10**6}
     for name, value in {**RUN, **known, "gflops": 1.0, **values}.items():
         frame[name] = value

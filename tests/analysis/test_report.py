@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.accuracies import accuracy_spread, chance_words
 from analysis.report import Report, write_report, zoo
 from analysis.report.content import NOTHING, Column, fixed, missing, probability, table, words
 from analysis.report.drawing import embedded
@@ -193,6 +194,14 @@ def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
             pd.testing.assert_frame_equal(rows, data, check_dtype=False, rtol=0, atol=1e-12)
 
 
+def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written: Report) -> None:
+    statement = (written.folder / "data" / "regressions.sql").read_text(encoding="utf-8")
+    rows = query(Home.open(home, create=False), statement).to_pandas()
+    (clause,) = chance_words(accuracy_spread(rows))
+    (page,) = [page for path, page in pages(written) if path.stem == "regressions"]
+    assert clause in "".join(page.text)
+
+
 def test_every_figure_has_its_data_and_its_statement(written: Report) -> None:
     drawn = {path.stem for path in (written.folder / "figures").iterdir()}
     for ending in ("csv", "sql"):
@@ -219,7 +228,7 @@ def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None
     texts = {path.stem: "".join(page.text) for path, page in pages(written)}
     assert f"the mean over {zoo.STABILITY_DRAWS} draws of batches" in texts["clusters"]
     assert "stability: of the cluster" in texts["clusters"]
-    alike = "accuracies of the 5 small networks on digits span 5 of 128 images: less than chance"
+    alike = "accuracies of the 5 small networks on digits differ by no more than chance would make"
     assert alike in texts["regressions"]
 
 
