@@ -2,12 +2,14 @@
 
 Reads a matrix of ``analysis.pairs``. Runs of one architecture (other weights, another dataset)
 resemble each other for a reason that says nothing of its family, so the families' questions are
-asked of other architectures; a network is the one that its source and architecture name.
+asked of other architectures, and each counts once; a network is the one that its source and
+architecture name. Random weights (``init:...``) tell nothing of a family: they are asked about, but
+not asked, unless ``untrained`` says so.
 
 Notes
 -----
-*Family prediction* leaves out the model's whole architecture and lets the nearest models of a known
-family vote; the nearest decides between equal numbers of votes.
+*Family prediction* leaves out the model's whole architecture and lets the nearest architectures of
+a known family vote, each by its nearest run; the nearest decides between equal numbers of votes.
 
 *Novelty* is the distance to the nearest model of a known family and another architecture, over the
 median of that distance where families are known to hold: from models to the nearest other
@@ -32,9 +34,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from analysis.given import require_kind
+from analysis.labels import trained
 from analysis.pairs import DistanceMatrix
 from survey.errors import SettingsError
 
@@ -69,10 +72,13 @@ class _Models:
     names: list[dict[Hashable, object]]
     #: Equal for equal ones, -1 where not known.
     families: Integers
+    #: Equal for equal ones; a number of its own, below 0, where not known.
     architectures: Integers
+    #: Which may vote and are counted.
+    counted: Mask
 
     @classmethod
-    def of(cls, matrix: DistanceMatrix) -> _Models:
+    def of(cls, matrix: DistanceMatrix, *, untrained: bool = True) -> _Models:
         # In a notebook, the frame that clusters(...) takes is the likely thing to pass.
         require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
         runs = matrix.runs
@@ -82,22 +88,21 @@ class _Models:
             matrix.values,
             runs[["run_id", "model", "family"]].to_dict("records"),
             pd.factorize(runs["family"])[0],
-            np.where(known, pd.factorize(pairs)[0], -1),
+            np.where(known, pd.factorize(pairs)[0], -1 - np.arange(len(runs))),
+            trained(runs["checkpoint"].astype("str")).to_numpy(bool) | untrained,
         )
 
     def apart(self, place: int) -> Mask:
         """Return which models are of another architecture."""
-        own = self.architectures[place]
-        found: Mask = (self.architectures != own) | (own < 0)
-        found[place] = False
+        found: Mask = self.architectures != self.architectures[place]
         return found
 
     def voters(self, place: int) -> Mask:
-        """Return which models are of another architecture and a known family."""
-        return self.apart(place) & (self.families >= 0)
+        """Return which counted models are of another architecture and a known family."""
+        return self.apart(place) & self.counted & (self.families >= 0)
 
     def related(self, place: int) -> Mask:
-        """Return which models are another architecture of the same family."""
+        """Return which of the voters are of the same family."""
         found: Mask = self.voters(place) & (self.families == self.families[place])
         return found
 
@@ -106,6 +111,21 @@ class _Models:
         found = np.flatnonzero(allowed)
         order: list[int] = found[np.argsort(self.values[place, found], kind="stable")].tolist()
         return order
+
+    def nearest_each(self, place: int, allowed: Mask) -> list[int]:
+        """Return the nearest run of each allowed architecture, the nearest first."""
+        found: dict[int, int] = {}
+        for other in self.nearest(place, allowed):
+            found.setdefault(int(self.architectures[other]), other)
+        return list(found.values())
+
+    def chance(self, place: int) -> float:
+        """Return which share of the architectures that vote are of the same family."""
+        related, voters = (
+            np.unique(self.architectures[mask]).size
+            for mask in (self.related(place), self.voters(place))
+        )
+        return related / voters
 
     def away(self, place: int, allowed: Mask) -> float:
         """Return the distance to the nearest of the allowed; NaN where there is none."""
@@ -145,7 +165,9 @@ def neighbours(matrix: DistanceMatrix, model: str | None = None, number: int = 5
     return _frame(matrix, rows, _NEIGHBOURS)
 
 
-def family_predictions(matrix: DistanceMatrix, number: int = 1) -> pd.DataFrame:
+def family_predictions(
+    matrix: DistanceMatrix, number: int = 1, *, untrained: bool = False
+) -> pd.DataFrame:
     """Return which family each model's nearest neighbours suggest, its own architecture left out.
 
     Parameters
@@ -153,16 +175,21 @@ def family_predictions(matrix: DistanceMatrix, number: int = 1) -> pd.DataFrame:
     matrix : DistanceMatrix
         Distances between models.
     number : int
-        How many neighbours vote, at least 1.
+        How many architectures vote, at least 1, each by its nearest run.
+    untrained : bool
+        Whether random weights (``init:...``) vote and are counted too. Otherwise they have a row
+        and a prediction by the others, but no part in what is right.
 
     Returns
     -------
     pandas.DataFrame
         One row a model: ``run_id``, ``model``, ``family``, ``predicted``, ``right`` (NA where the
-        family could not be predicted), ``nearest_model`` and ``distance`` (of the nearest that
-        votes), ``reason`` (why not, such as the only architecture of its family).
-        ``attrs`` hold ``neighbours`` (how many vote), ``predictable``, ``right``, ``accuracy`` and
-        ``chance``: the accuracy that one neighbour drawn at random would have.
+        family could not be predicted or the model is not counted), ``nearest_model`` and
+        ``distance`` (of the nearest that votes), ``reason`` (why not, such as the only architecture
+        of its family). ``attrs`` hold ``neighbours`` (how many vote), ``predictable`` and ``right``
+        (models), ``architectures`` (that the predictable are of), ``accuracy`` (the share that is
+        right, each architecture weighing as much) and ``chance``: the accuracy that one
+        architecture drawn at random would have.
 
     Raises
     ------
@@ -170,29 +197,48 @@ def family_predictions(matrix: DistanceMatrix, number: int = 1) -> pd.DataFrame:
         If the number is below 1.
     """
     _require_number(number)
-    models = _Models.of(matrix)
+    models = _Models.of(matrix, untrained=untrained)
     rows = [_prediction(models, place, number) for place in range(len(matrix))]
     table = _frame(matrix, rows, _PREDICTIONS)
     predictable = np.flatnonzero(table["right"].notna()).tolist()
-    right = int(table["right"].sum())
-    shares = [models.related(place).sum() / models.voters(place).sum() for place in predictable]
+    own = pd.Series(models.architectures[predictable])
+    right = table["right"].iloc[predictable].to_numpy(bool)
     table.attrs |= {
         "neighbours": number,
         "predictable": len(predictable),
-        "right": right,
-        "accuracy": right / len(predictable) if predictable else float("nan"),
-        "chance": float(np.mean(shares)) if shares else float("nan"),
+        "right": int(right.sum()),
+        "architectures": own.nunique(),
+        "accuracy": _mean_each(right, own),
+        "chance": _mean_each([models.chance(place) for place in predictable], own),
     }
     return table
 
 
-def novelty(matrix: DistanceMatrix) -> pd.DataFrame:
+def share_words(predictions: pd.DataFrame) -> str:
+    """Say which share of predicted families is right, beside a neighbour drawn at random.
+
+    Parameters
+    ----------
+    predictions : pandas.DataFrame
+        From ``family_predictions``, at least one of them counted.
+    """
+    facts, right = predictions.attrs, predictions["right"].dropna()
+    several = facts.get("architectures", len(right)) < len(right)
+    once = ", each architecture once" if several else ""
+    chance = f"; a neighbour drawn at random: {facts['chance']:.0%}" if "chance" in facts else ""
+    return f"{facts.get('accuracy', right.mean()):.0%}{once}{chance}"
+
+
+def novelty(matrix: DistanceMatrix, *, untrained: bool = False) -> pd.DataFrame:
     """Return how unlike any known family each model is, the most unlike first; see this module.
 
     Parameters
     ----------
     matrix : DistanceMatrix
         Distances between models.
+    untrained : bool
+        Whether random weights (``init:...``) are near families and set the scale too. Otherwise
+        they have a novelty, as far as they are from the others.
 
     Returns
     -------
@@ -203,9 +249,10 @@ def novelty(matrix: DistanceMatrix) -> pd.DataFrame:
         and ``relatives``, the number of models it is the median of; where no family holds two
         architectures, it is that of all models.
     """
-    models, places = _Models.of(matrix), range(len(matrix))
-    relatives = np.array([models.away(place, models.related(place)) for place in places])
-    nearest = np.array([models.away(place, models.voters(place)) for place in places])
+    models, places = _Models.of(matrix, untrained=untrained), range(len(matrix))
+    counted = np.flatnonzero(models.counted).tolist()
+    relatives = np.array([models.away(place, models.related(place)) for place in counted])
+    nearest = np.array([models.away(place, models.voters(place)) for place in counted])
     own = relatives[~np.isnan(relatives)]
     usual = own if own.size else nearest[~np.isnan(nearest)]
     scale = float(np.median(usual)) if usual.size else float("nan")
@@ -231,18 +278,22 @@ def _prediction(models: _Models, place: int, number: int) -> Row:
     if models.families[place] < 0:
         return {**row, "reason": "its family is not known"}
     if not models.related(place).any():
-        return {**row, "reason": "the only architecture of its family"}
-    order = models.nearest(place, models.voters(place))[:number]
+        kin = models.apart(place) & (models.families == models.families[place])
+        why = "no other trained architecture" if kin.any() else "the only architecture"
+        return {**row, "reason": f"{why} of its family"}
+    order = models.nearest_each(place, models.voters(place))[:number]
     # Counted in the order of distance, so the nearest comes first among equals.
     votes = Counter(models.names[other]["family"] for other in order)
     predicted = votes.most_common(1)[0][0]
-    return {
+    found: Row = {
         **row,
         "predicted": predicted,
-        "right": predicted == row["family"],
         "nearest_model": models.names[order[0]]["model"],
         "distance": float(models.values[place, order[0]]),
     }
+    if not models.counted[place]:
+        return {**found, "reason": "random weights are not counted"}
+    return {**found, "right": predicted == row["family"]}
 
 
 def _novelty(models: _Models, place: int, scale: float) -> Row:
@@ -267,6 +318,12 @@ def _frame(matrix: DistanceMatrix, rows: list[Row], columns: tuple[str, ...]) ->
     table = table.astype({name: _KINDS.get(name, "str") for name in columns})
     table.attrs = matrix.attrs
     return table
+
+
+def _mean_each(values: ArrayLike, architectures: pd.Series[int]) -> float:
+    """Return the mean over architectures of the mean of each; NaN of nothing."""
+    own = pd.Series(np.asarray(values, float)).groupby(architectures.to_numpy())
+    return float(own.mean().mean())
 
 
 def _require_number(number: int) -> None:

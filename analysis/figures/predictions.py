@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import nothing
@@ -20,6 +19,7 @@ from analysis.figures.theme import (
 )
 from analysis.figures.words import listed
 from analysis.given import require_columns
+from analysis.neighbours import share_words
 from analysis.provenance import Provenance
 from survey.words import counted
 
@@ -44,14 +44,13 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``family`` (that could be predicted), ``predicted`` (any of these, and any other that was
-        predicted), ``models`` (how many), ``share`` (of the family's predicted models, in [0, 1]),
-        ``right`` (whether both are the same).
+        ``family`` (of counted models that could be predicted), ``predicted`` (any of these, and any
+        other that was predicted), ``models`` (how many), ``share`` (of the family's predicted
+        models, in [0, 1]), ``right`` (whether both are the same).
     """
-    require_columns(
-        predictions, ("family", "predicted"), "family_predictions(distance_matrix(signatures))"
-    )
-    known = predictions[predictions["predicted"].notna()]
+    source = "family_predictions(distance_matrix(signatures))"
+    require_columns(predictions, ("family", "predicted", "right"), source)
+    known = predictions[predictions["right"].notna()]
     own = sorted(known["family"].unique(), key=str.lower)
     every = sorted({*own, *known["predicted"]}, key=str.lower)
     cells = pd.MultiIndex.from_product([own, every], names=["family", "predicted"])
@@ -114,14 +113,12 @@ def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
 
 
 def _finding(predictions: pd.DataFrame) -> str:
-    known = predictions[predictions["predicted"].notna()]
+    known = predictions["right"].dropna()
     if known.empty:
         return f"No model's family can be predicted (n = {len(predictions)})"
-    right, chance = int(known["right"].sum()), predictions.attrs.get("chance", np.nan)
-    random = "" if np.isnan(chance) else f"; a neighbour drawn at random: {chance:.0%}"
     return (
-        f"The family of {right} of {counted(len(known), 'model')} is predicted right, each left"
-        f" out in turn ({right / len(known):.0%}{random})"
+        f"The family of {int(known.sum())} of {counted(len(known), 'model')} is predicted right,"
+        f" each left out in turn ({share_words(predictions)})"
     )
 
 
@@ -130,6 +127,8 @@ def _note(predictions: pd.DataFrame) -> str:
     how = "its nearest neighbour" if votes == 1 else f"the vote of its {votes} nearest neighbours"
     told = f"Each model's family by {how} of other architectures. Numbers:"
     told += " models, the darker the more of their family; framed: right."
+    random = int((predictions["predicted"].notna() & predictions["right"].isna()).sum())
+    told += f" Not counted: {counted(random, 'model')} of random weights." if random else ""
     blank = predictions[predictions["predicted"].isna()]
     if blank.empty:
         return told

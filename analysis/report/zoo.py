@@ -139,7 +139,7 @@ def _novelty(material: Material, unlike: pd.DataFrame) -> Table:
 
 
 def _predictions(material: Material) -> Table:
-    from analysis.neighbours import family_predictions
+    from analysis.neighbours import family_predictions, share_words
 
     found = family_predictions(material.matrix)
     links = material.pages_by_model
@@ -150,14 +150,13 @@ def _predictions(material: Material) -> Table:
         Column("right", "right", lambda value: "yes" if value else "no"),
         Column("nearest_model", "nearest model", links=links),
         Column("distance", "distance", fixed(3)),
-        Column("reason", "why there is none"),
+        Column("reason", "why there is none, or it is not counted"),
     )
     told = ""
     if found.attrs.get("predictable"):
         told = (
             f" {found.attrs['right']} of {found.attrs['predictable']} are right"
-            f" ({found.attrs['accuracy']:.0%}; a neighbour drawn at random"
-            f" {found.attrs['chance']:.0%})."
+            f" ({share_words(found)})."
         )
     caption = f"The family that each model's nearest neighbour of another architecture has.{told}"
     return table("predictions", caption, found, columns)

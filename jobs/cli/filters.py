@@ -62,9 +62,9 @@ NormalisationOption = Annotated[
 BandOption = Annotated[
     int | None, typer.Option("--band", help="Radius of a Sakoe-Chiba band.  [default: none]", min=0)
 ]
-#: Of verbs that average over models.
+#: Of verbs that average over models, or let them vote.
 UntrainedOption = Annotated[
-    bool, typer.Option("--untrained", help="Random weights (init:...) count in means too.")
+    bool, typer.Option("--untrained", help="Random weights (init:...) count too.")
 ]
 #: Of verbs about numbers that the paper prints too.
 ComparePaperOption = Annotated[

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, BandOption, NormalisationOption, analysing
+from jobs.cli.filters import (
+    Asked,
+    BandOption,
+    NormalisationOption,
+    UntrainedOption,
+    analysing,
+)
 from survey.errors import SettingsError
 from survey.words import counted
 
@@ -45,20 +51,25 @@ def neighbours(
     ] = False,
     normalisation: NormalisationOption = "raw",
     band: BandOption = None,
+    untrained: UntrainedOption = False,
 ) -> None:
     """Say which models have the nearest signatures, by dynamic time warping.
 
-    With --families, how often the nearest model is of the same family.
+    With --families, how often the nearest architecture is of the same family.
     """
     from analysis.pairs import distance_matrix
 
     if families + novelty + (name is not None) > 1:
         raise SettingsError("MODEL, --families and --novelty exclude each other")
+    if untrained and not (families or novelty):
+        raise SettingsError(
+            "--untrained goes with --families and --novelty", hint="leave it out, or add one"
+        )
     matrix = distance_matrix(asked.signatures(), normalisation, band)
     if families:
-        _predicted(asked, matrix, number or 1)
+        _predicted(asked, matrix, number or 1, untrained=untrained)
     elif novelty:
-        _ranked(asked, matrix)
+        _ranked(asked, matrix, untrained=untrained)
     else:
         _nearest(asked, matrix, name, number or (5 if name else 1))
 
@@ -85,19 +96,19 @@ def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
     asked.answer(table, _NEIGHBOURS, [f"{told} ({matrix.normalisation} distances)"], draw)
 
 
-def _predicted(asked: Asked, matrix: Any, number: int) -> None:
-    from analysis.neighbours import family_predictions
+def _predicted(asked: Asked, matrix: Any, number: int, *, untrained: bool) -> None:
+    from analysis.neighbours import family_predictions, share_words
 
-    table = family_predictions(matrix, number)
-    known = table[table["predicted"].notna()]
-    right = int(known["right"].sum())
-    chance = f"; a neighbour drawn at random: {table.attrs['chance']:.0%}"
-    told = f"no model's family can be predicted (n = {len(table)})"
+    table = family_predictions(matrix, number, untrained=untrained)
+    known = table["right"].dropna()
+    told, rest = f"no model's family can be predicted (n = {len(table)})", ""
     if len(known):
-        share = f"{right / len(known):.0%}{chance}"
+        right, share = int(known.sum()), share_words(table)
         told = f"leave-one-out: {right} of {len(known)} families right ({share})"
-    left = len(table) - len(known)
-    rest = f", {left} cannot be predicted" if left and len(known) else ""
+        left = int(table["predicted"].isna().sum())
+        random = len(table) - len(known) - left
+        rest = f", {left} cannot be predicted" if left else ""
+        rest += f", {random} of random weights not counted" if random else ""
 
     def draw() -> Any:
         from analysis import figures
@@ -107,10 +118,10 @@ def _predicted(asked: Asked, matrix: Any, number: int) -> None:
     asked.answer(table, _PREDICTIONS, [f"{told}{rest} ({matrix.normalisation} distances)"], draw)
 
 
-def _ranked(asked: Asked, matrix: Any) -> None:
+def _ranked(asked: Asked, matrix: Any, *, untrained: bool) -> None:
     from analysis.neighbours import novelty
 
-    table = novelty(matrix)
+    table = novelty(matrix, untrained=untrained)
     top = table.dropna(subset="novelty").head(1).to_dict("records")
     told = [
         f"most unlike any known family: {row['model']}, novelty {row['novelty']:.2f},"

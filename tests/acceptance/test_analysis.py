@@ -96,6 +96,12 @@ def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
     same(found, family_predictions(matrix), ("model", "nearest_model", "distance"))
     found = answer("neighbours", "--novelty", *relative, home=home)
     same(found, novelty(matrix), ("model", "novelty"))
+    found = answer("neighbours", "--families", "--untrained", *relative, home=home)
+    same(found, family_predictions(matrix, untrained=True), ("model", "nearest_model"))
+    found = answer("neighbours", "--novelty", "--untrained", *relative, home=home)
+    same(found, novelty(matrix, untrained=True), ("model", "novelty"))
+    refused = survey("neighbours", "--untrained", home=home, code=2)
+    assert "--untrained goes with --families and --novelty" in refused.stderr
     every = correlations(measured)
     for level in ("model", "family", "all"):
         same(answer("correlate", "--level", level, home=home),

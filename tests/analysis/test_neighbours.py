@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from analysis.neighbours import family_predictions, neighbours, novelty
+from analysis.neighbours import family_predictions, neighbours, novelty, share_words
 from analysis.pairs import distance_matrix
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made_curves import frame, matrix, placed
@@ -114,6 +114,70 @@ def test_other_weights_of_an_architecture_do_not_vote() -> None:
     reasons = family_predictions(alone)["reason"].tolist()
     assert reasons[:2] == ["the only architecture of its family"] * 2
     assert pd.isna(reasons[2:]).all()
+
+
+#: Three checkpoints of an architecture of ``b`` are nearer to ``a1`` than its two relatives.
+CROWD = {"a1": 0.5, "b1": 0.51, "b1x": 0.512, "b1y": 0.514, "a2": 0.52, "a3": 0.53, "b2": 0.9}
+
+
+def test_an_architecture_votes_once_however_many_checkpoints_it_has() -> None:
+    crowd = placed(CROWD, architecture={name: name[:2] for name in CROWD})
+    table = family_predictions(crowd, 3).set_index("model")
+    assert table.loc["a1", "predicted"] == "a"
+    assert table.loc["a1", "nearest_model"] == "b1"
+    few = placed({name: place for name, place in CROWD.items() if len(name) == 2})
+    assert family_predictions(few, 3)["predicted"][0] == "a"
+
+
+def test_an_architecture_is_counted_once_however_many_checkpoints_it_has() -> None:
+    architectures = {name: name[:2] for name in CROWD}
+    table = family_predictions(placed(CROWD, architecture=architectures))
+    assert table.loc[table["right"], "model"].tolist() == ["a3"]
+    assert table.attrs["accuracy"] == pytest.approx(1 / 5)
+    assert (table.attrs["predictable"], table.attrs["architectures"]) == (7, 5)
+    # Of four other architectures, two are of family a for each of a, and one of b for each of b.
+    assert table.attrs["chance"] == pytest.approx((3 * 2 / 4 + 2 * 1 / 4) / 5)
+    told = share_words(table)
+    assert told == "20%, each architecture once; a neighbour drawn at random: 40%"
+    assert "once" not in share_words(family_predictions(placed(PLACES)))
+
+
+def test_random_weights_do_not_vote_and_are_not_counted() -> None:
+    places = {"a1": 0.5, "b0": 0.51, "a2": 0.55, "b1": 0.8, "b2": 0.85, "b3": 0.83}
+    made = placed(places, checkpoint=dict.fromkeys(places, "bundled") | {"b0": "init:0"})
+    table = family_predictions(made).set_index("model")
+    assert table.loc["a1", ["predicted", "nearest_model"]].tolist() == ["a", "a2"]
+    assert table.loc["b0", "predicted"] == "a"
+    assert pd.isna(table.loc["b0", "right"])
+    assert table.loc["b0", "reason"] == "random weights are not counted"
+    assert (table.attrs["predictable"], table.attrs["accuracy"]) == (5, 1)
+    # Each of a has one relative of four, each of b two.
+    assert table.attrs["chance"] == pytest.approx((2 * 1 / 4 + 3 * 2 / 4) / 5)
+    both = family_predictions(made, untrained=True).set_index("model")
+    assert both.loc["a1", "nearest_model"] == "b0"
+    assert both.attrs["predictable"] == 6
+
+
+def test_a_family_of_random_weights_suggests_nothing() -> None:
+    places = {"a1": 0.1, "a2": 0.2, "b1": 0.3}
+    made = placed(places, checkpoint={"a1": "bundled", "a2": "init:0", "b1": "bundled"})
+    reasons = family_predictions(made).set_index("model")["reason"]
+    assert reasons["a1"] == "no other trained architecture of its family"
+    assert reasons["b1"] == "the only architecture of its family"
+
+
+def test_novelty_is_measured_by_trained_networks() -> None:
+    places = {"a1": 0.1, "a2": 0.14, "b1": 0.5, "b2": 0.54, "a0": 0.9, "b0": 0.51}
+    weights = {name: "init:1" if name[1] == "0" else "bundled" for name in places}
+    made = placed(places, checkpoint=weights)
+    table = novelty(made)
+    assert (table.attrs["relatives"], table.attrs["scale"]) == (4, pytest.approx(0.04))
+    rows = table.set_index("model")
+    assert rows.loc["b1", "nearest_model"] == "b2"
+    assert rows.loc["a0", "novelty"] == pytest.approx(0.36 / 0.04)
+    every = novelty(made, untrained=True)
+    assert every.attrs["relatives"] == 6
+    assert every.set_index("model").loc["b1", "nearest_model"] == "b0"
 
 
 def test_nothing_can_be_predicted_of_one_model() -> None:

@@ -199,6 +199,17 @@ def test_families_that_cannot_be_predicted_are_named():
     assert "No model's family can be predicted (n = 3)" in words(prediction_chart(none))
 
 
+def test_predictions_of_random_weights_are_told_and_not_counted():
+    sites = surveyed(23)
+    first = sites["model"] == sites["model"].iloc[0]
+    sites["checkpoint"] = sites["checkpoint"].where(~first, "init:0")
+    found = family_predictions(distance_matrix(sites, cache=False))
+    (own,) = found[found["reason"] == "random weights are not counted"]["model"]
+    assert own == sites["model"].iloc[0]
+    assert prediction_rows(found)["models"].sum() == found["predicted"].notna().sum() - 1
+    assert "Not counted: 1 model of random weights." in words(prediction_chart(found))
+
+
 def test_unknown_families_are_no_kin(matrix):
     found = neighbours(matrix, "vgg_1", 2).assign(family=None)
     assert set(neighbour_rows(found)["kin"]) == {"unknown"}
