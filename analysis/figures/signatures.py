@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis.figures.depth import depth_choice, depths, over_depth, thread
 from analysis.figures.panels import head
+from analysis.figures.sample import SAMPLED, sample
 from analysis.figures.saving import save
 from analysis.figures.theme import (
     UNKNOWN,
@@ -29,6 +30,7 @@ from analysis.figures.theme import (
 from analysis.figures.words import listed, number
 from analysis.given import require_columns
 from analysis.provenance import Provenance, narrowed
+from survey.errors import UnknownName
 from survey.words import counted
 
 #: Panels side by side, and the size of each in pixels.
@@ -37,13 +39,15 @@ COLUMNS, WIDTH, HEIGHT = 3, 250, 170
 _MISSING = "Dotted lines: sites without a score."
 
 
-def signature_lines(signatures: pd.DataFrame) -> pd.DataFrame:
+def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.DataFrame:
     """Return what a figure of families shows: affinity over depth, one line a run.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
+    most : int, optional
+        Of more runs with scores than this, the ``analysis.figures.sample.sample`` of so many.
 
     Returns
     -------
@@ -55,11 +59,15 @@ def signature_lines(signatures: pd.DataFrame) -> pd.DataFrame:
     lines["family"] = lines["family"].fillna(UNKNOWN)
     lines["depth"] = lines["relative_depth"]
     names = ["run_id", "family", "model", "site", "depth", "relative_depth", "graph_depth"]
-    return lines[[*names, "affinity"]]
+    return _shown(lines[[*names, "affinity"]], most)
 
 
-def signature_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def signature_chart(
+    signatures: pd.DataFrame, provenance: Provenance | None = None, most: int | None = None
+) -> Figure:
     """Draw signatures, one panel a family and one line a model, the most linear family first.
+
+    The finding, the order of the families and their numbers are those of all models.
 
     Parameters
     ----------
@@ -67,16 +75,22 @@ def signature_chart(signatures: pd.DataFrame, provenance: Provenance | None = No
         Rows of the view ``signatures``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
+    most : int, optional
+        Lines at most; see ``signature_lines``.
     """
     lines = signature_lines(signatures)
     medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
-    panels = [_family_panel(lines[lines["family"] == name], name) for name in medians.index]
+    models = lines.groupby("family")["model"].nunique()
+    shown = _shown(lines, most)
+    drawn = [name for name in medians.index if (shown["family"] == name).any()]
+    panels = [_family_panel(shown[shown["family"] == name], name, models[name]) for name in drawn]
     return figure(
         alt.concat(*panels, columns=COLUMNS).resolve_scale(
             color="independent", strokeDash="independent"
         ),
         _family_finding(lines, medians),
-        note="One line a model, a gap where a site has no score. 1 is affine.",
+        note="One line a model, a gap where a site has no score. 1 is affine."
+        + _sampled(shown, lines),
         source=signatures,
         provenance=provenance,
         width=_width(len(panels)),
@@ -134,8 +148,16 @@ def depth_chart(
         Whose models.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
+
+    Raises
+    ------
+    UnknownName
+        If no model is of this family.
     """
     require_columns(signatures, ("run_id", "family", "site", "affinity"))
+    known = [str(each) for each in signatures["family"].dropna().unique()]
+    if family not in known:
+        raise UnknownName("family", family, known)
     own = narrowed(signatures[signatures["family"] == family], f"family {family}")
     sites = own.groupby("run_id")["site"].transform("size")
     ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
@@ -166,7 +188,21 @@ def _models(
     ).add_params(depth_choice())
 
 
-def _family_panel(lines: pd.DataFrame, family: str) -> Any:
+def _shown(lines: pd.DataFrame, most: int | None) -> pd.DataFrame:
+    scored = lines.loc[lines["affinity"].notna(), "run_id"].nunique()
+    if most is None or scored <= most:
+        return lines
+    return lines[lines["run_id"].isin(sample(lines, most))]
+
+
+def _sampled(shown: pd.DataFrame, lines: pd.DataFrame) -> str:
+    if len(shown) == len(lines):
+        return ""
+    few, all_of_them = (each["run_id"].nunique() for each in (shown, lines))
+    return f" {few:,} of {counted(all_of_them, 'model')} shown: {SAMPLED}."
+
+
+def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
     names = sorted(lines["model"].unique())
     shown = legend(columns=columns_of(names, WIDTH + 30), symbolType="stroke", symbolSize=200)
 
@@ -185,7 +221,8 @@ def _family_panel(lines: pd.DataFrame, family: str) -> Any:
         )
 
     drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
-    return drawn.properties(title=head(f"{family} (n = {len(names)})"))
+    some = "" if len(names) == models else f", {len(names)} shown"
+    return drawn.properties(title=head(f"{family} (n = {models:,}{some})"))
 
 
 def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:

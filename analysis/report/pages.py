@@ -63,6 +63,9 @@ _GAPS = (
     Column("reason", "reason"),
 )
 
+#: Models up to which the overview draws every signature.
+MOST_SIGNATURES = 60
+
 _TRACING = (
     "The hash is the first 12 digits of the sha256 over the sorted run ids, one a line:"
     " two reports with the same hash were made from the same runs. SQL beside each figure"
@@ -110,18 +113,19 @@ def overview_facts(material: Material) -> list[Fact]:
 
 
 def overview_exhibits(material: Material) -> list[Exhibit]:
-    """Return the figure of every signature, a panel a family."""
+    """Return the figure of signatures, a panel a family: all, or some that stand for them."""
     if not material.scored:
         return []
     from analysis.figures.signatures import signature_chart, signature_lines
 
     rows = material.signatures[material.signatures["run_id"].isin(material.scored)]
+    lines = signature_lines(rows, MOST_SIGNATURES)
     sql = sites_sql(
-        material.scored,
+        lines["run_id"].unique(),
         ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "affinity"),
     )
-    chart = signature_chart(rows)
-    return [Exhibit("signatures", chart, signature_lines(rows), sql, "the measured rows")]
+    chart = signature_chart(rows, most=MOST_SIGNATURES)
+    return [Exhibit("signatures", chart, lines, sql, "the measured rows")]
 
 
 def models_table(material: Material) -> Table:

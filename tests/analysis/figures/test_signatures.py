@@ -16,6 +16,7 @@ from analysis.figures import (
     training_rows,
 )
 from analysis.figures.saving import specification
+from survey.errors import UnknownName
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
@@ -132,3 +133,9 @@ def test_training_without_both_states_says_so():
     assert "No architecture was measured both untrained and trained" in words(
         training_chart(surveyed(2))
     )
+
+
+def test_a_family_of_no_model_is_refused_with_those_there_are():
+    with pytest.raises(UnknownName, match="family 'VG'") as refused:
+        depth_chart(surveyed(9), "VG")
+    assert refused.value.hint == "did you mean VGG?"
