@@ -30,6 +30,7 @@ from analysis.figures import (
     timeline_rows,
 )
 from analysis.figures.saving import specification
+from analysis.figures.timeline import crowded_years
 from analysis.history import timeline
 from analysis.regression import regressions
 from analysis.residual import post_shortcut
@@ -76,6 +77,40 @@ def test_models_of_a_year_lie_side_by_side_within_it():
     by_year = rows.groupby("year")["median"].median()
     first, last = by_year.index[[0, -1]]
     assert f"from {by_year[first]:.2f} in {first} to {by_year[last]:.2f} in {last}" in words(drawn)
+
+
+def test_where_a_model_lies_within_its_year_says_nothing_of_its_scores():
+    frame = surveyed(30)
+    places = timeline_rows(timeline(frame)).set_index("model")["time"]
+    turned = frame.assign(affinity=1 - frame["affinity"], family=frame["family"].str[::-1])
+    pd.testing.assert_series_equal(
+        timeline_rows(timeline(turned)).set_index("model")["time"], places, check_like=True
+    )
+    one_year = timeline(surveyed(60).assign(year=2020))
+    rows = timeline_rows(one_year)
+    assert abs(rows["time"].corr(rows["median"])) < 0.3
+    assert not rows["model"].is_monotonic_increasing
+
+
+def test_a_year_of_many_models_is_a_box_of_their_medians():
+    years = np.where(surveyed(24)["family"] == "Swin", 2021, 2015)
+    frame = timeline(surveyed(24).assign(year=years))
+    rows = timeline_rows(frame)
+    own = rows.loc[rows["year"] == 2015]
+    (box,) = crowded_years(rows).to_dict("records")
+    assert (box["models"], box["year"]) == (len(own), 2015) == (22, 2015)
+    quartiles = own["median"].quantile([0.25, 0.5, 0.75])
+    found = [box[name] for name in ("first_quartile", "median", "third_quartile")]
+    np.testing.assert_allclose(found, quartiles)
+    assert (box["lowest"], box["highest"]) == (own["lowest"].min(), own["highest"].max())
+    drawn = timeline_chart(frame)
+    # The two Swins are marks, the others one box; a bar each and one for the year.
+    assert [len(marks(drawn, kind)) for kind in ("symbol", "rule")] == [2, 3]
+    assert "n = 22" in words(drawn)
+    assert "Boxes, of years with more than 12 models" in words(drawn)
+    every = timeline_chart(timeline(surveyed(24).assign(year=2015)))
+    assert not marks(every, "symbol")
+    assert "Marks:" not in words(every)
 
 
 def test_a_timeline_of_nothing_says_so():
