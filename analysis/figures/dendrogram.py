@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import pandas as pd
 
+from analysis.figures.leaves import leaves_of
 from analysis.figures.theme import (
     FAINT,
     LABEL_SIZE,
-    UNKNOWN,
     Figure,
     families,
     figure,
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 WIDTH, LEAF = 380, 15
 
 
-def dendrogram_rows(clustering: Clustering) -> pd.DataFrame:
+def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
     """Return the tree's branches, one row a straight line.
 
     Parameters
     ----------
     clustering : Clustering
         From ``analysis.clustering.cluster``.
+    most : int, optional
+        Leaves at most: of a larger tree the last merges alone, whose leaves stand for several
+        models and begin at 0 like any other.
 
     Returns
     -------
@@ -45,13 +48,16 @@ def dendrogram_rows(clustering: Clustering) -> pd.DataFrame:
         cluster it lies in; 0 above the cut). Three rows a merge: two branches, and their join.
     """
     _require(clustering)
-    leaves = _leaves(clustering)
-    places = [float(each) for each in leaves["leaf"]]
-    clusters = [int(each) for each in leaves["cluster"]]
-    heights = [0.0] * len(places)
+    leaves = leaves_of(clustering, most)
+    places = {int(node): float(place) for node, place in leaves[["node", "leaf"]].to_numpy()}
+    clusters = dict(zip(leaves["node"], leaves["cluster"], strict=True))
+    heights = dict.fromkeys(places, 0.0)
     rows: list[tuple[int, float, float, float, float, int]] = []
+    models = len(clustering.linkage) + 1
     for merge, (left, right, distance, _) in enumerate(clustering.linkage):
         a, b, height = int(left), int(right), float(distance)
+        if merge <= models - 1 - len(leaves):
+            continue
         inside = clusters[a] if clusters[a] == clusters[b] else 0
         # A branch belongs to its cluster up to the merge that leaves it.
         rows += [
@@ -59,13 +65,15 @@ def dendrogram_rows(clustering: Clustering) -> pd.DataFrame:
         ]
         low, high = sorted((places[a], places[b]))
         rows.append((merge, height, height, low, high, inside))
-        places.append((places[a] + places[b]) / 2)
-        heights.append(height)
-        clusters.append(inside)
+        joined = models + merge
+        places[joined] = (places[a] + places[b]) / 2
+        heights[joined], clusters[joined] = height, inside
     return pd.DataFrame(rows, columns=["merge", "near", "far", "low", "high", "cluster"])
 
 
-def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = None) -> Figure:
+def dendrogram_chart(
+    clustering: Clustering, provenance: Provenance | None = None, most: int | None = None
+) -> Figure:
     """Draw the hierarchy, a leaf a model with colour and shape by family, and the cut's clusters.
 
     Parameters
@@ -74,9 +82,11 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
         From ``analysis.clustering.cluster``.
     provenance : Provenance, optional
         The caption's facts, where the table does not carry them.
+    most : int, optional
+        Leaves at most; see ``dendrogram_rows``.
     """
     _require(clustering)
-    leaves = _leaves(clustering)
+    leaves = leaves_of(clustering, most)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
     across = alt.X(
@@ -85,7 +95,7 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
     scale = alt.Scale(domain=[-0.5, len(leaves) - 0.5], nice=False, zero=False, reverse=True)
     upwards = alt.Y("low:Q", axis=None, scale=scale)
     branches = (
-        alt.Chart(dendrogram_rows(clustering))
+        alt.Chart(dendrogram_rows(clustering, most))
         .mark_rule(strokeWidth=1.4)
         .encode(
             x=across, x2="far:Q", y=upwards, y2="high:Q",
@@ -98,9 +108,10 @@ def dendrogram_chart(clustering: Clustering, provenance: Provenance | None = Non
         drawn.properties(width=WIDTH, height=height).resolve_scale(
             color="independent", shape="independent"
         ),
-        _finding(clustering, leaves),
+        _finding(clustering),
         note=f"{clustering.matrix.normalisation.capitalize()} DTW, {clustering.method} linkage,"
-        f" {clustering.cut}. Black branches lie within a cluster, numbered to the right.",
+        f" {clustering.cut}. Black branches lie within a cluster, numbered to the right."
+        + _cut_short(clustering, leaves),
         source=clustering.table,
         provenance=provenance,
         width=int(named + 40),
@@ -114,13 +125,10 @@ def _require(clustering: object) -> None:
     require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
 
 
-def _leaves(clustering: Clustering) -> pd.DataFrame:
-    """Return the table's rows in the order of the matrix, which the linkage counts by."""
-    order = clustering.matrix.runs["run_id"]
-    leaves = clustering.table.set_index("run_id").loc[list(order)].reset_index()
-    leaves["leaf"] = leaves["leaf"].rank(method="first") - 1
-    leaves["family"] = leaves["family"].fillna(UNKNOWN)
-    return leaves
+def _cut_short(clustering: Clustering, leaves: pd.DataFrame) -> str:
+    if len(leaves) == len(clustering.table):
+        return ""
+    return f" The last {len(leaves) - 1} merges of {len(clustering.table) - 1:,} are drawn."
 
 
 def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
@@ -136,7 +144,8 @@ def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
 
 
 def _brackets(leaves: pd.DataFrame, x: float) -> list[Any]:
-    spans = leaves.groupby("cluster")["leaf"].agg(["min", "max"]).reset_index()
+    whole = leaves[leaves["cluster"] > 0]
+    spans = whole.groupby("cluster")["leaf"].agg(["min", "max"]).reset_index()
     spans["from"], spans["to"] = spans["min"] - 0.35, spans["max"] + 0.35
     spans["middle"] = (spans["min"] + spans["max"]) / 2
     base = alt.Chart(spans)
@@ -153,9 +162,9 @@ def _axis_title(clustering: Clustering) -> str:
     return f"distance at which clusters merge ({clustering.matrix.normalisation} DTW)"
 
 
-def _finding(clustering: Clustering, leaves: pd.DataFrame) -> str:
-    count = leaves["cluster"].nunique()
-    models = counted(len(leaves), "model")
+def _finding(clustering: Clustering) -> str:
+    count = clustering.table["cluster"].nunique()
+    models = counted(len(clustering.table), "model")
     agreement = clustering.agreement
     own = agreement[agreement["label"] == "family"] if len(agreement) else agreement
     if own.empty or own["adjusted_rand"].isna().all():

@@ -21,6 +21,7 @@ from analysis.figures.words import number
 from analysis.given import require_kind
 from analysis.pairs import DistanceMatrix
 from analysis.provenance import Provenance, narrowed
+from survey.errors import SettingsError
 from survey.words import counted
 
 if TYPE_CHECKING:
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
 NUMBERED = 14
 
 
-def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) -> pd.DataFrame:
+#: Up to so many models cells are drawn: their number is the square of that.
+MOST = 150
+
+
+def matrix_rows(
+    matrix: DistanceMatrix,
+    clustering: Clustering | None = None,
+    number_of_models: int | None = None,
+) -> pd.DataFrame:
     """Return the matrix's cells, one row a cell.
 
     Parameters
@@ -39,6 +48,8 @@ def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) ->
         From ``analysis.pairs.distance_matrix``.
     clustering : Clustering, optional
         Whose leaves order the models; families and names do otherwise.
+    number_of_models : int, optional
+        Only the cells of the ``representatives`` of so many families.
 
     Returns
     -------
@@ -52,6 +63,9 @@ def matrix_rows(matrix: DistanceMatrix, clustering: Clustering | None = None) ->
     if clustering is not None:
         require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
     order = _order(matrix, clustering)
+    if number_of_models is not None:
+        chosen = representatives(matrix, number_of_models)
+        order = [place for place in order if matrix.runs["run_id"].iloc[place] in chosen]
     runs = matrix.runs.iloc[order].reset_index(drop=True)
     values = matrix.values[np.ix_(order, order)]
     size = len(runs)
@@ -106,11 +120,21 @@ def matrix_chart(
         Draw the ``representatives`` of so many families instead of all models.
     provenance : Provenance, optional
         The caption's facts, where the matrix does not carry them.
+
+    Raises
+    ------
+    SettingsError
+        If more than ``MOST`` models would be drawn.
     """
-    cells = matrix_rows(matrix, clustering)
-    if number_of_models is not None:
-        chosen = representatives(matrix, number_of_models)
-        cells = cells[cells["run_id"].isin(chosen) & cells["other_run_id"].isin(chosen)]
+    require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
+    drawn = min(len(matrix), number_of_models or len(matrix))
+    if drawn > MOST:
+        raise SettingsError(
+            f"{drawn:,} models are too many for a matrix, which shows {MOST} at most",
+            hint="number_of_models=9 draws one of each of the largest families; a Selection of"
+            " fewer models, or dendrogram_chart with most=100, shows more of them",
+        )
+    cells = matrix_rows(matrix, clustering, number_of_models)
     models = cells.drop_duplicates("run_id")
     source = matrix.runs[matrix.runs["run_id"].isin(models["run_id"])]
     side = 34 if len(models) <= NUMBERED else 13

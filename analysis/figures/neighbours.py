@@ -84,13 +84,15 @@ def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = No
     )
 
 
-def novelty_rows(novelty: pd.DataFrame) -> pd.DataFrame:
+def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame:
     """Return the ranking, one row a model with a score, the most unlike first.
 
     Parameters
     ----------
     novelty : pandas.DataFrame
         From ``analysis.neighbours.novelty``.
+    most : int, optional
+        Only so many, the most unlike.
 
     Returns
     -------
@@ -103,10 +105,12 @@ def novelty_rows(novelty: pd.DataFrame) -> pd.DataFrame:
     rows = rows.sort_values(["novelty", "model"], ascending=[False, True], ignore_index=True)
     rows["place"] = rows.index + 1
     rows["label"] = rows["model"] + " (nearest: " + rows["nearest_family"].fillna(UNKNOWN) + ")"
-    return rows
+    return rows.head(len(rows) if most is None else most)
 
 
-def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def novelty_chart(
+    novelty: pd.DataFrame, provenance: Provenance | None = None, most: int | None = None
+) -> Figure:
     """Draw how unlike any other family each model is, the most unlike first.
 
     Parameters
@@ -115,8 +119,11 @@ def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -
         From ``analysis.neighbours.novelty``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
+    most : int, optional
+        Draw only so many, the most unlike.
     """
-    rows = novelty_rows(novelty)
+    every = novelty_rows(novelty)
+    rows = novelty_rows(novelty, most)
     order, names = list(rows["label"]), families(rows)
     base = alt.Chart(rows).encode(
         x=alt.X("novelty:Q", title="novelty", scale=alt.Scale(zero=True)),
@@ -126,12 +133,13 @@ def novelty_chart(novelty: pd.DataFrame, provenance: Provenance | None = None) -
     points = base.mark_point(filled=True, opacity=1, size=50).encode(
         **told_apart("family", names, WIDTH + 160, "family")
     )
-    left_out = len(novelty) - len(rows)
+    left_out = len(novelty) - len(every)
     return figure(
         alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),
-        _novel_finding(rows),
+        _novel_finding(every),
         note="Distance to the nearest architecture of a known family, over what is usual between"
         " architectures of one family: at 1 as near as relatives are."
+        + (f" The {len(rows)} most unlike of {len(every):,}." if len(rows) < len(every) else "")
         + (f" {counted(left_out, 'model')} without a score left out." if left_out else ""),
         source=novelty,
         provenance=provenance,
@@ -203,5 +211,5 @@ def _novel_finding(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     return (
         f"{first['model']} is the most unlike any known family: novelty {number(first['novelty'])},"
-        f" nearest {first['nearest_family']} (n = {len(rows)} models)"
+        f" nearest {first['nearest_family']} (n = {len(rows):,} models)"
     )

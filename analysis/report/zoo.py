@@ -25,6 +25,12 @@ _CURVE = ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "
 #: Models up to which a matrix of distances shows all of them.
 MOST_IN_MATRIX = 60
 
+#: Leaves of a tree; in a larger one they stand for several models each.
+MOST_LEAVES = 100
+
+#: Models shown as unlike any family, where there are more than ``MOST_LEAVES``.
+MOST_UNLIKE = 50
+
 #: Models of a family up to which each has a panel.
 MOST_IN_FAMILY = 12
 
@@ -57,14 +63,16 @@ def clusters(material: Material) -> Section:
     raw = cluster(distance_matrix(material.measured, normalisation="raw"))
     sql = sites_sql(matrix.runs["run_id"], _CURVE)
     shown = None if len(matrix.runs) <= MOST_IN_MATRIX else REPRESENTATIVES
-    tree = dendrogram_chart(found, provenance=material.provenance_of_scored)
-    heat = matrix_chart(found.matrix, found, shown, provenance=material.provenance_of_scored)
+    scored = material.provenance_of_scored
+    tree = dendrogram_chart(found, scored, MOST_LEAVES)
+    heat = matrix_chart(found.matrix, found, shown, scored)
     unlike = novelty(matrix)
-    odd = novelty_chart(unlike, provenance=material.provenance_of_scored)
+    most = MOST_UNLIKE if len(unlike) > MOST_LEAVES else None
+    odd = novelty_chart(unlike, scored, most)
     return answer(
-        Exhibit("dendrogram", tree, dendrogram_rows(found), sql),
-        Exhibit("distances", heat, matrix_rows(found.matrix, found), sql),
-        Exhibit("novelty", odd, novelty_rows(unlike), sql),
+        Exhibit("dendrogram", tree, dendrogram_rows(found, MOST_LEAVES), sql),
+        Exhibit("distances", heat, matrix_rows(found.matrix, found, shown), sql),
+        Exhibit("novelty", odd, novelty_rows(unlike, most), sql),
         paragraphs=(_ALIKE, _stability(found.table)),
         tables=(
             _agreement(found.agreement, "relative", "at equal relative depths"),

@@ -21,8 +21,10 @@ from analysis.figures import (
     prediction_rows,
     representatives,
 )
+from analysis.figures.leaves import leaves_of
 from analysis.neighbours import family_predictions, neighbours, novelty
 from analysis.pairs import distance_matrix
+from survey.errors import SettingsError
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed
 
@@ -37,14 +39,16 @@ def clustering(matrix):
     return cluster(matrix, number=4)
 
 
-def test_branches_are_where_scipy_draws_them(clustering):
-    drawn = dendrogram(clustering.linkage, no_plot=True)
+@pytest.mark.parametrize("most", [None, 13, 6, 2])
+def test_branches_are_where_scipy_draws_them(clustering, most):
+    how = {} if most is None else {"truncate_mode": "lastp", "p": most}
+    drawn = dendrogram(clustering.linkage, no_plot=True, **how)
     expected = {
         (round(height[1], 9), *sorted((round(x[0] / 10 - 0.5, 9), round(x[3] / 10 - 0.5, 9))))
         for height, x in zip(drawn["dcoord"], drawn["icoord"], strict=True)
     }
-    rows = dendrogram_rows(clustering)
-    assert len(rows) == 3 * len(clustering.linkage)
+    rows = dendrogram_rows(clustering, most)
+    assert len(rows) == 3 * ((most or 14) - 1)
     joins = rows.groupby("merge").nth(2)
     found = {
         (round(row.far, 9), round(row.low, 9), round(row.high, 9)) for row in joins.itertuples()
@@ -76,6 +80,39 @@ def test_the_tree_names_every_model_and_says_how_well_it_knows_families(clusteri
     assert len(marks(drawn, "symbol")) == 14
     # Branches and the clusters' brackets.
     assert len(marks(drawn, "rule")) == 3 * 13 + 4
+
+
+def test_leaves_of_a_tree_cut_short_say_what_they_stand_for(clustering):
+    leaves = leaves_of(clustering, 6)
+    assert leaves["models"].sum() == 14
+    assert leaves["leaf"].tolist() != list(range(6))
+    several = leaves[leaves["models"] > 1]
+    assert (several["model"].str.split(" ").str[0].astype(int) == several["models"]).all()
+    alone = leaves.loc[leaves["models"] == 1, ["model", "family"]]
+    assert alone.merge(clustering.table).shape[0] == len(alone)
+    drawn = dendrogram_chart(clustering, most=6)
+    shown = words(drawn)
+    assert "The last 5 merges of 13 are drawn" in shown
+    assert "4 clusters of 14 models" in shown
+    # Each cluster still has its bracket, as none is split.
+    assert len(marks(drawn, "rule")) == 3 * 5 + 4
+    # Leaves of several clusters have none.
+    assert set(leaves_of(clustering, 3)["cluster"]) >= {0}
+    assert "are drawn" not in words(dendrogram_chart(clustering, most=14))
+
+
+@pytest.mark.parametrize(
+    ("families", "label"),
+    [("AAA", "3 models, all A"), ("AAB", "3 models, mostly A"), ("BAC", "3 models, 1 of them A")],
+)
+def test_a_leaf_of_several_is_named_by_its_commonest_family(families, label):
+    sites = surveyed(4)
+    near = sites["model"] != "resnet_1"
+    letters = dict(zip(sites.loc[near, "model"].unique(), families, strict=True))
+    sites["family"] = sites["model"].map(letters).fillna("Z")
+    sites["affinity"] = sites["affinity"].where(near, 0.02)
+    clustering = cluster(distance_matrix(sites, "relative", cache=False), number=2)
+    assert set(leaves_of(clustering, 2)["model"]) == {label, "resnet_1"}
 
 
 def test_leaves_are_in_the_matrix_order_whatever_the_tables(clustering):
@@ -121,6 +158,15 @@ def test_representatives_are_medoids_of_the_largest_families():
     assert len(marks(drawn, "rect")) == 25
     # The caption is that of what is shown.
     assert "all models, one of each family; 5 runs" in words(drawn)
+    assert set(matrix_rows(matrix, number_of_models=5)["other_run_id"]) == set(chosen)
+
+
+def test_a_matrix_of_too_many_models_is_refused_at_once(matrix, monkeypatch):
+    monkeypatch.setattr("analysis.figures.matrix.MOST", 13)
+    with pytest.raises(SettingsError, match="14 models are too many") as refused:
+        matrix_chart(matrix)
+    assert "number_of_models" in str(refused.value.hint)
+    assert len(marks(matrix_chart(matrix, number_of_models=9), "rect")) == 81
 
 
 def test_two_models_and_models_of_no_family():
@@ -223,6 +269,11 @@ def test_novelty_ranks_and_leaves_out_what_has_none(matrix):
     drawn = novelty_chart(found)
     assert f"{rows['model'][0]} is the most unlike any known family" in words(drawn)
     assert len(marks(drawn, "symbol")) == len(marks(drawn, "rule")) == len(rows)
+    few = words(novelty_chart(found, most=3))
+    assert f"(n = {len(rows)} models)" in few
+    assert f"The 3 most unlike of {len(rows)}." in few
+    assert list(novelty_rows(found, 3)["model"]) == list(rows["model"][:3])
+    assert "left out" not in few
     blank = found.assign(novelty=[np.nan, *found["novelty"][1:]])
     assert "1 model without a score left out" in words(novelty_chart(blank))
     assert "No model has a novelty" in words(novelty_chart(found.assign(novelty=np.nan)))
