@@ -13,6 +13,9 @@ from jobs.words import LinkageChoice
 from survey.errors import SettingsError
 from survey.words import counted
 
+#: Leaves of a tree that a figure draws; in a larger one they stand for several models each.
+MOST_LEAVES = 200
+
 _TABLE = dict.fromkeys(("cluster", "model", "family", "family_group", "silhouette"))
 
 
@@ -73,10 +76,12 @@ def _by_hierarchy(
     def draw() -> Any:
         from analysis import figures
 
-        return figures.dendrogram_chart(found)
+        return figures.dendrogram_chart(found, most=MOST_LEAVES)
 
     headings = _TABLE | ({"stability": None} if draws else {})
     summary = [_counts(table, told), *_agreement(found.agreement), *_left_out(matrix)]
+    if asked.figure is not None and len(table) > MOST_LEAVES:
+        summary.append(f"note: the figure has {MOST_LEAVES} leaves, of several models each")
     if once := len(found.table.attrs.get("one_batch", ())):
         models = counted(once, "model")
         summary.append(f"measured on one batch, so the same in every draw: {models}")

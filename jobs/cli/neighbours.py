@@ -17,6 +17,9 @@ from jobs.cli.filters import (
 from survey.errors import SettingsError
 from survey.words import counted
 
+#: Rows up to which a figure can be looked at whole.
+MOST_ROWS = 200
+
 _NEIGHBOURS = {
     **dict.fromkeys(("model", "family", "rank")),
     "other_model": "neighbour",
@@ -93,7 +96,11 @@ def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
 
         return figures.neighbour_chart(table)
 
-    asked.answer(table, _NEIGHBOURS, [f"{told} ({matrix.normalisation} distances)"], draw)
+    summary = [f"{told} ({matrix.normalisation} distances)"]
+    if asked.figure is not None and len(table) > MOST_ROWS:
+        rows = counted(len(table), "row")
+        summary.append(f"note: the figure has {rows}: --family and other filters narrow it")
+    asked.answer(table, _NEIGHBOURS, summary, draw)
 
 
 def _predicted(asked: Asked, matrix: Any, number: int, *, untrained: bool) -> None:
@@ -132,6 +139,9 @@ def _ranked(asked: Asked, matrix: Any, *, untrained: bool) -> None:
     def draw() -> Any:
         from analysis import figures
 
-        return figures.novelty_chart(table)
+        return figures.novelty_chart(table, most=MOST_ROWS)
 
-    asked.answer(table, _NOVELTY, told or ["no model has a novelty"], draw)
+    told = told or ["no model has a novelty"]
+    if asked.figure is not None and table["novelty"].count() > MOST_ROWS:
+        told.append(f"note: the figure shows the {MOST_ROWS} most unlike")
+    asked.answer(table, _NOVELTY, told, draw)
