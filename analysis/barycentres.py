@@ -80,7 +80,8 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
             "k-means has no means for the normalisation 'length', must be raw or relative"
         )
     if not 1 <= number <= len(matrix):
-        raise SettingsError(f"{number} clusters, must be 1 to {len(matrix)}, the number of models")
+        whole = len(matrix)
+        raise SettingsError(f"{number} clusters of {whole} models, must be 1 to {whole}")
     members, centres, distances = _fitted(matrix, number, seed)
     columns = ["run_id", "model", "source", "family", "family_group", "dataset"]
     table = matrix.runs[columns].assign(cluster=members, distance=distances)

@@ -262,7 +262,8 @@ def _require(matrix: DistanceMatrix, linkage: str, number: int | None) -> None:
             hint="select more models, or survey more of them",
         )
     if number is not None and not 1 <= number <= len(matrix):
-        raise SettingsError(f"{number} clusters, must be 1 to {len(matrix)}, the number of models")
+        whole = len(matrix)
+        raise SettingsError(f"{number} clusters of {whole} models, must be 1 to {whole}")
 
 
 def _tree(values: Floats, linkage: Linkage, ordered: bool) -> Floats:

@@ -112,7 +112,7 @@ def _residual(asked: Asked, signatures: Any) -> None:
     told = (
         f"more linear after a shortcut: {int((known['difference'] > 0).sum())} of"
         f" {counted(len(known), 'trained network')} with such sites; Cliff's delta"
-        f" {effect.min():.2f} to {effect.max():.2f}, median {effect.median():.2f}"
+        f" {_range(effect)}"
     )
     none = "no trained network has sites with a score after a shortcut and others"
 
@@ -232,6 +232,12 @@ _WITH_UNTRAINED: Mapping[str, Callable[[Asked, Any, bool], None]] = {
     "twins": _twins,
     "checkpoints": _checkpoints,
 }
+
+
+def _range(values: Any) -> str:
+    if values.nunique() == 1:
+        return f"{values.iloc[0]:.2f}"
+    return f"{values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
 
 
 def _main_columns(table: Any) -> dict[str, str | None]:
