@@ -53,12 +53,12 @@ bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 	  echo "== $$script"; $(BIN)/python $$script; done
 
 docs: $(STAMP)  ## Write docs/schema.md and docs/metrics.md again from the code
-	@$(BIN)/python -m catalog.documentation > docs/schema.md
-	@$(BIN)/python -c 'from survey.metrics.table import markdown; print(markdown(), end="")' \
+	@$(BIN)/python -m docs.generate.schema_page > docs/schema.md
+	@$(BIN)/python -c 'from docs.generate.metrics_page import markdown; print(markdown(), end="")' \
 	  > docs/metrics.md
 
 figures: $(STAMP)  ## Write docs/activations.md and its figures again (STUDIES="comparison" narrows)
-	@$(BIN)/python -m analysis.studies.document docs $(STUDIES)
+	@$(BIN)/python -m docs.generate.studies_page docs $(STUDIES)
 
 zoo: $(STAMP)  ## Train the bundled zoo again (about two minutes)
 	@$(BIN)/python -m catalog.zoo.train

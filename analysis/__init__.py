@@ -15,23 +15,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from analysis.frames import layers, models, signatures
-from analysis.provenance import Provenance, provenance_of
-from analysis.selection import Selection
+from analysis.data.frames import layers, models, signatures
+from analysis.data.provenance import Provenance, provenance_of
+from analysis.data.selection import Selection
 
 if TYPE_CHECKING:
     from analysis import figures
-    from analysis.checkpoints import robustness
-    from analysis.clustering import cluster, clusters, kmeans
-    from analysis.correlation import correlations
-    from analysis.datasets import dataset_deviations
+    from analysis.contrasts.checkpoints import robustness
+    from analysis.contrasts.datasets import dataset_deviations
+    from analysis.contrasts.residual import residual_contrast
+    from analysis.contrasts.training import training_shift
     from analysis.figures import signature_chart
-    from analysis.history import timeline
-    from analysis.neighbours import family_predictions, novelty
-    from analysis.pairs import distance_matrix, distances
-    from analysis.paper import compare_paper
-    from analysis.regression import regressions
-    from analysis.residual import residual_contrast
+    from analysis.paper.compare import compare_paper
+    from analysis.relations.correlation import correlations
+    from analysis.relations.regression import regressions
+    from analysis.relations.timeline import timeline
+    from analysis.similarity.clusters import cluster, clusters, kmeans
+    from analysis.similarity.distances import distance_matrix, distances
+    from analysis.similarity.neighbours import family_predictions, novelty
     from analysis.studies.batch_sizes import batch_size_chart, batch_size_scores
     from analysis.studies.comparison import comparison_chart, comparison_scores
     from analysis.studies.mlps import mlp_chart, mlp_scores, mlp_summary
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from analysis.studies.seeds import seed_chart, seed_scores
     from analysis.studies.shrinkage import shrinkage_chart, shrinkage_scores
     from analysis.studies.training import training_chart, training_scores
-    from analysis.training import training_shift
 
 __all__ = [
     "Provenance",
@@ -99,18 +99,18 @@ __all__ = [
 
 #: What is imported on first use, by the module that has it.
 _FOUND_IN = {
-    "clustering": ("cluster", "clusters", "kmeans"),
-    "checkpoints": ("robustness",),
-    "datasets": ("dataset_deviations",),
-    "residual": ("residual_contrast",),
-    "training": ("training_shift",),
-    "correlation": ("correlations",),
+    "similarity.clusters": ("cluster", "clusters", "kmeans"),
+    "contrasts.checkpoints": ("robustness",),
+    "contrasts.datasets": ("dataset_deviations",),
+    "contrasts.residual": ("residual_contrast",),
+    "contrasts.training": ("training_shift",),
+    "relations.correlation": ("correlations",),
     "figures": ("signature_chart",),
-    "history": ("timeline",),
-    "neighbours": ("family_predictions", "novelty"),
-    "pairs": ("distance_matrix", "distances"),
-    "paper": ("compare_paper",),
-    "regression": ("regressions",),
+    "relations.timeline": ("timeline",),
+    "similarity.neighbours": ("family_predictions", "novelty"),
+    "similarity.distances": ("distance_matrix", "distances"),
+    "paper.compare": ("compare_paper",),
+    "relations.regression": ("regressions",),
     "studies.batch_sizes": ("batch_size_chart", "batch_size_scores"),
     "studies.comparison": ("comparison_chart", "comparison_scores"),
     "studies.mlps": ("mlp_chart", "mlp_scores", "mlp_summary"),

@@ -1,4 +1,4 @@
-"""Count what every network costs, and write catalog/models/costs.csv.
+"""Count what every network costs, and write catalog/models/tables/costs.csv.
 
 Command: ``python bench/costs.py`` counts what the table lacks or what another version of a
 library had, and drops networks that are no longer there; ``python bench/costs.py NAME...`` counts
@@ -24,9 +24,8 @@ import torch
 import torchvision
 from torch import nn
 
-from catalog.models.cost import model_cost
-from catalog.models.costs import COLUMNS, TABLE
-from catalog.models.depth import weighted_depth
+from catalog.models.cost_table import COLUMNS, TABLE
+from catalog.models.counting import model_cost, weighted_depth
 from catalog.models.small import SmallSource
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource

@@ -19,8 +19,8 @@ import torch
 
 from catalog.datasets import open_dataset
 from catalog.datasets.base import Sample
-from catalog.decoded import PixelCache
 from catalog.models.base import InputTransform
+from catalog.pixel_cache.cache import PixelCache
 
 ROUNDS = 9
 PHOTOGRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import t as student
 
-from analysis.significance import unpaired_freedom
+from analysis.statistics.p_values import unpaired_freedom
 
 DRAWS = 2_000_000
 LEVELS = (1e-2, 1e-3, 1e-4)

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.dtw import dtw, squared_sums
-from analysis.pairs import distance_matrix
+from analysis.similarity.distances import distance_matrix
+from analysis.statistics.dtw import dtw, squared_sums
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ import torch
 from torchvision.models import resnet50
 
 from survey import MeasureSettings, measure
-from survey.capture import Capture
+from survey.capture.forward import Capture
 
 IMAGES, MICRO_BATCH, ROUNDS = 128, 32, 3
 

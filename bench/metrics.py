@@ -15,13 +15,12 @@ from contextlib import contextmanager
 
 import torch
 
-from survey.counting import NearZero
-from survey.layout import Layout
+from survey.capture.layout import Layout
+from survey.capture.near_zero import NearZero
+from survey.capture.pooling import pool, pool_and_count
 from survey.metrics import METRICS
 from survey.metrics.base import value
-from survey.pair import Pair
-from survey.pooling import pool
-from survey.reading import pool_and_count
+from survey.metrics.pair import Pair
 
 IMAGES, MICRO_BATCH = 512, 64
 

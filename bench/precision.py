@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from catalog.home import Home
-from catalog.store import query
-from jobs.definition import parse_definition
-from jobs.local import LocalRunner
-from jobs.reporter import SilentReporter
+from catalog.store.reader import query
+from jobs.planning.definition import parse_definition
 from jobs.run import run_survey
+from jobs.runners.local import LocalRunner
+from jobs.scan.reporter import SilentReporter
 from survey import MeasureSettings
-from survey.precision import Spread
+from survey.stopping import Spread
 
 IMAGES, PER_SCORE, REPEATS = 50_000, 512, 200
 PRECISIONS = (0.01, 0.005, 0.0025)

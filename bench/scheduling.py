@@ -20,15 +20,15 @@ from pathlib import Path
 import ray
 
 from catalog.home import Home
-from jobs.definition import parse_definition
-from jobs.events import Event, Finished, Started
-from jobs.host import host_of
-from jobs.job import Job
-from jobs.pulse import Pulse
-from jobs.ray_runner import RayRunner
-from jobs.reporter import SilentReporter
+from jobs.planning.definition import parse_definition
+from jobs.planning.job import Job
 from jobs.run import run_survey
-from jobs.task import Task
+from jobs.runners.events import Event, Finished, Started
+from jobs.runners.hardware import host_of
+from jobs.runners.heartbeat import Pulse
+from jobs.runners.ray.runner import RayRunner
+from jobs.runners.task import Task
+from jobs.scan.reporter import SilentReporter
 
 JOBS = 10_000
 CALLS = 2_000

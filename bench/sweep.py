@@ -31,7 +31,7 @@ import torchvision
 from timm.models._registry import _model_to_module
 from torch import nn
 
-from survey.capture import Capture
+from survey.capture.forward import Capture
 from survey.errors import CaptureError
 
 #: The rest of timm's networks are drawn among those with fewer parameters.
@@ -245,9 +245,9 @@ is at least one activation call, and every call could be pooled (by averaging ov
 thread, inference mode). Weight matrices that begin at zero were given small random values, and
 where the output still was the same for both images, all parameters that begin at zero. Wherever
 somebody has counted independently, on all 80 torchvision architectures and 26 of timm's, the
-number of sites is that count: `tests/survey/test_sites.py` compares them. The networks were
-chosen before any was tried: all of torchvision's classifiers, the smallest network of each of
-timm's modules, and the rest drawn with a seed among those under 100 million parameters."""
+number of sites is that count: `tests/survey/capture/test_activations.py` compares them. The
+networks were chosen before any was tried: all of torchvision's classifiers, the smallest network of
+each of timm's modules, and the rest drawn with a seed among those under 100 million parameters."""
 
 
 def told(rows: list[Row], command: str) -> str:

@@ -27,13 +27,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from catalog import schema
-from catalog.durable import sync_folder
+from catalog.files import sync_folder
 from catalog.home import Home
-from catalog.runs import BatchRecord
-from catalog.segments import batch_table, run_table, score_rows, write_segment
-from catalog.spool import Writer
-from survey.signature import BatchScores, SiteScore
+from catalog.store import schema
+from catalog.store.records import BatchRecord
+from catalog.store.segments import batch_table, run_table, score_rows, write_segment
+from catalog.store.writer import Writer
+from survey.results import BatchScores, SiteScore
 
 SITES, GROUP, IMAGES = 49, 205, 512
 ROUNDS = 10

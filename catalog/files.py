@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from survey.errors import CheckpointError
@@ -32,3 +35,41 @@ def file_sha256(path: Path) -> str:
             f"checkpoint file {path} cannot be read: {problem.strerror}",
             hint="check the path after `file:` and its permissions",
         ) from problem
+
+
+@contextmanager
+def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
+    """Give the place to make a database at, which then appears under its name whole.
+
+    Parameters
+    ----------
+    path : Path
+        Its name, which nothing has. One process at a time may make it.
+    logs : sequence of str
+        How the names end of what the database's library may leave beside it.
+    """
+    fresh = path.with_name(path.name + ".new")
+    _remove(fresh, logs)
+    try:
+        yield fresh
+        # Left by the process that an earlier database of this name was taken from: the library
+        # would read them into the new one.
+        _remove(path, logs)
+        fresh.replace(path)
+        sync_folder(path.parent)
+    finally:
+        _remove(fresh, logs)
+
+
+def _remove(path: Path, logs: Sequence[str]) -> None:
+    for ending in ("", *logs):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -148,8 +148,8 @@ def _refuse_files(path: Path) -> None:
 
 def _make(home: Home) -> None:
     # Both libraries take longer to import than everything else a query needs.
-    from catalog.database import upgrade_registry
-    from catalog.versions import make_store, upgrade_store
+    from catalog.registry.database import upgrade_registry
+    from catalog.store.upgrade import make_store, upgrade_store
 
     with _writable(home):
         home.path.mkdir(parents=True, exist_ok=True)

@@ -16,26 +16,26 @@ from catalog.checkpoints import Checkpoint
 from catalog.datasets.base import ImageDataset
 from catalog.downloads import FileStore
 from catalog.home import Home
-from catalog.queries import batch_affinities
-from catalog.registry import Registry
-from catalog.runs import RunState
-from catalog.spool import Writer
-from catalog.store import run_row, run_states
-from jobs.account import Account
-from jobs.definition import Definition
-from jobs.estimate import history_of, seconds_of
-from jobs.events import Failed
-from jobs.job import Job
-from jobs.ledger import Ledger
-from jobs.order import ordered
-from jobs.plan import Holdings, Plan, make_plan
-from jobs.reporter import Reporter
-from jobs.room import require_room, tight_memory
-from jobs.runner import Runner
-from jobs.scan import Limits, Scan
-from jobs.stale import staleness
-from jobs.supplies import needed, supply
-from jobs.verdict import suspicion
+from catalog.registry.registry import Registry
+from catalog.store.queries import batch_affinities
+from catalog.store.reader import run_row, run_states
+from catalog.store.records import RunState
+from catalog.store.writer import Writer
+from jobs.planning.accuracy_check import suspicion
+from jobs.planning.definition import Definition
+from jobs.planning.estimate import history_of, seconds_of
+from jobs.planning.job import Job
+from jobs.planning.ordering import ordered
+from jobs.planning.plan import Holdings, Plan, make_plan
+from jobs.planning.prefetch import needed, supply
+from jobs.planning.preflight import require_room, tight_memory
+from jobs.planning.staleness import staleness
+from jobs.runners.base import Runner
+from jobs.runners.events import Failed
+from jobs.scan.dispatch import Limits, Scan
+from jobs.scan.job_progress import Account
+from jobs.scan.recorder import Ledger
+from jobs.scan.reporter import Reporter
 from survey import CatalogError
 
 

@@ -24,7 +24,8 @@ from survey.errors import (
     UnknownName,
     UnreachableError,
 )
-from survey.signature import MEASURING_VERSION, BatchScores, MeasureSettings, SiteScore
+from survey.results import BatchScores, SiteScore
+from survey.settings import MEASURING_VERSION, MeasureSettings
 
 if TYPE_CHECKING:
     from survey.measuring import measure, measure_batches

@@ -16,11 +16,12 @@ from torch import nn
 
 from survey.accuracy import Hits, count_hits
 from survey.batching import MicroBatch, micro_batches
-from survey.capture import Capture, PooledPair
+from survey.capture.forward import Capture, PooledPair
 from survey.errors import CaptureError, InputError
-from survey.precision import Spread
+from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
-from survey.signature import BatchScores, MeasureSettings, SiteScore
+from survey.settings import MeasureSettings
+from survey.stopping import Spread
 
 Batch = torch.Tensor | tuple[torch.Tensor, torch.Tensor] | list[torch.Tensor]
 

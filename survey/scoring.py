@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from survey.capture import PooledPair
-from survey.counting import NearZero
+from survey.capture.forward import PooledPair
+from survey.capture.near_zero import NearZero
 from survey.metrics import QUANTITIES
 from survey.metrics.affinity import raw_affinity
 from survey.metrics.base import BREAKDOWNS, values
-from survey.pair import Pair
-from survey.signature import Flag, MeasureSettings, SiteScore, Status
+from survey.metrics.pair import Pair
+from survey.results import Flag, SiteScore, Status
+from survey.settings import MeasureSettings
 
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
 RIDGE_VARIANCE = 1e-4

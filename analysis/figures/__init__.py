@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         distribution_rows,
     )
     from analysis.figures.drift import drift_chart, drift_rows
+    from analysis.figures.export import require_drawable, save, svg
     from analysis.figures.matrix import matrix_chart, matrix_rows, representatives
     from analysis.figures.neighbours import (
         neighbour_chart,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from analysis.figures.regression import regression_chart, regression_rows
     from analysis.figures.residual import residual_chart, residual_rows
     from analysis.figures.robustness import robustness_chart, robustness_rows
-    from analysis.figures.saving import require_drawable, save, svg
     from analysis.figures.signatures import (
         depth_chart,
         model_chart,
@@ -151,7 +151,7 @@ _FIGURES = {
         "robustness_chart",
         "robustness_rows",
     ),
-    "saving": (
+    "export": (
         "require_drawable",
         "save",
         "svg",

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.clustering import Barycentres
-from analysis.curves import Curve
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_kind
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import listed, number
 from analysis.figures.theme import (
     UNIT,
     UNKNOWN,
@@ -23,10 +24,9 @@ from analysis.figures.theme import (
     figure,
     legend,
 )
-from analysis.figures.words import listed, number
-from analysis.given import require_kind
-from analysis.provenance import Provenance
-from survey.words import counted
+from analysis.similarity.clusters import Barycentres
+from analysis.similarity.curves import Curve
+from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -41,7 +41,7 @@ def barycentre_rows(found: Barycentres) -> pd.DataFrame:
     Parameters
     ----------
     found : Barycentres
-        From ``analysis.clustering.kmeans``.
+        From ``analysis.similarity.clusters.kmeans``.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def barycentre_chart(found: Barycentres, provenance: Provenance | None = None) -
     Parameters
     ----------
     found : Barycentres
-        From ``analysis.clustering.kmeans``.
+        From ``analysis.similarity.clusters.kmeans``.
     provenance : Provenance, optional
         The caption's facts, where the table does not carry them.
     """

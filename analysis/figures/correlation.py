@@ -8,12 +8,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.correlation import PAPER_NAMES, Level
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
+from analysis.figures.text import number
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from analysis.relations.correlation import PAPER_NAMES, Level
+from survey.text import counted
 
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
@@ -31,7 +31,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     Parameters
     ----------
     correlations : pandas.DataFrame
-        From ``analysis.correlation.correlations``.
+        From ``analysis.relations.correlation.correlations``.
     level : {"family", "model", "all"}
         Whose; the mean over all architectures is added below families.
 
@@ -66,7 +66,7 @@ def correlation_chart(
     Parameters
     ----------
     correlations : pandas.DataFrame
-        From ``analysis.correlation.correlations``.
+        From ``analysis.relations.correlation.correlations``.
     level : {"family", "model", "all"}
         Whose; the mean over all architectures is added below families.
     provenance : Provenance, optional

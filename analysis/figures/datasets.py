@@ -7,12 +7,12 @@ from typing import Literal
 import altair as alt
 import pandas as pd
 
-from analysis.datasets import dataset_summary
+from analysis.contrasts.datasets import dataset_summary
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
+from analysis.figures.text import number
 from analysis.figures.theme import Figure, figure, names_down, text_width, told_apart
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from survey.text import counted
 
 Measure = Literal["dtw", "euclidean"]
 
@@ -28,7 +28,7 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
     Parameters
     ----------
     deviations : pandas.DataFrame
-        From ``analysis.datasets.dataset_deviations``.
+        From ``analysis.contrasts.datasets.dataset_deviations``.
     measure : {"dtw", "euclidean"}
         Which distance.
 
@@ -64,7 +64,7 @@ def dataset_chart(
     Parameters
     ----------
     deviations : pandas.DataFrame
-        From ``analysis.datasets.dataset_deviations``.
+        From ``analysis.contrasts.datasets.dataset_deviations``.
     measure : {"dtw", "euclidean"}
         Which distance.
     provenance : Provenance, optional

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.leaves import leaves_of
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_kind
+from analysis.figures.text import number
 from analysis.figures.theme import (
     FAINT,
     LABEL_SIZE,
@@ -17,13 +19,18 @@ from analysis.figures.theme import (
     text_width,
     told_apart,
 )
-from analysis.figures.words import number
-from analysis.given import require_kind
-from analysis.provenance import Provenance
-from survey.words import counted
+from survey.text import counted
 
 if TYPE_CHECKING:
-    from analysis.clustering import Clustering
+    from analysis.similarity.clusters import Clustering
+
+
+from typing import TYPE_CHECKING
+
+from analysis.figures.theme import UNKNOWN
+
+if TYPE_CHECKING:
+    from analysis.similarity.clusters import Clustering
 
 #: Width of the tree, and height of a leaf, in pixels.
 WIDTH, LEAF = 380, 15
@@ -35,7 +42,7 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
     Parameters
     ----------
     clustering : Clustering
-        From ``analysis.clustering.cluster``.
+        From ``analysis.similarity.clusters.cluster``.
     most : int, optional
         Leaves at most: of a larger tree the last merges alone, whose leaves stand for several
         models and begin at 0 like any other.
@@ -79,7 +86,7 @@ def dendrogram_chart(
     Parameters
     ----------
     clustering : Clustering
-        From ``analysis.clustering.cluster``.
+        From ``analysis.similarity.clusters.cluster``.
     provenance : Provenance, optional
         The caption's facts, where the table does not carry them.
     most : int, optional
@@ -120,7 +127,7 @@ def dendrogram_chart(
 
 def _require(clustering: object) -> None:
     """Refuse the table that ``clusters`` returns, which has no tree."""
-    from analysis.clustering import Clustering
+    from analysis.similarity.clusters import Clustering
 
     require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
 
@@ -174,3 +181,63 @@ def _finding(clustering: Clustering) -> str:
         f"{counted(count, 'cluster')} of {models} agree with families at an adjusted Rand index of"
         f" {number(rand)} (adjusted mutual information {number(mutual)})"
     )
+
+
+def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
+    """Return the leaves that a tree is drawn with, the last merges deciding where they are many.
+
+    Parameters
+    ----------
+    clustering : Clustering
+        From ``analysis.similarity.clusters.cluster``.
+    most : int, optional
+        How many leaves at most, from 2; without it, one a model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``node`` (the number that the linkage has for what the leaf stands for), ``leaf`` (its
+        place, from 0), ``model`` (its label, or how many and which a leaf of several stands for),
+        ``family`` (the commonest of it), ``cluster`` (0 where it lies in several), ``models``
+        (how many it stands for).
+    """
+    models = _models(clustering)
+    if most is None or len(models) <= most:
+        return models.assign(node=range(len(models)), models=1)
+    members = [[place] for place in range(len(models))]
+    for left, right, *_ in clustering.linkage[: len(models) - most]:
+        members.append(members[int(left)] + members[int(right)])
+    inner = {int(node) for merge in clustering.linkage[: len(models) - most] for node in merge[:2]}
+    rows = [
+        {"node": node, **_leaf(models.iloc[own])}
+        for node, own in enumerate(members)
+        if node not in inner
+    ]
+    found = pd.DataFrame(rows)
+    found["leaf"] = found["leaf"].rank(method="first") - 1
+    return found
+
+
+def _models(clustering: Clustering) -> pd.DataFrame:
+    """Return the table's rows in the order of the matrix, which the linkage counts by."""
+    order = clustering.matrix.runs["run_id"]
+    models = clustering.table.set_index("run_id").loc[list(order)].reset_index()
+    models["leaf"] = models["leaf"].rank(method="first") - 1
+    models["family"] = models["family"].fillna(UNKNOWN)
+    return models
+
+
+def _leaf(own: pd.DataFrame) -> dict[str, Any]:
+    sizes = own["family"].value_counts()
+    commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
+    cluster = int(own["cluster"].iloc[0]) if own["cluster"].nunique() == 1 else 0
+    label = own["model"].iloc[0] if len(own) == 1 else _label(len(own), commonest, sizes[commonest])
+    return {
+        "leaf": own["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
+        "models": len(own),
+    }  # fmt: skip
+
+
+def _label(models: int, family: str, of_it: int) -> str:
+    share = "all" if of_it == models else "mostly" if 2 * of_it > models else f"{of_it} of them"
+    return f"{counted(models, 'model')}, {share} {family}"

@@ -10,6 +10,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.data.model_names import trained
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
+from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     AFFINITY_ACROSS,
@@ -18,12 +22,8 @@ from analysis.figures.theme import (
     figure,
     text_width,
 )
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.labels import trained
-from analysis.provenance import Provenance
-from analysis.shapes import LEAST_SITES, UNIFORM, density
-from survey.words import counted
+from analysis.relations.distributions import LEAST_SITES, UNIFORM, density
+from survey.text import counted
 
 By = Literal["model", "family"]
 
@@ -60,7 +60,7 @@ def distribution_rows(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``.
     shapes : pandas.DataFrame, optional
-        From ``analysis.shapes.shapes``, for the bimodality in labels of models.
+        From ``analysis.relations.distributions.shapes``, for the bimodality in labels of models.
     by : {"model", "family"}
         What a strip holds. Of a family random weights (``init:...``) are left out, where others
         were measured.
@@ -104,9 +104,9 @@ def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``name``, ``affinity`` (401 places in [0, 1]), ``density`` (see ``analysis.shapes.density``)
-        and ``height`` (over the strip's highest density, in [0, 1]). Strips of fewer than four
-        sites have none.
+        ``name``, ``affinity`` (401 places in [0, 1]), ``density`` (see
+        ``analysis.relations.distributions.density``) and ``height`` (over the strip's highest
+        density, in [0, 1]). Strips of fewer than four sites have none.
     """
     require_columns(rows, ("name", "affinity"), "distribution_rows(signatures)")
     frames = []
@@ -138,7 +138,7 @@ def distribution_chart(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``.
     shapes : pandas.DataFrame, optional
-        From ``analysis.shapes.shapes``, for the bimodality in labels of models.
+        From ``analysis.relations.distributions.shapes``, for the bimodality in labels of models.
     by : {"model", "family"}
         What a strip holds.
     provenance : Provenance, optional

@@ -5,12 +5,12 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from analysis.drift import Drift
+from analysis.contrasts.drift import Drift
+from analysis.data.provenance import runs_hash
+from analysis.data.validation import require_kind
+from analysis.figures.text import listed, number
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
-from analysis.figures.words import listed, number
-from analysis.given import require_kind
-from analysis.provenance import runs_hash
-from survey.words import counted
+from survey.text import counted
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280
@@ -25,7 +25,7 @@ def drift_rows(found: Drift) -> pd.DataFrame:
     Parameters
     ----------
     found : Drift
-        From ``analysis.drift.drift``.
+        From ``analysis.contrasts.drift.drift``.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def drift_chart(found: Drift) -> Figure:
     Parameters
     ----------
     found : Drift
-        From ``analysis.drift.drift``.
+        From ``analysis.contrasts.drift.drift``.
     """
     rows = drift_rows(found)
     farthest = float(rows[["low", "high"]].abs().max().max()) if len(rows) else 0.0

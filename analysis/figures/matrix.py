@@ -8,6 +8,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.data.provenance import Provenance, narrowed
+from analysis.data.validation import require_kind
+from analysis.figures.text import number
 from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
@@ -17,15 +20,12 @@ from analysis.figures.theme import (
     text_width,
     told_apart,
 )
-from analysis.figures.words import number
-from analysis.given import require_kind
-from analysis.pairs import DistanceMatrix
-from analysis.provenance import Provenance, narrowed
+from analysis.similarity.distances import DistanceMatrix
 from survey.errors import SettingsError
-from survey.words import counted
+from survey.text import counted
 
 if TYPE_CHECKING:
-    from analysis.clustering import Clustering
+    from analysis.similarity.clusters import Clustering
 
 #: Up to so many models cells hold their number.
 NUMBERED = 14
@@ -45,7 +45,7 @@ def matrix_rows(
     Parameters
     ----------
     matrix : DistanceMatrix
-        From ``analysis.pairs.distance_matrix``.
+        From ``analysis.similarity.distances.distance_matrix``.
     clustering : Clustering, optional
         Whose leaves order the models; families and names do otherwise.
     number_of_models : int, optional
@@ -57,7 +57,7 @@ def matrix_rows(
         ``run_id``, ``model``, ``family``, ``other_run_id``, ``other_model``, ``other_family``,
         ``distance`` (0 on the diagonal), ``place``, ``other_place`` (in the order, from 0).
     """
-    from analysis.clustering import Clustering
+    from analysis.similarity.clusters import Clustering
 
     require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     if clustering is not None:
@@ -86,7 +86,7 @@ def representatives(matrix: DistanceMatrix, number: int = 9) -> list[str]:
     Parameters
     ----------
     matrix : DistanceMatrix
-        From ``analysis.pairs.distance_matrix``.
+        From ``analysis.similarity.distances.distance_matrix``.
     number : int
         How many at most.
     """
@@ -113,7 +113,7 @@ def matrix_chart(
     Parameters
     ----------
     matrix : DistanceMatrix
-        From ``analysis.pairs.distance_matrix``.
+        From ``analysis.similarity.distances.distance_matrix``.
     clustering : Clustering, optional
         Whose leaves order the models.
     number_of_models : int, optional

@@ -7,7 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
@@ -22,10 +25,7 @@ from analysis.figures.theme import (
     text_width,
     told_apart,
 )
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from survey.text import counted
 
 #: Width of the bars, of those in panels, and height of a row, in pixels.
 WIDTH, NARROW, ROW = 320, 130, 18
@@ -40,7 +40,7 @@ def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     neighbours : pandas.DataFrame
-        From ``analysis.neighbours.neighbours``.
+        From ``analysis.similarity.neighbours.neighbours``.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = No
     Parameters
     ----------
     neighbours : pandas.DataFrame
-        From ``analysis.neighbours.neighbours``.
+        From ``analysis.similarity.neighbours.neighbours``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """
@@ -90,7 +90,7 @@ def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame
     Parameters
     ----------
     novelty : pandas.DataFrame
-        From ``analysis.neighbours.novelty``.
+        From ``analysis.similarity.neighbours.novelty``.
     most : int, optional
         Only so many, the most unlike.
 
@@ -116,7 +116,7 @@ def novelty_chart(
     Parameters
     ----------
     novelty : pandas.DataFrame
-        From ``analysis.neighbours.novelty``.
+        From ``analysis.similarity.neighbours.novelty``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     most : int, optional

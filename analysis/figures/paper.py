@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, FAINT, QUIET, Figure, figure, told_apart
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from survey.text import counted
 
 #: Panels side by side, and the side of each in pixels.
 COLUMNS, SIDE = 2, 260
@@ -35,7 +35,7 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     comparison : pandas.DataFrame
-        From ``analysis.paper.compare_paper``.
+        From ``analysis.paper.compare.compare_paper``.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def paper_chart(comparison: pd.DataFrame, provenance: Provenance | None = None) 
     Parameters
     ----------
     comparison : pandas.DataFrame
-        From ``analysis.paper.compare_paper``.
+        From ``analysis.paper.compare.compare_paper``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """

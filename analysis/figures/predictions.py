@@ -7,7 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
 from analysis.figures.panels import nothing
+from analysis.figures.text import listed
 from analysis.figures.theme import (
     ACCENT,
     LABEL_SIZE,
@@ -17,11 +20,8 @@ from analysis.figures.theme import (
     names_down,
     text_width,
 )
-from analysis.figures.words import listed
-from analysis.given import require_columns
-from analysis.neighbours import share_words
-from analysis.provenance import Provenance
-from survey.words import counted
+from analysis.similarity.neighbours import share_words
+from survey.text import counted
 
 #: Side of a cell where families are few and where they are many, in pixels.
 WIDE, NARROW = 34, 22

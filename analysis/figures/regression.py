@@ -8,14 +8,14 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.data.model_names import measured_on, trained
+from analysis.data.provenance import Provenance
+from analysis.data.validation import MODELS, require_columns
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import chance, number
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
-from analysis.figures.words import chance, number
-from analysis.given import MODELS, require_columns
-from analysis.labels import measured_on, trained
-from analysis.provenance import Provenance
-from analysis.regression import NEEDED_OF_MODELS, NEEDED_OF_SITES, Accuracy, statistics
-from survey.words import counted
+from analysis.relations.regression import NEEDED_OF_MODELS, NEEDED_OF_SITES, Accuracy, statistics
+from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 4, 190, 160
@@ -38,7 +38,7 @@ def regression_rows(
     Parameters
     ----------
     regressions : pandas.DataFrame
-        From ``analysis.regression.regressions``.
+        From ``analysis.relations.regression.regressions``.
     signatures, models : pandas.DataFrame
         What they were made from.
     accuracy : {"measured", "reported"}
@@ -94,7 +94,7 @@ def regression_chart(
     Parameters
     ----------
     regressions : pandas.DataFrame
-        From ``analysis.regression.regressions``.
+        From ``analysis.relations.regression.regressions``.
     signatures, models : pandas.DataFrame
         What they were made from.
     accuracy : {"measured", "reported"}

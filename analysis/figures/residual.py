@@ -5,6 +5,10 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from analysis.contrasts.residual import post_shortcut, residual_contrast, twins
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
+from analysis.figures.text import chance, number
 from analysis.figures.theme import (
     AFFINITY_ACROSS,
     PALETTE,
@@ -14,11 +18,7 @@ from analysis.figures.theme import (
     names_down,
     text_width,
 )
-from analysis.figures.words import chance, number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from analysis.residual import post_shortcut, residual_contrast, twins
-from survey.words import counted
+from survey.text import counted
 
 #: The kinds of site, with the colour and shape of each.
 KINDS = {

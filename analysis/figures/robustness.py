@@ -7,13 +7,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.correlation import PAPER_NAMES
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure, names_down
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from analysis.relations.correlation import PAPER_NAMES
+from survey.text import counted
 
 #: Panels side by side, width of each and height of a bar, in pixels.
 COLUMNS, WIDTH, BAR = 2, 340, 20

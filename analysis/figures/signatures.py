@@ -13,10 +13,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.depth import depth_choice, depths, over_depth, thread
+from analysis.data.provenance import Provenance, narrowed
+from analysis.data.validation import require_columns
+from analysis.figures.depth_axis import depth_choice, depths, over_depth, thread
+from analysis.figures.export import save
 from analysis.figures.panels import head
-from analysis.figures.sample import SAMPLED, sample
-from analysis.figures.saving import save
+from analysis.figures.sampling import SAMPLED, sample
+from analysis.figures.text import listed, number
 from analysis.figures.theme import (
     UNKNOWN,
     Figure,
@@ -27,11 +30,8 @@ from analysis.figures.theme import (
     legend,
     shape_scale,
 )
-from analysis.figures.words import listed, number
-from analysis.given import require_columns
-from analysis.provenance import Provenance, narrowed
 from survey.errors import UnknownName
-from survey.words import counted
+from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -47,7 +47,7 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
     most : int, optional
-        Of more runs with scores than this, the ``analysis.figures.sample.sample`` of so many.
+        Of more runs with scores than this, the ``analysis.figures.sampling.sample`` of so many.
 
     Returns
     -------

@@ -20,8 +20,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.saving import svg
-from analysis.provenance import Provenance, provenance_of
+from analysis.data.provenance import Provenance, provenance_of
+from analysis.figures.export import svg
 
 #: Colours of things told apart.
 PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")

@@ -9,6 +9,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.data.provenance import Provenance
+from analysis.data.validation import require_columns
+from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     FAINT,
@@ -21,10 +24,7 @@ from analysis.figures.theme import (
     figure,
     told_apart,
 )
-from analysis.figures.words import number
-from analysis.given import require_columns
-from analysis.provenance import Provenance
-from survey.words import counted
+from survey.text import counted
 
 #: Width of a year and of a model within it, in pixels.
 YEAR, MODEL = 34, 8
@@ -45,7 +45,7 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     timeline : pandas.DataFrame
-        From ``analysis.history.timeline``.
+        From ``analysis.relations.timeline.timeline``.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None)
     Parameters
     ----------
     timeline : pandas.DataFrame
-        From ``analysis.history.timeline``.
+        From ``analysis.relations.timeline.timeline``.
     provenance : Provenance, optional
         The caption's facts, where the frame does not carry them.
     """

@@ -7,14 +7,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.figures.depth import depth_choice, depths, over_depth
+from analysis.contrasts.training import SETTING
+from analysis.data.model_names import measured_on
+from analysis.data.provenance import Provenance
+from analysis.figures.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.panels import head, side_by_side
+from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
-from analysis.figures.words import number
-from analysis.labels import measured_on
-from analysis.provenance import Provenance
-from analysis.training import SETTING
-from survey.words import counted
+from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.correlation import PAPER_METRICS
-from analysis.report.content import (
+from analysis.relations.correlation import PAPER_METRICS
+from analysis.report.data import Material, sites_sql
+from analysis.report.elements import (
     Column,
     Exhibit,
     Section,
@@ -18,8 +19,7 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import answer
-from analysis.report.material import Material, sites_sql
+from analysis.report.svg import answer
 from survey.errors import SettingsError
 
 _CURVE = ("run_id", "architecture", "checkpoint", "dataset", "site", "role", "repeat", "affinity")
@@ -29,8 +29,8 @@ _REASON = Column("reason", "why something is blank")
 
 def residual(material: Material) -> Section:
     """Return the page of shortcuts: sites after an addition, and residual against plain twins."""
+    from analysis.contrasts.residual import residual_contrast, twins
     from analysis.figures.residual import residual_chart, residual_rows
-    from analysis.residual import residual_contrast, twins
 
     contrast, pairs = residual_contrast(material.measured), twins(material.measured)
     if contrast.empty and pairs.empty:
@@ -90,7 +90,7 @@ def _residual_tables(
 
 def datasets(material: Material) -> Section:
     """Return the page of datasets: how far signatures move from one to another."""
-    from analysis.datasets import dataset_deviations, dataset_summary
+    from analysis.contrasts.datasets import dataset_deviations, dataset_summary
     from analysis.figures.datasets import dataset_chart, dataset_rows
 
     if material.measured["dataset"].nunique() < 2:
@@ -134,7 +134,7 @@ def datasets(material: Material) -> Section:
 
 def checkpoints(material: Material) -> Section:
     """Return the page of several trained checkpoints of one architecture."""
-    from analysis.checkpoints import CRITERIA, robustness
+    from analysis.contrasts.checkpoints import CRITERIA, robustness
     from analysis.figures.robustness import robustness_chart, robustness_rows
 
     found = robustness(material.measured)
@@ -169,8 +169,8 @@ def checkpoints(material: Material) -> Section:
 
 def training(material: Material) -> Section:
     """Return the page of trained networks against their random initialisation."""
+    from analysis.contrasts.training import training_shift
     from analysis.figures.training import training_chart, training_rows
-    from analysis.training import training_shift
 
     found = training_shift(material.measured)
     known = found[found["shift"].notna()]
@@ -210,7 +210,7 @@ _PRINTED = {**{f"table{n}": f"Table {n}" for n in (1, 2, 3)}, "fig4": "Figure 4"
 def paper(material: Material) -> Section:
     """Return the page of the paper's printed numbers beside ours."""
     from analysis.figures.paper import paper_chart, paper_rows
-    from analysis.paper import compare_paper
+    from analysis.paper.compare import compare_paper
 
     found = compare_paper(material.measured, material.done, material.layers)
     known = found[found["ours"].notna() & found["paper"].notna()]

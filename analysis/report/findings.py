@@ -6,7 +6,9 @@ from typing import Literal
 
 import pandas as pd
 
-from analysis.report.content import (
+from analysis.figures.text import sentence
+from analysis.report.data import Material, runs_sql, sites_sql
+from analysis.report.elements import (
     Column,
     Exhibit,
     Section,
@@ -16,9 +18,7 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import answer
-from analysis.report.material import Material, runs_sql, sites_sql
-from analysis.report.words import sentence
+from analysis.report.svg import answer
 from survey.errors import SettingsError
 
 
@@ -66,9 +66,9 @@ _CORRELATION = (
 
 def correlations(material: Material) -> Section:
     """Return the page of the other metrics: Pearson's r with affinity."""
-    from analysis.correlation import PAPER_METRICS
-    from analysis.correlation import correlations as correlate
     from analysis.figures.correlation import correlation_chart, correlation_rows
+    from analysis.relations.correlation import PAPER_METRICS
+    from analysis.relations.correlation import correlations as correlate
 
     found = correlate(material.measured)
     overall = found[(found["level"] == "all") & found["pearson"].notna()]
@@ -105,10 +105,10 @@ def _correlation_tables(material: Material, found: pd.DataFrame) -> list[Table]:
 
 def regressions(material: Material) -> Section:
     """Return the page of accuracy against the signature, group by group."""
-    from analysis.accuracies import accuracy_spread, chance_words
     from analysis.figures.regression import regression_chart, regression_rows
-    from analysis.regression import LEAST_MODELS
-    from analysis.regression import regressions as regress
+    from analysis.relations.accuracy_spread import accuracy_spread, chance_words
+    from analysis.relations.regression import LEAST_MODELS
+    from analysis.relations.regression import regressions as regress
 
     found = regress(material.measured, material.done)
     picked = found[found["picked"] & found["r2"].notna()]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.conditions import mixed
-from analysis.report.content import (
+from analysis.data.comparability import mixed
+from analysis.report.data import Material, sites_sql
+from analysis.report.elements import (
     Column,
     Exhibit,
     Fact,
@@ -21,8 +22,7 @@ from analysis.report.content import (
     whole,
     words,
 )
-from analysis.report.material import Material, sites_sql
-from survey.words import counted
+from survey.text import counted
 
 #: Columns of ``runs`` that say how a run was measured, and their headings.
 _HOW = {

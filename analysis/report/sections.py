@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from analysis.figures.text import sentence
 from analysis.report import comparisons, findings, zoo
-from analysis.report.content import Section
-from analysis.report.material import Material
-from analysis.report.words import sentence
+from analysis.report.data import Material
+from analysis.report.elements import Section
 from survey.errors import SettingsError, UnknownName
 
 Maker = Callable[[Material], Section]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.report.content import (
+from analysis.report.data import Material, sites_sql, slug
+from analysis.report.elements import (
     Column,
     Exhibit,
     Section,
@@ -14,10 +15,9 @@ from analysis.report.content import (
     table,
     whole,
 )
-from analysis.report.drawing import answer, finding_of
-from analysis.report.material import Material, sites_sql, slug
+from analysis.report.svg import answer, finding_of
 from survey.errors import SettingsError
-from survey.words import counted
+from survey.text import counted
 
 #: What a signature is told by in SQL.
 _CURVE = ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "affinity")
@@ -50,13 +50,13 @@ _ALIKE = (
 
 def clusters(material: Material) -> Section:
     """Return the page of similar signatures: dendrogram, distances, families, unusual models."""
-    from analysis.clustering import cluster
     from analysis.figures.dendrogram import dendrogram_chart, dendrogram_rows
     from analysis.figures.matrix import matrix_chart, matrix_rows
     from analysis.figures.neighbours import novelty_chart, novelty_rows
-    from analysis.neighbours import novelty
-    from analysis.pairs import distance_matrix
-    from analysis.stability import with_stability
+    from analysis.similarity.clusters import cluster
+    from analysis.similarity.distances import distance_matrix
+    from analysis.similarity.neighbours import novelty
+    from analysis.similarity.stability import with_stability
 
     matrix = material.matrix
     found = with_stability(cluster(matrix), material.layers, STABILITY_DRAWS)
@@ -147,7 +147,7 @@ def _novelty(material: Material, unlike: pd.DataFrame) -> Table:
 
 
 def _predictions(material: Material) -> Table:
-    from analysis.neighbours import family_predictions, share_words
+    from analysis.similarity.neighbours import family_predictions, share_words
 
     found = family_predictions(material.matrix)
     links = material.pages_by_model
@@ -198,7 +198,7 @@ def depth(material: Material) -> Section:
 def timeline(material: Material) -> Section:
     """Return the page of signatures by the year of their architecture."""
     from analysis.figures.timeline import timeline_chart, timeline_rows
-    from analysis.history import timeline as history
+    from analysis.relations.timeline import timeline as history
 
     found = history(material.measured)
     dated = int(found["year"].notna().sum())
@@ -229,7 +229,7 @@ def timeline(material: Material) -> Section:
 def distributions(material: Material) -> Section:
     """Return the page of how each model's scores are spread."""
     from analysis.figures.distributions import distribution_chart, distribution_rows
-    from analysis.shapes import shapes
+    from analysis.relations.distributions import shapes
 
     if not material.scored:
         raise SettingsError("no run has a score")

@@ -8,10 +8,10 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from analysis.given import require_columns
+from analysis.studies.inputs import Say, require_at_least, require_some, silent
 from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
-from analysis.studies.scoring import Say, require_at_least, require_some, silent
 from catalog.checkpoints import load_model, resolve
 from catalog.datasets import open_dataset
 from survey import SettingsError

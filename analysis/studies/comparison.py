@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
-from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     normal,
     normal_closed_form,
     require_at_least,

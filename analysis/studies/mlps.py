@@ -16,10 +16,10 @@ import pandas as pd
 import scipy.fft
 import torch
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from analysis.given import require_columns
 from analysis.studies.elementwise import Elementwise, elementwise
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     Say,
     require_at_least,
     require_positive,

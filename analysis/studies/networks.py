@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from analysis.given import require_columns
+from analysis.data.validation import require_columns
 from catalog.datasets.base import ImageDataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource

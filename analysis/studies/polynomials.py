@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
-from analysis.given import require_columns
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     from_correlation,
     require_at_least,
     require_some,

@@ -8,10 +8,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     Say,
     normal,
     require_at_least,
@@ -23,7 +23,7 @@ from analysis.studies.scoring import (
     silent,
     uniform,
 )
-from survey.signature import Ridge
+from survey.settings import Ridge
 
 #: Means of the paper's samples.
 MEANS = tuple(float(mean) for mean in np.linspace(-20, 20, 20))

@@ -8,11 +8,10 @@ import altair as alt
 import pandas as pd
 import torch
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
-from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise, elementwise
-from analysis.studies.paper import FIGURE_7
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     Say,
     normal,
     require_at_least,
@@ -21,6 +20,7 @@ from analysis.studies.scoring import (
     seeded,
     silent,
 )
+from analysis.studies.paper import FIGURE_7
 
 #: How the tensors are made and when they are activated: what each word means.
 CONSTRUCTIONS = {

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
+from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
-from analysis.given import require_columns
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
-from analysis.studies.paper import FIGURE_7
-from analysis.studies.scoring import (
+from analysis.studies.inputs import (
     Say,
     normal,
     require_at_least,
@@ -20,7 +19,8 @@ from analysis.studies.scoring import (
     seeded,
     silent,
 )
-from survey.signature import Shrinkage
+from analysis.studies.paper import FIGURE_7
+from survey.settings import Shrinkage
 
 #: Dimensions studied by default: below, at and above n = 1000.
 DIMENSIONS = (500, 1000, 1500, 2500, 4500)

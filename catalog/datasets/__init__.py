@@ -8,7 +8,7 @@ from pathlib import Path
 
 from catalog.datasets.base import ORDER_SEED, Files, ImageDataset, Sample
 from catalog.datasets.listing import DATASETS, DatasetInfo
-from catalog.datasets.selected import Selected, order_seed_of, selected_name, split_name
+from catalog.datasets.subset import Selected, order_seed_of, selected_name, split_name
 from catalog.files import at_home
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError, UnknownName
@@ -130,7 +130,7 @@ def _kind(name: str) -> _Kind:
 
 def _folder(name: str, path: str) -> _Kind | None:
     def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.folder import FolderDataset
+        from catalog.datasets.kinds.folder import FolderDataset
 
         return FolderDataset(name, place.path(path))
 
@@ -139,7 +139,7 @@ def _folder(name: str, path: str) -> _Kind | None:
 
 def _parquet(name: str, path: str) -> _Kind | None:
     def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.parquet import open_parquet
+        from catalog.datasets.kinds.parquet import open_parquet
 
         return open_parquet(name, place.path(path))
 
@@ -148,7 +148,7 @@ def _parquet(name: str, path: str) -> _Kind | None:
 
 def _imagenet(name: str, path: str) -> _Kind:
     def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.imagenet import open_imagenet
+        from catalog.datasets.kinds.imagenet import open_imagenet
 
         if path:
             return open_imagenet(name, place.path(path))
@@ -164,7 +164,7 @@ def _imagenet(name: str, path: str) -> _Kind:
 
 def _digits(_: str, subset: str) -> _Kind | None:
     def opened(_: _Place) -> ImageDataset:
-        from catalog.datasets.digits import DigitsDataset
+        from catalog.datasets.kinds.digits import DigitsDataset
 
         return DigitsDataset(_DIGITS_SUBSETS[subset])
 
@@ -175,12 +175,12 @@ def _cifar(name: str, written: str) -> _Kind | None:
     kind = name.partition(":")[0]
 
     def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.cifar import open_cifar
+        from catalog.datasets.kinds.cifar import open_cifar
 
         return open_cifar(name, kind, _PUBLISHED_SUBSETS[written], place.downloads(name))
 
     def files() -> tuple[RemoteFile, ...]:
-        from catalog.datasets.cifar import needed_files
+        from catalog.datasets.kinds.cifar import needed_files
 
         return needed_files(kind)
 
@@ -189,12 +189,12 @@ def _cifar(name: str, written: str) -> _Kind | None:
 
 def _fashion(name: str, written: str) -> _Kind | None:
     def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.fashion import open_fashion
+        from catalog.datasets.kinds.fashion_mnist import open_fashion
 
         return open_fashion(name, _PUBLISHED_SUBSETS[written], place.downloads(name))
 
     def files() -> tuple[RemoteFile, ...]:
-        from catalog.datasets.fashion import needed_files
+        from catalog.datasets.kinds.fashion_mnist import needed_files
 
         return needed_files(_PUBLISHED_SUBSETS[written])
 
@@ -203,7 +203,7 @@ def _fashion(name: str, written: str) -> _Kind | None:
 
 def _random(name: str, images: str) -> _Kind:
     def opened(_: _Place) -> ImageDataset:
-        from catalog.datasets.random import DEFAULT_IMAGES, RandomDataset
+        from catalog.datasets.kinds.random import DEFAULT_IMAGES, RandomDataset
 
         return RandomDataset(name, _number(name, images) if images else DEFAULT_IMAGES)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 #: Seed of a dataset's own order, in which every model sees its images unless another is asked for
-#: (``catalog.datasets.selected``).
+#: (``catalog.datasets.subset``).
 ORDER_SEED = 0
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from catalog.downloads.addresses import HubFile, hub_file
+from catalog.downloads.urls import HubFile, hub_file
 from catalog.models.base import RemoteFile
 
 

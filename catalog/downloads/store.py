@@ -27,10 +27,8 @@ from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
-from catalog.downloads.addresses import address_key, public_address
-from catalog.downloads.answers import notice
 from catalog.downloads.caches import Caches
-from catalog.downloads.directions import known_facts, missing_files
+from catalog.downloads.missing_files import known_facts, missing_files
 from catalog.downloads.partial import Partial
 from catalog.downloads.receipts import (
     Content,
@@ -40,8 +38,10 @@ from catalog.downloads.receipts import (
     read_receipt,
     write_receipt,
 )
+from catalog.downloads.responses import notice
 from catalog.downloads.transfer import Patience, Progress, Transfer
-from catalog.durable import sync_folder
+from catalog.downloads.urls import address_key, public_address
+from catalog.files import sync_folder
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
 

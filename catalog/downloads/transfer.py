@@ -16,8 +16,8 @@ from pathlib import Path
 
 import requests
 
-from catalog.downloads.addresses import direct_address, hub_file, public_address
-from catalog.downloads.answers import (
+from catalog.downloads.partial import Partial
+from catalog.downloads.responses import (
     Passing,
     check_content,
     check_redirect,
@@ -25,7 +25,7 @@ from catalog.downloads.answers import (
     first_byte,
     version_of,
 )
-from catalog.downloads.partial import Partial
+from catalog.downloads.urls import direct_address, hub_file, public_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError, UnreachableError
 

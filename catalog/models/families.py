@@ -24,7 +24,7 @@ from importlib.resources import files
 from types import MappingProxyType
 
 #: The table beside this module.
-TABLE = files("catalog.models") / "families.csv"
+TABLE = files("catalog.models") / "tables" / "families.csv"
 
 #: Groups of families, in the order of their history.
 GROUPS = ("pre-residual", "residual", "NAS-based", "ViT", "post-ViT")

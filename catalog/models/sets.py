@@ -14,7 +14,7 @@ from importlib.resources import files
 from types import MappingProxyType
 
 #: The table beside this module.
-TABLE = files("catalog.models") / "sets.csv"
+TABLE = files("catalog.models") / "tables" / "sets.csv"
 
 _Members = Mapping[str, str | None]
 

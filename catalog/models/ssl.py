@@ -61,7 +61,7 @@ class SslSource:
 
 @functools.cache
 def _published() -> tuple[Published, ...]:
-    with Path(__file__).with_name("ssl.csv").open(encoding="utf-8", newline="") as table:
+    with (Path(__file__).parent / "tables" / "ssl.csv").open(encoding="utf-8", newline="") as table:
         return tuple(sorted(map(_entry, csv.DictReader(table)), key=lambda entry: entry.name))
 
 

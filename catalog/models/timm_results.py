@@ -14,7 +14,7 @@ from types import MappingProxyType
 from catalog.models.base import Reported
 
 #: Top-1 and top-5 in percent of ImageNet's validation images.
-TABLE = files("catalog.models") / "timm_results.csv"
+TABLE = files("catalog.models") / "tables" / "timm_results.csv"
 
 #: Where the table has its figures from; its first line says the same at length.
 SOURCE = "pytorch-image-models results-imagenet.csv, commit aa4b585"

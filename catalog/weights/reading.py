@@ -24,7 +24,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from catalog.weights.filetypes import check_kind, is_safetensors, unreadable
-from catalog.weights.pickles import (
+from catalog.weights.pickle_scan import (
     STAND_INS,
     EmptyTensorError,
     PickleBombError,

@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn import functional
 
 from catalog.checkpoints import load_model, resolve
-from catalog.datasets.digits import DigitsDataset
+from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
 from catalog.zoo import FOLDER, read_results, results_file, weights_file

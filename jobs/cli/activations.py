@@ -77,7 +77,7 @@ def activations(
     """Run one study; `--help` shows ``_HELP``, which names them all."""
     import pyarrow as pa
 
-    from analysis.figures.saving import require_drawable, save
+    from analysis.figures.export import require_drawable, save
     from analysis.studies.catalogue import study as find_study
     from jobs.cli.output import emit
 

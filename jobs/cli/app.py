@@ -11,7 +11,7 @@ from typing import Annotated, ParamSpec, get_args
 
 import typer
 
-from jobs.words import Format
+from jobs.choices import Format
 from survey import __version__
 from survey.errors import SurveyError
 

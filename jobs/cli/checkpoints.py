@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from survey.words import counted
+from survey.text import counted
 
 
 @app.command("checkpoints")
@@ -37,8 +37,8 @@ def checkpoints(
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
     from catalog.home import Home
+    from catalog.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
     from jobs.cli.output import emit, headed
-    from jobs.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
 
     cache = Home(chosen_home(context, home).absolute()).cache
     how = chosen_format(context, format)

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from jobs.choices import LinkageChoice
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, BandOption, NormalisationOption, analysing
-from jobs.words import LinkageChoice
+from jobs.cli.run_filters import Asked, BandOption, NormalisationOption, analysing
 from survey.errors import SettingsError
-from survey.words import counted
+from survey.text import counted
 
 #: Leaves of a tree that a figure draws; in a larger one they stand for several models each.
 MOST_LEAVES = 200
@@ -44,7 +44,7 @@ def cluster(
 
     Says how far the clusters agree with the families the models belong to.
     """
-    from analysis.pairs import distance_matrix
+    from analysis.similarity.distances import distance_matrix
 
     if kmeans and (clusters is None or stability):
         raise SettingsError(
@@ -61,12 +61,12 @@ def cluster(
 def _by_hierarchy(
     asked: Asked, matrix: Any, linkage: LinkageChoice, number: int | None, draws: int, seed: int
 ) -> None:
-    from analysis.clustering import cluster
+    from analysis.similarity.clusters import cluster
 
     found = cluster(matrix, linkage, number)
     if draws:
-        from analysis.stability import with_stability
-        from jobs.progress import watched
+        from analysis.similarity.stability import with_stability
+        from jobs.scan.progress_display import watched
 
         watch = partial(watched, "draws")
         found = with_stability(found, asked.layers(["affinity"]), draws, seed, watch)
@@ -89,7 +89,7 @@ def _by_hierarchy(
 
 
 def _by_barycentres(asked: Asked, matrix: Any, number: int, seed: int) -> None:
-    from analysis.clustering import kmeans
+    from analysis.similarity.clusters import kmeans
 
     found = kmeans(matrix, number, seed)
     table = found.table.sort_values(["cluster", "distance"]).reset_index(drop=True)

@@ -7,11 +7,11 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from jobs.choices import ComparisonChoice
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, UntrainedOption, analysing
-from jobs.words import ComparisonChoice
+from jobs.cli.run_filters import Asked, UntrainedOption, analysing
 from survey.errors import SettingsError
-from survey.words import counted
+from survey.text import counted
 
 KindArgument = Annotated[
     ComparisonChoice,
@@ -83,8 +83,8 @@ def answer_paper(
     all_rows : bool
         Whether to show what the paper prints of networks that were not surveyed, too.
     """
-    from analysis.checkpoints import CRITERIA
-    from analysis.paper import compare_paper, summary, surveyed_rows
+    from analysis.contrasts.checkpoints import CRITERIA
+    from analysis.paper.compare import compare_paper, summary, surveyed_rows
 
     found = compare_paper(signatures, asked.models(), asked.layers(CRITERIA))
     found = found[found["table"].isin(tables)].reset_index(drop=True)
@@ -103,8 +103,8 @@ def answer_paper(
 
 
 def _residual(asked: Asked, signatures: Any) -> None:
-    from analysis.labels import trained
-    from analysis.residual import residual_contrast
+    from analysis.contrasts.residual import residual_contrast
+    from analysis.data.model_names import trained
 
     table = residual_contrast(signatures)
     known = table[table["cliffs_delta"].notna() & trained(table["checkpoint"])]
@@ -126,7 +126,7 @@ def _residual(asked: Asked, signatures: Any) -> None:
 
 
 def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
-    from analysis.residual import twins
+    from analysis.contrasts.residual import twins
 
     table = twins(signatures, untrained=untrained)
     lines = [
@@ -145,7 +145,7 @@ def _twins(asked: Asked, signatures: Any, untrained: bool) -> None:
 
 
 def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
-    from analysis.datasets import dataset_deviations, dataset_summary
+    from analysis.contrasts.datasets import dataset_deviations, dataset_summary
 
     table = dataset_deviations(signatures, reference)
     lines = [
@@ -166,7 +166,7 @@ def _datasets(asked: Asked, signatures: Any, reference: str | None) -> None:
 
 
 def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
-    from analysis.checkpoints import robustness
+    from analysis.contrasts.checkpoints import robustness
 
     table = robustness(signatures, untrained=untrained)
     lines = [
@@ -185,7 +185,7 @@ def _checkpoints(asked: Asked, signatures: Any, untrained: bool) -> None:
 
 
 def _training(asked: Asked, signatures: Any) -> None:
-    from analysis.training import training_shift
+    from analysis.contrasts.training import training_shift
 
     table = training_shift(signatures)
     told = table.dropna(subset="shift")
@@ -203,7 +203,7 @@ def _training(asked: Asked, signatures: Any) -> None:
 
 
 def _distributions(asked: Asked, signatures: Any) -> None:
-    from analysis.shapes import UNIFORM, shapes
+    from analysis.relations.distributions import UNIFORM, shapes
 
     table = shapes(signatures)
     high = int((table["bimodality_coefficient"] > UNIFORM).sum())

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from jobs.choices import LevelChoice
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, ComparePaperOption, UntrainedOption, analysing
-from jobs.words import LevelChoice
-from survey.words import counted
+from jobs.cli.run_filters import Asked, ComparePaperOption, UntrainedOption, analysing
+from survey.text import counted
 
 _TABLE = {
     **dict.fromkeys(("name", "metric", "n", "pearson", "std", "low", "high")),
@@ -38,7 +38,7 @@ def correlate(
 
     P-values are corrected for their number by Holm's method.
     """
-    from analysis.correlation import PAPER_METRICS, correlations
+    from analysis.relations.correlation import PAPER_METRICS, correlations
 
     signatures = asked.signatures()
     if compare_paper:

@@ -26,8 +26,8 @@ def datasets(
     format: FormatOption = None,  # noqa: A002
 ) -> None:
     """List the kinds of datasets, what they hold, and whether their files are here."""
+    from catalog.listing import list_datasets
     from jobs.cli.output import emit
-    from jobs.listing import list_datasets
 
     found = list_datasets(chosen_home(context, home), pattern, here=here)
     emit(found, chosen_format(context, format))

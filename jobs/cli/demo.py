@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from jobs.choices import RunnerChoice
 from jobs.cli.app import (
     DEFAULT_HOME,
     SOME_FAILED,
@@ -19,7 +20,6 @@ from jobs.cli.app import (
     chosen_home,
     guarded,
 )
-from jobs.words import RunnerChoice
 
 #: What the demo measures.
 DEMO_MODELS = "small:digits_*"
@@ -41,7 +41,7 @@ def demo(
 ) -> None:
     """Survey eight small trained networks and say what to try next. Needs no network."""
     from jobs.cli.run import carry_out, make_runner, report
-    from jobs.definition import DatasetChoice, Definition, ModelChoice
+    from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
 
     definition = Definition(
         "demo", (ModelChoice(name=DEMO_MODELS),), (DatasetChoice(name="digits"),)
@@ -55,8 +55,8 @@ def demo(
 
 
 def _next_steps(context: typer.Context, home: HomeOption) -> None:
+    from analysis.data.frames import signatures
     from analysis.figures import save_signatures
-    from analysis.frames import signatures
     from catalog.home import Home
 
     chosen = chosen_home(context, home)

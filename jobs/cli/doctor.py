@@ -17,8 +17,8 @@ def doctor(
     """Check stores, disk, Ray, devices and caches; exit code 3 if something is broken."""
     import pyarrow as pa
 
-    from jobs.checkup import checkup
     from jobs.cli.output import emit
+    from jobs.operations.doctor import checkup
 
     findings = checkup(chosen_home(context, home))
     rows = [

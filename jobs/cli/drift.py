@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, analysing
+from jobs.cli.run_filters import Asked, analysing
 from survey.errors import SettingsError
 
 #: Exit code when something moved.
@@ -71,7 +71,7 @@ def drift(
 
     Every site is tested against its own batch-to-batch error, with Holm's correction over all.
     """
-    from analysis.drift import drift
+    from analysis.contrasts.drift import drift
 
     selection = replace(asked, newest=False).selection()
     if pair is not None and (since is not None or any_order or selection.filters):

@@ -16,7 +16,7 @@ from jobs.cli.app import (
     complain,
     guarded,
 )
-from jobs.cli.selection import (
+from jobs.cli.survey_options import (
     CheckpointOption,
     DatasetOption,
     FileArgument,
@@ -44,9 +44,9 @@ def fetch(
     """Fetch the weights and datasets of a survey, such as --model paper-ssl."""
     from catalog.home import Home
     from jobs.cli.output import emit
-    from jobs.progress import progress_reporter
-    from jobs.signals import termination_interrupts
-    from jobs.supplies import announcement, fetch_needed, inventory, needed
+    from jobs.cli.signals import termination_interrupts
+    from jobs.planning.prefetch import announcement, fetch_needed, inventory, needed
+    from jobs.scan.progress_display import progress_reporter
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
     definition = definition_of(file, model, checkpoint, dataset)

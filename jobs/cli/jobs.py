@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli.app import HomeOption, app, chosen_home, guarded
-from survey.words import counted
+from survey.text import counted
 
 if TYPE_CHECKING:
     from catalog.home import Home
-    from catalog.registry import Job
+    from catalog.registry.registry import Job
 
 RunsArgument = Annotated[
     list[str] | None,
@@ -31,7 +31,7 @@ def retry(
 ) -> None:
     """Let jobs be tried again that failed, were parked or cancelled; survey run then does."""
     from catalog.home import Home
-    from jobs.steering import retry_jobs
+    from jobs.operations.control import retry_jobs
 
     opened = Home.open(chosen_home(context, home), create=False)
     changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
@@ -52,7 +52,7 @@ def cancel(
 ) -> None:
     """Take jobs out: a scan under way ends their workers; what was measured of them is kept."""
     from catalog.home import Home
-    from jobs.steering import cancel_jobs
+    from jobs.operations.control import cancel_jobs
 
     opened = Home.open(chosen_home(context, home), create=False)
     changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
@@ -72,8 +72,8 @@ def log(
 ) -> None:
     """Print what was tried of one job: attempts, workers, batches, failures."""
     from catalog.home import Home
-    from jobs.joblog import read_log
-    from jobs.steering import find_job
+    from jobs.operations.control import find_job
+    from jobs.scan.job_log import read_log
 
     opened = Home.open(chosen_home(context, home), create=False)
     typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
@@ -81,7 +81,7 @@ def log(
 
 def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job] | None:
     """Return the jobs named; None for all."""
-    from jobs.steering import find_job
+    from jobs.operations.control import find_job
     from survey import SettingsError
 
     if everything == bool(runs):

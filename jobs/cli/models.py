@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from survey.words import counted
+from survey.text import counted
 
 PatternArgument = Annotated[
     str | None,
@@ -44,8 +44,8 @@ def models(
 ) -> None:
     """List architectures, or tell all that is known of one: survey models show NAME."""
     from catalog.home import Home
+    from catalog.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from jobs.cli.output import emit, headed
-    from jobs.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from survey import SettingsError
 
     cache = Home(chosen_home(context, home).absolute()).cache

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import (
+from jobs.cli.run_filters import (
     Asked,
     BandOption,
     NormalisationOption,
@@ -15,7 +15,7 @@ from jobs.cli.filters import (
     analysing,
 )
 from survey.errors import SettingsError
-from survey.words import counted
+from survey.text import counted
 
 #: Rows up to which a figure can be looked at whole.
 MOST_ROWS = 200
@@ -60,7 +60,7 @@ def neighbours(
 
     With --families, how often the nearest architecture is of the same family.
     """
-    from analysis.pairs import distance_matrix
+    from analysis.similarity.distances import distance_matrix
 
     if families + novelty + (name is not None) > 1:
         raise SettingsError("MODEL, --families and --novelty exclude each other")
@@ -78,7 +78,7 @@ def neighbours(
 
 
 def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
-    from analysis.neighbours import neighbours
+    from analysis.similarity.neighbours import neighbours
 
     table = neighbours(matrix, name, number)
     first = table[table["rank"] == 1]
@@ -104,7 +104,7 @@ def _nearest(asked: Asked, matrix: Any, name: str | None, number: int) -> None:
 
 
 def _predicted(asked: Asked, matrix: Any, number: int, *, untrained: bool) -> None:
-    from analysis.neighbours import family_predictions, share_words
+    from analysis.similarity.neighbours import family_predictions, share_words
 
     table = family_predictions(matrix, number, untrained=untrained)
     known = table["right"].dropna()
@@ -126,7 +126,7 @@ def _predicted(asked: Asked, matrix: Any, number: int, *, untrained: bool) -> No
 
 
 def _ranked(asked: Asked, matrix: Any, *, untrained: bool) -> None:
-    from analysis.neighbours import novelty
+    from analysis.similarity.neighbours import novelty
 
     table = novelty(matrix, untrained=untrained)
     top = table.dropna(subset="novelty").head(1).to_dict("records")

@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from jobs.words import Format
+from jobs.choices import Format
 from survey import SettingsError
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _harmless(table: pa.Table) -> pa.Table:
     """Keep a spreadsheet from running text that anybody chose."""
     import pyarrow as pa
 
-    from catalog.spreadsheet import harmless
+    from survey.text import harmless
 
     for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type

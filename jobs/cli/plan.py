@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from jobs.cli.selection import declares
+from jobs.cli.survey_options import declares
 
 if TYPE_CHECKING:
-    from jobs.definition import Definition
+    from jobs.planning.definition import Definition
 
 
 @app.command("plan")
@@ -28,7 +28,7 @@ def plan(
 ) -> None:
     """Show what a survey would measure, what is done already, and an estimate."""
     from jobs.cli.output import emit
-    from jobs.forecast import forecast
+    from jobs.operations.preview import forecast
 
     foreseen = forecast(chosen_home(context, home), definition, device=device, workers=workers)
     emit(foreseen.table(), chosen_format(context, format))

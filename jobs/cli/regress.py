@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from jobs.choices import AccuracyChoice
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, ComparePaperOption, analysing
-from jobs.words import AccuracyChoice
+from jobs.cli.run_filters import Asked, ComparePaperOption, analysing
 
 _TABLE = {
     **dict.fromkeys(("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "slope")),
@@ -39,8 +39,8 @@ def regress(
     Beside each best predictor stands the chance of one as good among as many, had accuracy nothing
     to do with the signature.
     """
-    from analysis.accuracies import accuracy_spread, chance_words
-    from analysis.regression import LEAST_MODELS, regressions
+    from analysis.relations.accuracy_spread import accuracy_spread, chance_words
+    from analysis.relations.regression import LEAST_MODELS, regressions
 
     signatures = asked.signatures()
     if compare_paper:

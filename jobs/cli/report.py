@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import app
-from jobs.cli.filters import Asked, analysing
-from survey.words import counted
+from jobs.cli.run_filters import Asked, analysing
+from survey.text import counted
 
 OutOption = Annotated[
     Path, typer.Option("--out", help="The folder to write; an earlier report is replaced.")
@@ -29,9 +29,9 @@ def report(asked: Asked, out: OutOption, title: TitleOption = None) -> None:
     A page for every model, and pages of clusters, correlations, regressions and comparisons, each
     figure with its data and SQL.
     """
-    from analysis.conditions import mixed
+    from analysis.data.comparability import mixed
     from analysis.report import write_report
-    from jobs.progress import watched
+    from jobs.scan.progress_display import watched
 
     watch = partial(watched, "pages of models")
     written = write_report(asked.home, out, asked.selection(), title, watch)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobs.choices import DeviceChoice, Format, RunnerChoice
 from jobs.cli.app import (
     SOME_FAILED,
     FormatOption,
@@ -17,14 +18,13 @@ from jobs.cli.app import (
     complain,
     guarded,
 )
-from jobs.cli.selection import OfflineOption, declares
-from jobs.words import DeviceChoice, Format, RunnerChoice
+from jobs.cli.survey_options import OfflineOption, declares
 
 if TYPE_CHECKING:
-    from jobs.definition import Definition
+    from jobs.planning.definition import Definition
     from jobs.run import Outcome
-    from jobs.runner import Runner
-    from jobs.scan import Limits
+    from jobs.runners.base import Runner
+    from jobs.scan.dispatch import Limits
 
 RunnerOption = Annotated[
     RunnerChoice, typer.Option("--runner", help="Ray actors, or this process alone.")
@@ -118,7 +118,7 @@ def run(
 
 def make_limits(deadline: float | None, losses: int, *, splits: bool) -> Limits:
     """Build the limits the options name."""
-    from jobs.scan import Limits
+    from jobs.scan.dispatch import Limits
 
     return Limits(deadline, losses, splits)
 
@@ -141,10 +141,10 @@ def make_runner(
                 "--runner local has one worker and takes no --address",
                 hint="leave --workers and --address out, or use --runner ray",
             )
-        from jobs.local import LocalRunner
+        from jobs.runners.local import LocalRunner
 
         return LocalRunner(device, threads)
-    from jobs.ray_runner import RayRunner
+    from jobs.runners.ray.runner import RayRunner
 
     return RayRunner(device, workers, address, threads=threads, **ray_options)
 
@@ -159,10 +159,10 @@ def carry_out(
 ) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.home import Home
-    from jobs.plan import check, plain_holdings
-    from jobs.progress import progress_reporter
+    from jobs.cli.signals import termination_interrupts
+    from jobs.planning.plan import check, plain_holdings
     from jobs.run import run_survey
-    from jobs.signals import termination_interrupts
+    from jobs.scan.progress_display import progress_reporter
 
     check(definition, plain_holdings(home))
     with termination_interrupts(), progress_reporter() as reporter:
@@ -176,7 +176,7 @@ def report(home: Path, outcome: Outcome, format: Format) -> None:  # noqa: A002
     import pyarrow.compute as pc
 
     from catalog.home import Home
-    from catalog.queries import signatures_overview
+    from catalog.store.queries import signatures_overview
     from jobs.cli.output import emit
 
     runs = pa.array([job.run_id for job in outcome.plan.jobs], pa.string())
@@ -197,8 +197,8 @@ def complain_of(outcome: Outcome) -> None:
 def _tell_precision(home: Path, outcome: Outcome) -> None:
     """Say which runs ended before they were as precise as was wanted."""
     from catalog.home import Home
-    from catalog.store import run_row
-    from jobs.headline import precision_line, reached
+    from catalog.store.reader import run_row
+    from jobs.operations.show import precision_line, reached
 
     opened = Home.open(home, create=False)
     wanting = [job for job in outcome.done if job.settings.precision is not None]

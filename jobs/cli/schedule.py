@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobs.choices import Format, MissedChoice, OverlapChoice
 from jobs.cli.app import (
     SOME_FAILED,
     FormatOption,
@@ -36,14 +37,13 @@ from jobs.cli.run import (
     make_limits,
     make_runner,
 )
-from jobs.cli.selection import OfflineOption
-from jobs.words import Format, MissedChoice, OverlapChoice
+from jobs.cli.survey_options import OfflineOption
 from survey.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
-    from catalog.schedules import Schedule, Schedules
-    from jobs.runner import Runner
-    from jobs.tick import Ran
+    from catalog.registry.schedules import Schedule, Schedules
+    from jobs.runners.base import Runner
+    from jobs.schedules.tick import Ran
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 
@@ -83,12 +83,12 @@ def add(
     Sets and globs in it, such as timm:*, are looked up at every run.
     """
     from catalog.home import Home
-    from catalog.registry import Registry
-    from jobs.definition import read_definition
-    from jobs.plan import check, plain_holdings
-    from jobs.schedule import new_entry
-    from jobs.tick import utc_now
-    from jobs.timetable import coming_up
+    from catalog.registry.registry import Registry
+    from jobs.planning.definition import read_definition
+    from jobs.planning.plan import check, plain_holdings
+    from jobs.schedules.cron import new_entry
+    from jobs.schedules.tables import coming_up
+    from jobs.schedules.tick import utc_now
 
     definition = read_definition(file)
     entry = new_entry(
@@ -111,8 +111,8 @@ def list_all(
 ) -> None:
     """List the schedules, when each is due next, and what became of its last due time."""
     from jobs.cli.output import emit
-    from jobs.tick import utc_now
-    from jobs.timetable import schedules_table
+    from jobs.schedules.tables import schedules_table
+    from jobs.schedules.tick import utc_now
 
     with _schedules(context, home) as schedules:
         emit(schedules_table(schedules, utc_now()), chosen_format(context, format))
@@ -129,8 +129,8 @@ def show(
 ) -> None:
     """Show one schedule: its survey, its next due times, and what became of the last ones."""
     from jobs.cli.output import emit, headed
-    from jobs.tick import utc_now
-    from jobs.timetable import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
+    from jobs.schedules.tables import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
+    from jobs.schedules.tick import utc_now
 
     now, chosen = utc_now(), chosen_format(context, format)
     with _schedules(context, home) as schedules:
@@ -154,7 +154,7 @@ def show(
 @guarded
 def pause(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
     """Let nothing more begin. A run that goes goes on to its end."""
-    from jobs.tick import utc_now
+    from jobs.schedules.tick import utc_now
 
     with _schedules(context, home) as schedules:
         paused = schedules.pause(schedules.named(name), utc_now())
@@ -165,7 +165,7 @@ def pause(context: typer.Context, name: NameArgument, home: HomeOption = None) -
 @guarded
 def resume(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
     """Let a paused schedule go again. What fell due meanwhile does not count as missed."""
-    from jobs.tick import utc_now
+    from jobs.schedules.tick import utc_now
 
     with _schedules(context, home) as schedules:
         resumed = schedules.resume(schedules.named(name), utc_now())
@@ -176,8 +176,8 @@ def resume(context: typer.Context, name: NameArgument, home: HomeOption = None) 
 @guarded
 def remove(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
     """Forget a schedule and what became of its due times. What was measured stays."""
-    from jobs.holder import is_gone
-    from jobs.tick import utc_now
+    from jobs.schedules.process import is_gone
+    from jobs.schedules.tick import utc_now
 
     with _schedules(context, home) as schedules:
         schedule = schedules.named(name)
@@ -225,10 +225,10 @@ def tick(
     process died goes on where it stopped.
     """
     from catalog.home import Home
-    from jobs.progress import progress_reporter
-    from jobs.signals import termination_interrupts
-    from jobs.tick import Pace
-    from jobs.tick import tick as carry_out_due
+    from jobs.cli.signals import termination_interrupts
+    from jobs.scan.progress_display import progress_reporter
+    from jobs.schedules.tick import Pace
+    from jobs.schedules.tick import tick as carry_out_due
 
     # Not made here: a mistyped home would otherwise have nothing due for ever.
     opened = Home.open(chosen_home(context, home), create=False)
@@ -257,8 +257,8 @@ def tick(
 
 def _report(ran: list[Ran], format: Format) -> None:  # noqa: A002
     from jobs.cli.output import emit, headed
-    from jobs.tick import utc_now
-    from jobs.timetable import TICK_HEADINGS, ticks_table
+    from jobs.schedules.tables import TICK_HEADINGS, ticks_table
+    from jobs.schedules.tick import utc_now
 
     table = ticks_table([(one.schedule, one.tick) for one in ran], utc_now())
     if format != "table":
@@ -287,7 +287,7 @@ def _complain(one: Ran) -> None:
 
 
 def _declared(schedule: Schedule) -> Iterator[str]:
-    from jobs.schedule import definition_of
+    from jobs.schedules.cron import definition_of
 
     definition = definition_of(schedule)
     for model in definition.models:
@@ -302,7 +302,7 @@ def _declared(schedule: Schedule) -> Iterator[str]:
 @contextmanager
 def _schedules(context: typer.Context, home: Path | None) -> Iterator[Schedules]:
     from catalog.home import Home
-    from catalog.registry import Registry
+    from catalog.registry.registry import Registry
 
     with Registry(Home.open(chosen_home(context, home), create=False)) as registry:
         yield registry.schedules

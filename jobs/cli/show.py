@@ -48,10 +48,10 @@ def show(
     The table has the columns that fit a terminal; every other format has all of them.
     """
     from catalog.home import Home
-    from catalog.queries import run_sites
-    from catalog.store import run_row
+    from catalog.store.queries import run_sites
+    from catalog.store.reader import run_row
     from jobs.cli.output import emit, headed
-    from jobs.headline import headline
+    from jobs.operations.show import headline
 
     opened = Home.open(chosen_home(context, home), create=False)
     found = run_row(opened, run)

@@ -26,7 +26,7 @@ def sql(
     The query reads; it can neither change the store nor reach files or the network.
     """
     from catalog.home import Home
-    from catalog.store import query as ask
+    from catalog.store.reader import query as ask
     from jobs.cli.output import emit
 
     text = typer.get_text_stream("stdin").read() if query == "-" else query

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from jobs.choices import Format
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from jobs.words import Format
 
 #: Seconds between two looks.
 WATCH_SECONDS = 2.0
@@ -49,7 +49,7 @@ def status(
 def _look(home: Path, format: Format, shown: int | None) -> None:  # noqa: A002
     from catalog.home import Home
     from jobs.cli.output import emit_rows
-    from jobs.standing import COLUMNS, standing
+    from jobs.operations.status import COLUMNS, standing
 
     found = standing(Home.open(home, create=False), shown)
     emit_rows(found.rows, COLUMNS, format)

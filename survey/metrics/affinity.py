@@ -18,9 +18,9 @@ from scipy.optimize import linear_sum_assignment
 
 from survey.errors import InputError, SettingsError, UndefinedScore
 from survey.metrics.base import BREAKDOWNS, Invariance, Metric, NoValue, Quantity
-from survey.moments import Moments, constant_columns, moments
-from survey.pair import Pair
-from survey.signature import Ridge, Shrinkage
+from survey.metrics.moments import Moments, constant_columns, moments
+from survey.metrics.pair import Pair
+from survey.settings import Ridge, Shrinkage
 
 if TYPE_CHECKING:
     import numpy as np

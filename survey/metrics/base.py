@@ -14,7 +14,7 @@ from typing import Literal
 
 import torch
 
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 #: What the linear algebra and the assignment raise for covariances that are singular in float64
 #: (a constant input with a relative ridge) or overflow (values above 1e150).

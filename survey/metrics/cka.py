@@ -13,7 +13,7 @@ import math
 import torch
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 #: A debiased norm below this share of the biased one is the rounding of a difference.
 _ROUNDING = 1e-12

@@ -13,7 +13,7 @@ import math
 import torch
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G, and its published script"
 _EVERY: frozenset[Invariance] = frozenset(

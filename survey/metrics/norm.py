@@ -7,7 +7,7 @@ import math
 import torch
 
 from survey.metrics.base import Metric, NoValue, Quantity
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
 

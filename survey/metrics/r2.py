@@ -16,7 +16,7 @@ import math
 import torch
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 #: Penalties tried, in units of the mean squared singular value of the input: from where a fit is
 #: ordinary least squares to where it is the mean.

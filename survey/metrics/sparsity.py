@@ -6,7 +6,7 @@ Counted on the tensors as the network has them, not on their averages over space
 from __future__ import annotations
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
 _EVERY: frozenset[Invariance] = frozenset({"images", "pairing", "channels", "channels_output"})

@@ -17,8 +17,8 @@ from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from catalog.home import Home
-from catalog.runs import RunState
-from catalog.store import query, run_states
+from catalog.store.reader import query, run_states
+from catalog.store.records import RunState
 from jobs.cli.main import app
 
 #: What every process needs to find the product, wherever the tests are started from.

@@ -17,17 +17,17 @@ import typer
 from pyarrow.parquet import read_table
 
 from analysis import layers, models, signatures
-from analysis.checkpoints import robustness
-from analysis.clustering import cluster
-from analysis.correlation import PAPER_METRICS, correlations
-from analysis.history import timeline
-from analysis.neighbours import family_predictions, novelty
-from analysis.pairs import distance_matrix
-from analysis.paper import compare_paper, surveyed_rows
-from analysis.regression import regressions
-from analysis.residual import residual_contrast, twins
-from analysis.shapes import shapes
-from analysis.training import training_shift
+from analysis.contrasts.checkpoints import robustness
+from analysis.contrasts.residual import residual_contrast, twins
+from analysis.contrasts.training import training_shift
+from analysis.paper.compare import compare_paper, surveyed_rows
+from analysis.relations.correlation import PAPER_METRICS, correlations
+from analysis.relations.distributions import shapes
+from analysis.relations.regression import regressions
+from analysis.relations.timeline import timeline
+from analysis.similarity.clusters import cluster
+from analysis.similarity.distances import distance_matrix
+from analysis.similarity.neighbours import family_predictions, novelty
 from jobs.cli.main import app
 from tests.acceptance.command import ROOT, survey
 from tests.acceptance.notebook import code_cells

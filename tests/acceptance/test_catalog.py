@@ -14,12 +14,12 @@ import pytest
 from safetensors.torch import save_file
 
 from catalog import models
-from catalog.datasets import imagenet
+from catalog.datasets.kinds import imagenet
 from catalog.models import find
 from catalog.models.base import Architecture, Published, RemoteFile, Reported
 from survey.errors import UnknownName
 from tests.acceptance.command import rows, survey
-from tests.catalog.test_dataset_imagenet import IMAGES, WNIDS, as_tar
+from tests.catalog.datasets.test_imagenet import IMAGES, WNIDS, as_tar
 from tests.shared_data import shared
 
 QUICK = ("--batch-size", "64", "--limit", "128", "--runner", "local")

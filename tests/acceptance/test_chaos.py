@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from catalog.home import Home
-from catalog.registry import Registry
+from catalog.registry.registry import Registry
 from tests.acceptance.command import start, survey_process
 from tests.acceptance.test_clusters import SURVEY, alone, machine, started
 from tests.acceptance.test_faults import assert_same

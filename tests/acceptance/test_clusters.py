@@ -13,7 +13,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from catalog.home import Home
-from catalog.registry import Registry
+from catalog.registry.registry import Registry
 from tests.acceptance.command import once, rows, start, survey, survey_process, until
 from tests.acceptance.test_faults import assert_same
 

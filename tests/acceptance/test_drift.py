@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from catalog.home import Home
-from catalog.spool import Writer
+from catalog.store.writer import Writer
 from tests.acceptance.command import rows, survey
 from tests.catalog.records import run
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from catalog.home import Home
-from catalog.registry import Registry
+from catalog.registry.registry import Registry
 from tests.acceptance.command import (
     ROOT,
     counted,

@@ -12,7 +12,7 @@ from torch import nn
 from catalog.checkpoints import load_model, resolve
 from catalog.datasets import open_dataset
 from catalog.models import find
-from jobs.worker import normalise
+from jobs.runners.worker import normalise
 from survey import MeasureSettings, measure
 from tests.shared_data import shared
 from tests.survey.public_formula import published, r2, watch

@@ -7,7 +7,7 @@ import json
 import pyarrow.parquet
 import pytest
 
-from catalog.schema import METRICS
+from catalog.store.schema import METRICS
 from tests.acceptance.command import rows, start, survey
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from catalog.checkpoints import load_model, resolve
 from catalog.datasets import open_dataset
 from catalog.models import find
-from jobs.worker import normalise
+from jobs.runners.worker import normalise
 from tests.acceptance.command import once, rows, start, survey
 from tests.shared_data import shared
 from tests.survey.slow_affinity import slow_affinity

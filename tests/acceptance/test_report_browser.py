@@ -18,7 +18,7 @@ from analysis.report import write_report
 from catalog.models.small import SmallSource
 from tests.acceptance.command import rows, survey
 from tests.analysis.homes import Builder
-from tests.analysis.test_paper import store_checkpoints, store_zoo
+from tests.analysis.paper.test_compare import store_checkpoints, store_zoo
 
 #: The first test measures 40 networks, which takes minutes where others compute beside it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from catalog.home import Home
-from catalog.registry import Registry
-from jobs.definition import read_definition
-from jobs.schedule import new_entry
+from catalog.registry.registry import Registry
+from jobs.planning.definition import read_definition
+from jobs.schedules.cron import new_entry
 from tests.acceptance.command import rows, start, survey
 
 ZOO = """

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from catalog.home import Home
-from catalog.spool import Writer
-from survey.signature import BatchScores, SiteScore
+from catalog.store.writer import Writer
+from survey.results import BatchScores, SiteScore
 from tests.catalog.records import run, score
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

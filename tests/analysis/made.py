@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from catalog.schema import METRICS
+from catalog.store.schema import METRICS
 
 #: What a run is unless it is said otherwise.
 RUN = {

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any
 
 from catalog.home import Home
-from catalog.runs import RunRecord
-from catalog.schema import METRICS
-from catalog.store import query
-from survey.signature import BatchScores, SiteScore
+from catalog.store.reader import query
+from catalog.store.records import RunRecord
+from catalog.store.schema import METRICS
+from survey.results import BatchScores, SiteScore
 
 SITES = 3
 

@@ -30,7 +30,7 @@ from catalog.checkpoints import (
     resolve,
 )
 from catalog.datasets import open_dataset
-from catalog.labels import label_map
+from catalog.datasets.label_map import label_map
 from catalog.models import find
 from catalog.models.base import Architecture, InputTransform
 from survey.errors import CatalogError, CheckpointError

@@ -13,7 +13,7 @@ from torch import nn
 
 from catalog import zoo
 from catalog.checkpoints import load_model, resolve
-from catalog.datasets.digits import DigitsDataset
+from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.models.small import BUNDLED, SmallSource
 from catalog.zoo import bundled_checkpoint, published_accuracy
 from catalog.zoo.train import LabelledImages, Recipe, hits, main, train_zoo

@@ -14,10 +14,10 @@ from typing import get_args
 import pytest
 import torch
 
-from survey.counting import NearZero
+from survey.capture.near_zero import NearZero
 from survey.metrics.base import Direction, Invariance, Metric, NoValue, Quantity, value
-from survey.pair import Pair
-from survey.signature import SiteScore
+from survey.metrics.pair import Pair
+from survey.results import SiteScore
 
 Change = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 

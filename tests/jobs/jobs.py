@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.definition import Definition, parse_definition
-from jobs.job import Job
-from jobs.plan import make_plan, plain_holdings
+from jobs.planning.definition import Definition, parse_definition
+from jobs.planning.job import Job
+from jobs.planning.plan import make_plan, plain_holdings
 
 
 def declared(

@@ -13,19 +13,19 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from catalog.home import Home
-from catalog.registry import Registry
-from catalog.store import query
-from jobs.devices import Devices
-from jobs.events import Event, Failed, Finished, Lost
-from jobs.host import host_of
-from jobs.ledger import MOST_LOSSES
-from jobs.local import LocalRunner
-from jobs.progress import BarReporter, PlainReporter
-from jobs.reporter import SilentReporter
+from catalog.registry.registry import Registry
+from catalog.store.reader import query
+from jobs.operations.control import cancel_jobs, retry_jobs
+from jobs.planning.devices import Devices
 from jobs.run import run_survey
-from jobs.runner import Word, Work
-from jobs.steering import cancel_jobs, retry_jobs
-from jobs.worker import run_task
+from jobs.runners.base import Word, Work
+from jobs.runners.events import Event, Failed, Finished, Lost
+from jobs.runners.hardware import host_of
+from jobs.runners.local import LocalRunner
+from jobs.runners.worker import run_task
+from jobs.scan.progress_display import BarReporter, PlainReporter
+from jobs.scan.recorder import MOST_LOSSES
+from jobs.scan.reporter import SilentReporter
 from survey import StoreError
 from tests.jobs.jobs import declared
 
@@ -164,7 +164,7 @@ def test_a_late_word_of_an_attempt_given_up_is_not_heard(tmp_path):
 
 def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
     home = tmp_path / "home"
-    monkeypatch.setattr("jobs.scan.CANCEL_SECONDS", 0.0)
+    monkeypatch.setattr("jobs.scan.dispatch.CANCEL_SECONDS", 0.0)
 
     class Cancelling(LocalRunner):
         def run(self, work: Work) -> Iterator[tuple[Word, ...]]:

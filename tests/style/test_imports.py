@@ -111,7 +111,7 @@ def test_an_exclusive_package_is_allowed_in_its_room_alone() -> None:
     ("room", "line"),
     [
         ("survey", "import duckdb"),
-        ("survey", "from catalog.store import reading"),
+        ("survey", "from catalog.store.reader import reading"),
         ("survey", "def f():\n    import ray"),
         ("catalog", "import jobs.run"),
         ("catalog", "from rich.table import Table"),

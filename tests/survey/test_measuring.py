@@ -13,7 +13,7 @@ import torchvision
 from torch import nn
 
 from survey import CaptureError, InputError, MeasureSettings, SiteScore, measure, measure_batches
-from survey.signature import Pooling
+from survey.settings import Pooling
 from tests.survey.nets import NETS, Net, build
 from tests.survey.slow_affinity import slow_affinity
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from survey import MeasureSettings, affinity_score
-from survey.capture import PooledPair
-from survey.counting import NearZero, count_near_zero
+from survey.capture.forward import PooledPair
+from survey.capture.near_zero import NearZero, count_near_zero
 from survey.metrics import QUANTITIES
+from survey.results import Site, SiteScore
 from survey.scoring import score_pair
-from survey.signature import Site, SiteScore
 
 EPSILON = torch.finfo(torch.float32).eps
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.clustering import kmeans
 from analysis.figures import barycentre_chart, barycentre_rows
-from analysis.figures.saving import specification
-from analysis.pairs import distance_matrix
+from analysis.figures.export import specification
+from analysis.similarity.clusters import kmeans
+from analysis.similarity.distances import distance_matrix
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 

@@ -15,7 +15,7 @@ from analysis.figures import (
     training_chart,
     training_rows,
 )
-from analysis.figures.saving import specification
+from analysis.figures.export import specification
 from survey.errors import UnknownName
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps

@@ -7,7 +7,6 @@ import pytest
 from scipy.cluster.hierarchy import cophenet, dendrogram, fcluster
 from scipy.spatial.distance import squareform
 
-from analysis.clustering import cluster
 from analysis.figures import (
     dendrogram_chart,
     dendrogram_rows,
@@ -21,9 +20,10 @@ from analysis.figures import (
     prediction_rows,
     representatives,
 )
-from analysis.figures.leaves import leaves_of
-from analysis.neighbours import family_predictions, neighbours, novelty
-from analysis.pairs import distance_matrix
+from analysis.figures.dendrogram import leaves_of
+from analysis.similarity.clusters import cluster
+from analysis.similarity.distances import distance_matrix
+from analysis.similarity.neighbours import family_predictions, neighbours, novelty
 from survey.errors import SettingsError
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed

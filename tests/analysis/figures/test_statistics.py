@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import linregress
 
-from analysis.checkpoints import robustness
-from analysis.correlation import correlations
-from analysis.datasets import dataset_deviations
+from analysis.contrasts.checkpoints import robustness
+from analysis.contrasts.datasets import dataset_deviations
+from analysis.contrasts.residual import post_shortcut
 from analysis.figures import (
     correlation_chart,
     correlation_rows,
@@ -29,12 +29,12 @@ from analysis.figures import (
     timeline_chart,
     timeline_rows,
 )
-from analysis.figures.saving import specification
+from analysis.figures.export import specification
 from analysis.figures.timeline import crowded_years
-from analysis.history import timeline
-from analysis.regression import regressions
-from analysis.residual import post_shortcut
-from analysis.shapes import BANDWIDTHS, shapes
+from analysis.relations.correlation import correlations
+from analysis.relations.distributions import BANDWIDTHS, shapes
+from analysis.relations.regression import regressions
+from analysis.relations.timeline import timeline
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 from tests.analysis.made import signature, signatures

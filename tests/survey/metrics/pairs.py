@@ -8,7 +8,7 @@ import torch
 
 from survey.metrics import QUANTITIES
 from survey.metrics.base import NoValue, value
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

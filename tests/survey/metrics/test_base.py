@@ -10,7 +10,7 @@ import torch
 
 from survey.metrics import QUANTITIES
 from survey.metrics.base import NoValue, Quantity, value, values
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 from tests.survey.metrics.pairs import BY_NAME, normal
 
 

@@ -1,7 +1,7 @@
 """What is known in closed form of activations on independent normal coordinates.
 
 With r the correlation of z and sigma(z): rho = 1 - sqrt(1 - r) and R2 = CKA = r^2. The shrunk
-affinity's are in ``tests/survey/test_affinity.py``.
+affinity's are in ``tests/survey/metrics/test_affinity.py``.
 """
 
 from __future__ import annotations

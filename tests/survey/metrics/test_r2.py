@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import LeaveOneOut
 
 from survey.metrics import r2
-from survey.pair import Pair
+from survey.metrics.pair import Pair
 from tests.survey.metrics.pairs import coloured, get, normal, why_not
 
 

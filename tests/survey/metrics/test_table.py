@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs.generate.metrics_page import markdown
 from survey.metrics import QUANTITIES
-from survey.metrics.table import markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 

@@ -1,0 +1,1 @@
+"""What differs: twins with and without shortcuts, checkpoints, datasets, and two dates."""

@@ -1,0 +1,188 @@
+"""Datasets: how far a model's signature moves on other images (Fig. 15).
+
+Owns the comparison of each model's runs with its run on a reference dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.model_names import measured_on, trained
+from analysis.data.paired_sites import last_run_each, paired
+from analysis.data.provenance import carried
+from analysis.data.validation import require_columns
+from survey.errors import SettingsError, UnknownName
+
+#: What must be equal for two runs to differ in their datasets alone.
+SETTING = ("source", "architecture", "checkpoint", "pooling")
+
+COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "dataset": "str",
+    "reference": "str",
+    "sites": "int64",
+    "dtw": "float64",
+    "euclidean": "float64",
+    "mean_difference": "float64",
+    "source": "str",
+    "architecture": "str",
+    "checkpoint": "str",
+    "reason": "str",
+}
+
+SUMMARY_COLUMNS = {
+    "dataset": "str",
+    "reference": "str",
+    "n": "int64",
+    "n_euclidean": "int64",
+    "dtw": "float64",
+    "dtw_std": "float64",
+    "euclidean": "float64",
+    "euclidean_std": "float64",
+    "reason": "str",
+}
+
+_NEEDED = ("run_id", *SETTING, "dataset", "family", "site", "affinity")
+
+Row = dict[str, Any]
+
+
+def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+    """Return how far each model's signature on each dataset is from that on a reference.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``source``, ``architecture``, ``checkpoint``,
+        ``dataset``, ``pooling``, ``family``, ``site`` and ``affinity``.
+    reference : str, optional
+        The dataset to compare with; by default the one that most of the models with several were
+        measured on, of several such the first by name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a model and other dataset, where the model was measured on the reference too:
+        ``model`` (architecture, with ``source:`` and ``@checkpoint`` where several were compared),
+        ``family``, ``dataset`` and ``reference`` (with the pooling unless that is mean), ``sites``
+        (that have an affinity on both), ``dtw`` (dynamic time warping distance between the two
+        signatures, each without its sites that have no affinity), ``euclidean`` (root of the summed
+        squared differences site by site, over the sites that have an affinity on both),
+        ``mean_difference`` (on this dataset less on the reference, over the same sites),
+        ``source``, ``architecture``, ``checkpoint``, ``reason`` (why something is blank; empty if
+        nothing is).
+
+    Raises
+    ------
+    UnknownName
+        If no model was measured on the reference.
+    SettingsError
+        If there is nothing measured at all, or a column is missing.
+
+    Notes
+    -----
+    The paper's text says DTW and its caption says Euclidean (Appendix H and Figure 15); here are
+    both. Both grow with the number of sites.
+    """
+    require_columns(signatures, _NEEDED)
+    if signatures.empty:
+        raise SettingsError("there is no signature to compare datasets on")
+    chosen = _reference(signatures, reference)
+    rows = list(_rows(signatures, chosen))
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
+    by_model = found.groupby("model")
+    many = by_model["checkpoint"].transform("nunique") > 1
+    sources = by_model["source"].transform("nunique") > 1
+    found.loc[many, "model"] += "@" + found.loc[many, "checkpoint"]
+    found.loc[sources, "model"] = found["source"] + ":" + found["model"]
+    return carried(found.astype(COLUMNS), signatures)
+
+
+def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
+    """Return the mean deviation of each dataset over the models, as Figure 15's legend has it.
+
+    Parameters
+    ----------
+    deviations : pandas.DataFrame
+        What ``dataset_deviations`` returns.
+    untrained : bool
+        Whether random weights (``init:...``) count.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
+        (architectures with a DTW deviation), ``n_euclidean`` (with a Euclidean one), ``dtw``,
+        ``euclidean`` (means over the architectures, of which each counts once, with the mean over
+        its checkpoints), ``dtw_std``, ``euclidean_std`` (sample deviations), ``reason`` (why
+        something is blank).
+    """
+    needed = ("source", "architecture", "checkpoint", "dataset", "reference", "dtw", "euclidean")
+    require_columns(deviations, needed, "dataset_deviations(signatures)")
+    rows = []
+    counted = deviations if untrained else deviations[trained(deviations["checkpoint"])]
+    for (dataset, reference), runs in counted.groupby(["dataset", "reference"]):
+        models = runs.groupby(["source", "architecture"])[["dtw", "euclidean"]].mean()
+        row: Row = {"dataset": dataset, "reference": reference}
+        row |= {"n": models["dtw"].count(), "n_euclidean": models["euclidean"].count()}
+        for name in ("dtw", "euclidean"):
+            row |= {name: models[name].mean(), f"{name}_std": models[name].std()}
+        reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
+        rows.append(row | {"reason": reasons.get(row["n"], "")})
+    found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
+    return carried(found.sort_values("dtw").reset_index(drop=True), deviations)
+
+
+def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
+    runs = signatures.drop_duplicates([*SETTING, "dataset"])
+    models = runs["dataset"].value_counts()
+    if reference is None:
+        # A dataset that many models were measured on alone compares with nothing.
+        several = runs[runs.duplicated(list(SETTING), keep=False)]["dataset"].value_counts()
+        counts = several if len(several) else models
+        return str(min(counts[counts == counts.max()].index))
+    if reference not in models:
+        raise UnknownName("reference dataset", reference, map(str, models.index))
+    return reference
+
+
+def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
+    single = last_run_each(signatures, (*SETTING, "dataset"))
+    for _, runs in single.groupby(list(SETTING), sort=True):
+        by_dataset = {
+            str(sites["dataset"].iloc[0]): sites for _, sites in runs.groupby("run_id", sort=False)
+        }
+        origin = by_dataset.pop(reference, None)
+        if origin is None:
+            continue
+        for dataset, sites in sorted(by_dataset.items()):
+            first = sites.iloc[0]
+            names = ("source", "architecture", "checkpoint", "family")
+            basics = {"model": first["architecture"], **{name: first[name] for name in names}}
+            basics["dataset"] = measured_on(dataset, first["pooling"])
+            basics["reference"] = measured_on(reference, first["pooling"])
+            yield basics | _numbers(sites, origin)
+
+
+def _numbers(sites: pd.DataFrame, origin: pd.DataFrame) -> Row:
+    here, there = (each.sort_values("site")["affinity"].dropna() for each in (sites, origin))
+    if here.empty or there.empty:
+        which = "this dataset" if here.empty else "the reference"
+        return {"sites": 0, "reason": f"no site has an affinity on {which}"}
+    from analysis.statistics.dtw import dtw
+
+    both = paired(sites, origin)
+    row: Row = {"sites": both.shape[1], "dtw": dtw(here, there)}
+    if both.shape[1] == 0:
+        return row | {"reason": "no site has an affinity on both"}
+    moved = both[0] - both[1]
+    return row | {
+        "euclidean": float(np.linalg.norm(moved)),
+        "mean_difference": float(moved.mean()),
+        "reason": "",
+    }

@@ -1,0 +1,298 @@
+"""Residual against plain: whether activations after an addition are nearer to linear (Fig. 5D).
+
+Owns which sites follow a shortcut's addition, and two comparisons: of those sites with the others
+of their network, and of a residual network with its plain twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+from analysis.data.model_names import measured_on, trained
+from analysis.data.paired_sites import last_run_each, paired
+from analysis.data.provenance import carried
+from analysis.data.validation import require_columns
+from analysis.statistics.effect_size import cliffs_delta
+from analysis.statistics.p_values import holm
+from analysis.statistics.permutations import TIE
+
+#: Families whose blocks activate after the addition, as globs. In DenseNets and in residual
+#: networks of the second version (arXiv:1603.05027) no activation follows it.
+POST_ACTIVATION = ("*ResNet", "ResNeSt", "TResNet", "RegNet")
+
+#: Architectures of those families that activate before their convolutions instead, or not after
+#: the addition.
+PRE_ACTIVATION = ("resnetv2*", "regnetz*", "regnetv*")
+
+#: Pairs of networks that differ in their shortcuts alone, and the words that tell them apart.
+TWIN_WORDS = ("resnet", "plain")
+
+#: What makes two runs comparable beside their architectures.
+SETTING = ("source", "checkpoint", "dataset", "pooling")
+
+CONTRAST_COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "checkpoint": "str",
+    "dataset": "str",
+    "after": "int64",
+    "others": "int64",
+    "mean_after": "float64",
+    "mean_others": "float64",
+    "median_after": "float64",
+    "median_others": "float64",
+    "difference": "float64",
+    "cliffs_delta": "float64",
+    "low": "float64",
+    "high": "float64",
+    "p": "float64",
+    "p_corrected": "float64",
+    "reason": "str",
+}
+
+TWIN_COLUMNS = {
+    "level": "str",
+    "residual": "str",
+    "plain": "str",
+    "checkpoint": "str",
+    "dataset": "str",
+    "n": "int64",
+    "median_residual": "float64",
+    "median_plain": "float64",
+    "difference": "float64",
+    "std_residual": "float64",
+    "std_plain": "float64",
+    "p": "float64",
+    "reason": "str",
+}
+
+_NEEDED = (
+    *("run_id", "model", "architecture", "family", "dataset"),
+    *("site", "role", "repeat", "affinity"),
+)
+
+_NEEDED_OF_TWINS = ("run_id", "model", "architecture", *SETTING, "site", "affinity")
+
+#: Pairs of numbers up to which every choice of signs is tried.
+_MOST_PAIRS = 16
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
+    """Tell which sites take the sum of a block and its shortcut.
+
+    A block is a run of sites of one network whose ``repeat`` counts up from 1. Where it counts at
+    least two, and the family activates after the addition (``POST_ACTIVATION``), its last main
+    site is the one after the addition.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``site``, ``architecture``, ``family``,
+        ``role`` and ``repeat``.
+
+    Returns
+    -------
+    pandas.Series of bool
+        One value a row, by the frame's index. A plain twin has none.
+    """
+    ordered = signatures.sort_values(["run_id", "site"], kind="stable")
+    main = ordered[ordered["role"] == "main"]
+    run, repeat = main["run_id"], main["repeat"]
+    # The sites of a gate lie between those of its block, and are counted with them.
+    goes_on = (run.shift(-1) == run) & (repeat.shift(-1) > repeat)
+    last = (repeat >= 2) & ~goes_on
+    activates = [
+        _fits(POST_ACTIVATION, family) and not _fits(PRE_ACTIVATION, architecture)
+        for family, architecture in zip(main["family"], main["architecture"], strict=True)
+    ]
+    found = (last & np.array(activates, bool)).reindex(signatures.index, fill_value=False)
+    return found.astype(bool)
+
+
+def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Compare the sites after each network's additions with its other sites.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``, as ``post_shortcut`` reads them, with ``model``,
+        ``dataset`` and ``affinity``. Gates are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a network that has sites after an addition: ``model``, ``family``, ``checkpoint``,
+        ``dataset``, ``after`` and ``others`` (how many sites, with an affinity), ``mean_after``,
+        ``mean_others``, ``median_after``, ``median_others``, ``difference`` (of the means, after
+        less others), ``cliffs_delta`` in [-1, 1] with its 95 % interval ``low`` and ``high`` (see
+        ``analysis.statistics.effect_size``; 1 where every site after an addition is more linear
+        than every other one), ``p`` (Mann and Whitney's, two-sided), ``p_corrected`` (Holm's over
+        the networks), ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
+    Notes
+    -----
+    The sites of one network are not independent, as the interval and the test take them to be.
+    """
+    require_columns(signatures, _NEEDED)
+    sites = signatures.assign(after=post_shortcut(signatures))
+    sites = sites[sites["role"] == "main"]
+    rows = [
+        _contrast_row(network)
+        for _, network in sites.groupby("run_id", sort=False)
+        if network["after"].any()
+    ]
+    found = pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS)).astype(CONTRAST_COLUMNS)
+    tested = found["p"].notna()
+    found.loc[tested, "p_corrected"] = holm(found.loc[tested, "p"].to_numpy(float))
+    return carried(found, signatures)
+
+
+def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
+    """Compare residual networks with plain ones that differ in the shortcuts alone.
+
+    Twins are architectures whose names differ in ``resnet`` and ``plain``, of one source, measured
+    with checkpoints of one name on one dataset with one pooling, and with equally many sites.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``architecture``, ``source``,
+        ``checkpoint``, ``dataset``, ``pooling``, ``site`` and ``affinity``.
+    untrained : bool
+        Whether random weights (``init:...``) count over all pairs; each has its own row either way.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (pair, or all of a dataset), ``residual`` and ``plain`` (labels of the two),
+        ``checkpoint``, ``dataset`` (with the pooling unless that is mean), ``n`` (sites that both
+        have an affinity at; pairs of architectures, where level is all: each counts once, with
+        the mean over its checkpoints), ``median_residual``, ``median_plain``,
+        ``difference`` (residual less plain; of the medians, over all pairs their mean),
+        ``std_residual`` and ``std_plain`` (sample deviation over the sites; over all pairs their
+        mean), ``p`` (of a pair: Wilcoxon's signed ranks, site by site; over all pairs: the chance
+        of so large a mean difference of medians if signs were chance, all choices of signs tried),
+        ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
+    Notes
+    -----
+    Sites of one network are not independent; the test over pairs does not share that fault, and
+    is never below 2 / 2^n for n pairs.
+    """
+    require_columns(signatures, _NEEDED_OF_TWINS)
+    rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
+        rows.append(_all_twins(own, untrained=untrained))
+    return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
+
+
+def signs_p(differences: Floats) -> float:
+    """Return the chance of a mean at least as far from 0 if each sign were chance.
+
+    Parameters
+    ----------
+    differences : array of float, shape (n,)
+        At least one. Up to 16 of them every choice of signs is tried; of more, 2^16 are drawn.
+    """
+    n = len(differences)
+    if n <= _MOST_PAIRS:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        drawn = 0
+    else:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (2**_MOST_PAIRS, n))
+        drawn = 1
+    sums, observed = np.abs(signs @ differences), abs(float(differences.sum()))
+    reached = int(np.count_nonzero(sums >= observed - TIE))
+    return (reached + drawn) / (len(signs) + drawn)
+
+
+def _contrast_row(network: pd.DataFrame) -> Row:
+    first = network.iloc[0]
+    known = network[network["affinity"].notna()]
+    after = known["affinity"][known["after"]].to_numpy(float)
+    others = known["affinity"][~known["after"]].to_numpy(float)
+    row: Row = {name: first[name] for name in ("model", "family", "checkpoint", "dataset")}
+    row |= {"after": len(after), "others": len(others), "reason": ""}
+    if len(after) == 0 or len(others) == 0:
+        which = "after an addition" if len(after) == 0 else "elsewhere"
+        return row | {"reason": f"no site {which} has an affinity"}
+    effect = cliffs_delta(after, others)
+    row |= {"mean_after": after.mean(), "mean_others": others.mean()}
+    row |= {"median_after": np.median(after), "median_others": np.median(others)}
+    row |= {"difference": after.mean() - others.mean(), "cliffs_delta": effect.delta}
+    return row | {"low": effect.low, "high": effect.high, "p": effect.p}
+
+
+def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield the sites of every residual network and of its twin."""
+    word, other_word = TWIN_WORDS
+    single = last_run_each(signatures, ("architecture", *SETTING))
+    networks = [sites for _, sites in single.groupby("run_id", sort=False)]
+    by_name = {
+        (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks
+    }
+    for (name, *setting), sites in by_name.items():
+        twin = by_name.get((name.replace(word, other_word, 1), *setting))
+        if word in name and twin is not None:
+            yield sites, twin
+
+
+def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
+    first = one.iloc[0]
+    row: Row = {"level": "pair", "residual": first["model"], "plain": other["model"].iloc[0]}
+    row["architecture"] = first["source"], first["architecture"]
+    dataset = measured_on(first["dataset"], first["pooling"])
+    row |= {"checkpoint": first["checkpoint"], "dataset": dataset, "n": 0}
+    if len(one) != len(other):
+        return row | {"reason": f"{len(one)} sites against {len(other)}"}
+    a, b = paired(one, other)
+    if len(a) == 0:
+        return row | {"reason": "no site has an affinity in both"}
+    medians = float(np.median(a)), float(np.median(b))
+    row |= {"n": len(a), "median_residual": medians[0], "median_plain": medians[1]}
+    row |= {"difference": medians[0] - medians[1], "reason": ""}
+    if len(a) < 2 or not np.any(a != b):
+        return row | {"reason": "one site: no test" if len(a) < 2 else "both are the same"}
+    row |= {"std_residual": a.std(ddof=1), "std_plain": b.std(ddof=1)}
+    return row | {"p": float(wilcoxon(a, b).pvalue)}
+
+
+def _all_twins(rows: list[Row], *, untrained: bool) -> Row:
+    columns = ["architecture", *TWIN_COLUMNS]
+    known = pd.DataFrame([row for row in rows if "difference" in row], columns=columns)
+    if not untrained:
+        known = known[trained(known["checkpoint"])]
+    row: Row = {"level": "all", "residual": "all", "plain": "all", "checkpoint": ""}
+    row["dataset"] = rows[0]["dataset"]
+    if known.empty:
+        return row | {"n": 0, "reason": "no pair that counts can be compared"}
+    names = [name for name in TWIN_COLUMNS if name.startswith(("median", "std", "difference"))]
+    numbers = known[["architecture", *names]].astype(dict.fromkeys(names, "float64"))
+    pairs = numbers.groupby("architecture").mean()
+    row |= {"n": len(pairs), "reason": ""} | {name: float(pairs[name].mean()) for name in names}
+    return row | {"p": signs_p(pairs["difference"].to_numpy(float))}
+
+
+def _fits(globs: tuple[str, ...], name: Any) -> bool:
+    return isinstance(name, str) and any(fnmatchcase(name, glob) for glob in globs)

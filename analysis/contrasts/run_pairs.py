@@ -1,0 +1,211 @@
+"""Predecessors: which run of the same names was measured before another, and what differs.
+
+A run's predecessor is the newest finished run before it of the same source, architecture,
+checkpoint name and dataset name whose ``COMPARABLE`` settings are the same. Reads the signature
+store; compares no score, which is what ``analysis.contrasts.drift`` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from analysis.data.selection import Selection
+from catalog.datasets.subset import without_order
+from catalog.home import Home
+from catalog.store.reader import query, run_row
+from survey.errors import DatasetError, SettingsError
+
+#: A row of ``runs``, by column.
+Run = Mapping[str, Any]
+
+#: Settings that must be equal for two runs to be compared.
+COMPARABLE = ("images_per_score", "pooling", "shrinkage", "ridge")
+
+_VERSIONS = (
+    "measuring_version",
+    *("torch_version", "torchvision_version", "numpy_version", "scipy_version"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A run and its predecessor."""
+
+    before: Run
+    after: Run
+
+    @property
+    def paired(self) -> bool:
+        """Whether batch k of one holds the images of batch k of the other."""
+        names = ("dataset_fingerprint", "images_per_score", "skipped_images")
+        known = self.before["dataset_fingerprint"] is not None
+        return known and all(self.before[name] == self.after[name] for name in names)
+
+    @property
+    def settings_that_differ(self) -> str:
+        """Settings for which the two cannot be compared, from what to what; empty for none."""
+        return ", ".join(_differences(self.before, self.after, COMPARABLE))
+
+    @property
+    def causes(self) -> str:
+        """What else is known to differ, which may be why scores moved."""
+        return ", ".join(_causes(self.before, self.after))
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A run that is not compared with a predecessor."""
+
+    #: What became of it.
+    verdict: Literal["run appeared", "run vanished", "not compared"]
+    #: The run before it, where there is one.
+    before: Run | None
+    after: Run
+    #: Why it is not compared, in words.
+    detail: str
+
+
+_RUNS = """
+SELECT run_id, source, architecture, family, family_group, checkpoint, dataset, status, stage,
+  error, checkpoint_sha256, dataset_fingerprint, images_per_score, skipped_images, micro_batch,
+  pooling, shrinkage, ridge, transform, measuring_version, torch_version, torchvision_version,
+  numpy_version, scipy_version, device_name, threads, finished_at
+FROM runs WHERE status IN ('done', 'failed') AND finished_at IS NOT NULL
+ORDER BY finished_at, run_id
+"""
+
+
+def ended_runs(home: Home, selection: Selection) -> list[Run]:
+    """Return the ended runs that are selected, oldest first.
+
+    Raises
+    ------
+    SettingsError
+        If there are some, and none is selected.
+    """
+    found = query(home, _RUNS).to_pylist()
+    # Every repeat counts here: one is another's predecessor. In a new home nothing has ended yet.
+    return replace(selection, newest=False).choose(found) if found else []
+
+
+def explicit_pair(home: Home, names: tuple[str, str]) -> Pair:
+    """Return two runs by their ids, the earlier one first, as a pair.
+
+    Raises
+    ------
+    SettingsError
+        If one has not finished, they are one run, or their settings differ.
+    UnknownName
+        If one is not known.
+    """
+    before, after = (_row(home, name) for name in names)
+    for run in (before, after):
+        if run["status"] != "done":
+            raise SettingsError(
+                f"run {run['run_id']} is {run['status']}, only finished runs can be compared",
+                hint="run its survey again to go on with it",
+            )
+    if before["run_id"] == after["run_id"]:
+        raise SettingsError(f"a run cannot be compared with itself: {before['run_id']}")
+    pair = Pair(before, after)
+    if pair.settings_that_differ:
+        raise SettingsError(
+            f"runs {before['run_id']} and {after['run_id']} cannot be compared, their settings"
+            f" differ: {pair.settings_that_differ}",
+            hint="measure one of them again with the settings of the other",
+        )
+    return pair
+
+
+def _row(home: Home, name: str) -> Run:
+    record = run_row(home, name)
+    return {column: getattr(record, column) for column in record.__dataclass_fields__}
+
+
+def with_predecessors(
+    runs: Sequence[Run], since: datetime | None, *, any_order: bool
+) -> tuple[list[Pair], list[Alone]]:
+    """Return the pairs to compare, and each run that has no counterpart.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Ended runs, oldest first.
+    since : datetime or None
+        Look at every run that finished since then; None for the newest of each name.
+    any_order : bool
+        Whether a run on another order of the same dataset may be a predecessor.
+    """
+    pairs: list[Pair] = []
+    others: list[Alone] = []
+    for history in _histories(runs, any_order=any_order):
+        done = [run for run in history if run["status"] == "done"]
+        for place in _looked_at(done, since):
+            found = _paired_up(done[:place], done[place])
+            if isinstance(found, Pair):
+                pairs.append(found)
+            else:
+                others.append(found)
+        last = history[-1]
+        if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
+            detail = f"measuring it again failed at {last['stage']}: {last['error']}"
+            others.append(Alone("run vanished", done[-1], last, detail))
+    return pairs, others
+
+
+def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
+    histories: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        dataset = _own_order(run["dataset"]) if any_order else run["dataset"]
+        key = (run["source"], run["architecture"], run["checkpoint"], dataset)
+        histories[key].append(run)
+    return histories.values()
+
+
+def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:
+    if since is None:
+        return range(max(0, len(done) - 1), len(done))
+    return [place for place, run in enumerate(done) if run["finished_at"] >= since]
+
+
+def _paired_up(earlier: Sequence[Run], run: Run) -> Pair | Alone:
+    candidates = [Pair(before, run) for before in reversed(earlier)]
+    if not candidates:
+        return Alone("run appeared", None, run, "no finished run of its name before")
+    for pair in candidates:
+        if not pair.settings_that_differ:
+            return pair
+    detail = f"settings differ: {candidates[0].settings_that_differ}"
+    return Alone("not compared", candidates[0].before, run, detail)
+
+
+def _differences(before: Run, after: Run, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if before[name] != after[name]:
+            yield f"{name} {before[name]} -> {after[name]}"
+
+
+def _causes(before: Run, after: Run) -> Iterator[str]:
+    """Yield what two runs are known to differ in, beside their scores."""
+    yield from _differences(before, after, ("source", "architecture"))
+    if before["checkpoint_sha256"] != after["checkpoint_sha256"]:
+        yield "other weights"
+    if before["dataset_fingerprint"] != after["dataset_fingerprint"]:
+        yield "other images or order"
+    if json.loads(before["transform"] or "{}") != json.loads(after["transform"] or "{}"):
+        yield "other input transform"
+    versions = [name for name in _VERSIONS if before[name] and after[name]]
+    yield from _differences(before, after, [*versions, "device_name", "threads", "micro_batch"])
+
+
+def _own_order(dataset: str) -> str:
+    try:
+        return without_order(dataset)
+    except DatasetError:
+        # Whatever a run was recorded under stays its name.
+        return dataset

@@ -1,0 +1,136 @@
+"""Training: what becomes of the signature a network is born with (Fig. 9).
+
+Owns the comparison of checkpoints with the random initialisation of the same architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import spearmanr, wilcoxon
+
+from analysis.data.model_names import measured_on
+from analysis.data.paired_sites import paired
+from analysis.data.provenance import carried
+from analysis.data.validation import require_columns
+from analysis.relations.correlation import constant
+from analysis.statistics.p_values import holm
+from survey.text import counted
+
+#: What must be equal for two runs to differ in their training alone.
+SETTING = ("source", "architecture", "dataset", "pooling")
+
+#: Sites below which there is no test and no trend.
+LEAST_SITES = 4
+
+COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "dataset": "str",
+    "initial": "str",
+    "trained": "str",
+    "sites": "int64",
+    "mean_initial": "float64",
+    "mean_trained": "float64",
+    "shift": "float64",
+    "lowered": "float64",
+    "trend_initial": "float64",
+    "trend_trained": "float64",
+    "dtw": "float64",
+    "euclidean": "float64",
+    "p": "float64",
+    "p_corrected": "float64",
+    "reason": "str",
+}
+
+_NEEDED = ("run_id", *SETTING, "checkpoint", "family", "site", "affinity")
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Compare each trained checkpoint with each random initialisation of its architecture.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``source``, ``architecture``, ``checkpoint``
+        (``init:...`` for a random initialisation), ``dataset``, ``pooling``, ``family``, ``site``
+        and ``affinity``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a trained run and an untrained one of the same source, architecture, dataset and
+        pooling: ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless that
+        is mean), ``initial`` and ``trained`` (the checkpoints), ``sites`` (that have an affinity in
+        both), ``mean_initial`` and ``mean_trained`` (affinity over these sites), ``shift`` (trained
+        less initial), ``lowered`` (share of the sites that training made less linear),
+        ``trend_initial`` and ``trend_trained`` (Spearman's correlation of affinity with the site's
+        number), ``dtw`` and ``euclidean`` (distances between the two over these sites), ``p``
+        (Wilcoxon's signed ranks, site by site), ``p_corrected`` (Holm's over the rows), ``reason``
+        (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If a column is missing.
+
+    Notes
+    -----
+    The sites of one network are not independent, as the test takes them to be. Where several
+    initialisations were measured, each has its row.
+    """
+    require_columns(signatures, _NEEDED)
+    rows = list(_rows(signatures))
+    found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    tested = found["p"].notna()
+    found.loc[tested, "p_corrected"] = holm(found.loc[tested, "p"].to_numpy(float))
+    return carried(found, signatures)
+
+
+def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
+    for _, runs in signatures.groupby(list(SETTING), sort=True):
+        networks = [sites for _, sites in runs.groupby("run_id", sort=False)]
+        named = [(str(sites["checkpoint"].iloc[0]), sites) for sites in networks]
+        born = [each for each in named if each[0].startswith("init:")]
+        for trained, sites in named:
+            for initial, origin in () if trained.startswith("init:") else born:
+                first = sites.iloc[0]
+                basics = {"model": first["architecture"], "family": first["family"]}
+                basics["dataset"] = measured_on(first["dataset"], first["pooling"])
+                basics |= {"initial": initial, "trained": trained}
+                yield basics | _numbers(*paired(origin, sites))
+
+
+def _numbers(before: Floats, after: Floats) -> Row:
+    n = len(before)
+    if n == 0:
+        return {"sites": 0, "reason": "no site has an affinity in both"}
+    from analysis.statistics.dtw import dtw
+
+    moved = after - before
+    row: Row = {"sites": n, "mean_initial": before.mean(), "mean_trained": after.mean()}
+    row |= {"shift": moved.mean(), "lowered": (moved < 0).mean(), "dtw": dtw(before, after)}
+    row |= {"euclidean": np.linalg.norm(moved)}
+    if n < LEAST_SITES:
+        sites = counted(n, "site")
+        return row | {"reason": f"{sites}, at least {LEAST_SITES} are needed for trend and test"}
+    row |= {"trend_initial": _trend(before), "trend_trained": _trend(after)}
+    flat = [name for name, each in (("initial", before), ("trained", after)) if constant(each)]
+    if not np.any(moved):
+        return row | {"reason": "training changed no site"}
+    reason = f"the {' and the '.join(flat)} affinity does not vary: no trend" if flat else ""
+    return row | {"p": float(wilcoxon(before, after).pvalue), "reason": reason}
+
+
+def _trend(values: Floats) -> float:
+    """Return the rank correlation of values with their order; NaN where they do not vary."""
+    if constant(values):
+        return np.nan
+    return float(spearmanr(np.arange(len(values)), values).statistic)

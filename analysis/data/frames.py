@@ -1,0 +1,165 @@
+"""Tidy data frames of what a home holds: one row a model, a site, or a site and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pandas as pd
+
+from analysis.data.comparability import CONDITIONS, conditions
+from analysis.data.model_names import labels
+from analysis.data.selection import MEASURED, Selection
+from catalog.home import Home
+from catalog.store.reader import query
+from catalog.store.schema import LAYER_SCORES
+from survey.errors import SettingsError, UnknownName
+
+#: Which sites: all, those of the main path, or those whose output only scales another value.
+Role = Literal["all", "main", "gate"]
+
+
+def signatures(
+    home: str | Path = "survey-home", selection: Selection | None = None, *, role: Role = "all"
+) -> pd.DataFrame:
+    """Return signatures, one row a finished run and site.
+
+    Parameters
+    ----------
+    home : str or pathlib.Path
+        The home that holds them.
+    selection : Selection, optional
+        Which runs; by default the newest of each model, checkpoint, dataset and pooling.
+    role : {"all", "main", "gate"}
+        Which sites.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the view ``signatures``: what was measured (``run_id``, ``architecture``,
+        ``source``, ``family``, ``checkpoint``, ``dataset``, ``pooling``), the site (``site``,
+        ``site_name``, ``activation``, ``graph_depth``, ``role``, ``repeat``, ``layout``,
+        ``spatial``, ``channels``), ``affinity`` in [0, 1] with ``affinity_std``, ``affinity_se``
+        and ``batches``, and the mean over batches of every other metric (``affinity_plain``,
+        ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
+        has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
+        ``family_group`` and ``year``; what scores depend on (``images_per_score``, ``shrinkage``,
+        ``ridge``); ``relative_depth`` in [0, 1], the site over the last site of
+        its run, 0 for the only one. ``attrs`` hold the selection in words, the home and the
+        versions of the measuring.
+
+    Raises
+    ------
+    SettingsError
+        If there is no home, a glob of the selection fits nothing, or there is no such role.
+    """
+    if role not in get_args(Role):
+        raise SettingsError(f"the role is {role!r}, must be one of {', '.join(get_args(Role))}")
+    frame = _frame(home, selection, _SIGNATURES)
+    last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
+    frame["relative_depth"] = frame["site"] / last
+    if role == "all":
+        return frame
+    frame.attrs["selection"] += f", {role} sites"
+    return frame[frame["role"] == role].reset_index(drop=True)
+
+
+def layers(
+    home: str | Path = "survey-home",
+    selection: Selection | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Return what was measured of each batch, one row a run, batch and site; see ``signatures``.
+
+    Parameters
+    ----------
+    home : str or pathlib.Path
+        The home that holds them.
+    selection : Selection, optional
+        Which runs.
+    columns : sequence of str, optional
+        Which columns to read beside ``run_id``, ``batch``, ``site`` and ``model``: of thousands of
+        runs all of them take gigabytes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the view ``layer_scores``: the site's and every metric of the batch, with
+        ``status``, ``reason``, ``flags`` and ``notes``, which say why a value is missing; and
+        ``model``.
+
+    Raises
+    ------
+    UnknownName
+        If the view has no such column.
+    """
+    known = tuple(column.name for column in LAYER_SCORES.columns)
+    for name in columns or ():
+        if name not in known:
+            raise UnknownName("column", name, known)
+    wanted = known if columns is None else dict.fromkeys((*_OF_A_LAYER, *columns))
+    return _frame(home, selection, _LAYERS.format(columns=", ".join(wanted)))
+
+
+def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
+    """Return runs with all that is known of them, one row a run; see ``signatures``.
+
+    The columns are those of the table ``runs``, and ``model``. Runs that failed or are under way
+    are here where nothing of the same name has finished.
+    """
+    return _frame(home, selection, _MODELS)
+
+
+#: Of repeats the newest is the last, which stands for them where one must.
+_ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
+
+_SIGNATURES = f"""
+SELECT signatures.*, family_group, year, {", ".join(CONDITIONS)}
+FROM signatures JOIN (
+    SELECT run_id, family_group, year, finished_at, {", ".join(CONDITIONS)} FROM runs
+  ) USING (run_id)
+  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY {_ORDER}, site
+"""  # noqa: S608 - declared names
+
+#: What tells rows of ``layers`` apart.
+_OF_A_LAYER = ("run_id", "batch", "site")
+
+_LAYERS = f"""
+SELECT {{columns}} FROM layer_scores
+  JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)
+  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY {_ORDER}, batch, site
+"""  # noqa: S608 - declared names
+
+_MODELS = f"""
+SELECT * FROM runs JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY {_ORDER}
+"""  # noqa: S608 - declared names
+
+_RUNS = f"""
+SELECT run_id, family, family_group, status, finished_at, measuring_version,
+  {", ".join((*MEASURED, *CONDITIONS))}
+FROM runs ORDER BY {_ORDER}
+"""  # noqa: S608 - declared names
+
+
+def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFrame:
+    opened, selection = Home.open(Path(home), create=False), selection or Selection()
+    runs: list[dict[str, Any]] = query(opened, _RUNS).to_pylist()
+    chosen = selection.choose(runs)
+    run_ids = [run["run_id"] for run in chosen]
+    frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
+    # All selected runs, not those of the frame: one run has one label in all three frames.
+    frame["model"] = frame["run_id"].map(labels(chosen)).astype("str")
+    shown = set(frame["run_id"])
+    versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
+    frame.attrs = {
+        "selection": selection.words(),
+        "home": str(home),
+        "measuring_versions": sorted(versions - {None}),
+        "conditions": conditions(run for run in chosen if run["run_id"] in shown),
+    }
+    return frame

@@ -1,0 +1,217 @@
+"""Which runs an analysis is about: globs over their names, and of repeats the newest.
+
+Owns what is selected and the words for it. Reads no store: it is given the rows of ``runs``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from catalog.models.sets import SETS
+from survey.errors import SettingsError, UnknownName
+
+Run = Mapping[str, Any]
+
+#: As a field is given; it is kept as a tuple.
+Globs = str | Sequence[str] | None
+
+#: Columns of ``runs`` that say what was measured: a repeat is equal in all of them.
+MEASURED = ("source", "architecture", "checkpoint", "dataset", "pooling")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which runs are looked at: every field given must fit, one of its globs is enough.
+
+    Globs know no case. A field may be given as one word or as several; none means all.
+
+    Parameters
+    ----------
+    models : str or sequence of str
+        Globs over ``source:architecture@checkpoint``, ``architecture@checkpoint``,
+        ``source:architecture`` or ``architecture``.
+    families, groups, sources, checkpoints, datasets, poolings : str or sequence of str
+        Globs over the columns of ``runs`` of these names; ``groups`` over ``family_group``.
+    images_per_score, shrinkages, ridges : str or sequence of str
+        Globs over the settings that scores depend on, such as ``512`` or ``none``.
+    sets : str or sequence of str
+        Names of sets of published weights, such as ``paper``: runs of any of their members.
+    newest : bool
+        Of runs that measured the same (``MEASURED``) only one: the newest finished one, or the
+        newest where none has finished.
+    """
+
+    models: Globs = ()
+    families: Globs = ()
+    groups: Globs = ()
+    sources: Globs = ()
+    checkpoints: Globs = ()
+    datasets: Globs = ()
+    poolings: Globs = ()
+    images_per_score: Globs = ()
+    shrinkages: Globs = ()
+    ridges: Globs = ()
+    sets: Globs = ()
+    newest: bool = True
+
+    def __post_init__(self) -> None:
+        for name in _FIELDS:
+            given = getattr(self, name)
+            words = (given,) if isinstance(given, str) else tuple(given or ())
+            object.__setattr__(self, name, words)
+        for name in self.sets or ():
+            if name not in SETS:
+                unknown = UnknownName("set", name, SETS)
+                raise SettingsError(unknown.message, hint=unknown.hint)
+
+    @property
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """The fields that leave anything out, with their globs."""
+        return {name: getattr(self, name) for name in _FIELDS if getattr(self, name)}
+
+    def words(self) -> str:
+        """Return the selection in a line, for captions."""
+        said = [
+            f"{_FIELDS[name].noun} {' or '.join(globs)}" for name, globs in self.filters.items()
+        ]
+        repeats = () if self.newest else ("repeats too",)
+        return ", ".join((*(said or ["all models"]), *repeats))
+
+    def choose(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs that are meant, in the order given.
+
+        Parameters
+        ----------
+        runs : iterable of mapping
+            Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
+            ``finished_at``, the columns of ``MEASURED`` and those of
+            ``analysis.data.comparability.CONDITIONS``.
+
+        Raises
+        ------
+        SettingsError
+            If a glob fits none of the runs, or no run fits every field.
+        """
+        known = list(runs)
+        for name, globs in self.filters.items():
+            self._require_all_fit(name, globs, known)
+        chosen = [run for run in known if self._holds(run)]
+        if self.filters and not chosen:
+            raise SettingsError(
+                f"none of the {len(known)} runs is selected by: {self.words()}",
+                hint="each of these fits some run, but no run fits all of them",
+            )
+        return _without_repeats(chosen) if self.newest else chosen
+
+    def _holds(self, run: Run) -> bool:
+        return all(
+            any(_FIELDS[name].fits(glob, run) for glob in globs)
+            for name, globs in self.filters.items()
+        )
+
+    def _require_all_fit(self, name: str, globs: Sequence[str], runs: Sequence[Run]) -> None:
+        for glob in globs:
+            if not any(_FIELDS[name].fits(glob, run) for run in runs):
+                noun = _FIELDS[name].noun
+                known = {each for run in runs for each in _FIELDS[name].names(run) if each}
+                raise SettingsError(_message(noun, glob), hint=_hint(noun, glob, known))
+
+
+def member_of(name: str, run: Run) -> str | None:
+    """Return the member of a set of published weights that a run measured; None if it is none.
+
+    Parameters
+    ----------
+    name : str
+        The set, one of ``catalog.models.sets.SETS``.
+    run : mapping
+        ``source``, ``architecture`` and ``checkpoint``.
+    """
+    full = f"{run['source']}:{run['architecture']}"
+    names = (str(run["checkpoint"]), f"{full}/{run['checkpoint']}", f"{full}.{run['checkpoint']}")
+    members = SETS[name].members
+    return next((each for each in names if each in members), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    #: What its globs are about, for messages and captions.
+    noun: str
+    #: The names of a run that a glob may fit; the shortest last.
+    names: Callable[[Run], tuple[str, ...]]
+
+    def fits(self, glob: str, run: Run) -> bool:
+        if self.noun == "set":
+            return member_of(glob, run) is not None
+        wanted = glob.casefold()
+        return any(
+            name.casefold() == wanted or fnmatchcase(name.casefold(), wanted)
+            for name in self.names(run)
+        )
+
+
+def _column(column: str) -> Callable[[Run], tuple[str, ...]]:
+    return lambda run: (str(run[column] or ""),)
+
+
+def _model_names(run: Run) -> tuple[str, ...]:
+    short = run["architecture"]
+    names = f"{run['source']}:{short}", short
+    return *(f"{name}@{run['checkpoint']}" for name in names), *names
+
+
+_FIELDS: Mapping[str, _Field] = {
+    "models": _Field("model", _model_names),
+    "families": _Field("family", _column("family")),
+    "groups": _Field("group", _column("family_group")),
+    "sources": _Field("source", _column("source")),
+    "checkpoints": _Field("checkpoint", _column("checkpoint")),
+    "datasets": _Field("dataset", _column("dataset")),
+    "poolings": _Field("pooling", _column("pooling")),
+    "images_per_score": _Field("number of images a score", _column("images_per_score")),
+    "shrinkages": _Field("shrinkage", _column("shrinkage")),
+    "ridges": _Field("ridge", _column("ridge")),
+    "sets": _Field("set", lambda _: ()),
+}
+
+
+def _without_repeats(runs: Sequence[Run]) -> list[Run]:
+    best: dict[tuple[str, ...], Run] = {}
+    for run in runs:
+        key = tuple(run[name] for name in MEASURED)
+        if key not in best or _rank(run) > _rank(best[key]):
+            best[key] = run
+    kept = {run["run_id"] for run in best.values()}
+    return [run for run in runs if run["run_id"] in kept]
+
+
+def _rank(run: Run) -> tuple[bool, bool, float, str]:
+    """Rank finished runs above others, and later ones above earlier ones."""
+    when = run["finished_at"]
+    seconds = when.timestamp() if when is not None else 0.0
+    return run["status"] == "done", when is not None, seconds, run["run_id"]
+
+
+def _message(noun: str, glob: str) -> str:
+    return f"no run fits the {noun} {glob!r}"
+
+
+def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:
+    if noun == "set":
+        return "survey checkpoints lists its members; none of them was measured"
+    if noun == "model" and glob in SETS:
+        return f"{glob} is a set of models: --set {glob}, or Selection(sets={glob!r})"
+    written = {name.casefold(): name for name in known}
+    if not written:
+        return "nothing is measured yet"
+    stem = re.split(r"[*?\[]", glob)[0].casefold()
+    close = get_close_matches(stem, written, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(written[name] for name in close)}?"
+    shown = [written[name] for name in sorted(written)]
+    return f"measured: {', '.join(shown[:12])}{', ...' if len(shown) > 12 else ''}"

@@ -1,0 +1,94 @@
+"""The axis of depth: relative to begin with, and graph depth or index where a reader asks for it.
+
+Owns the toggle. A page has a list to choose from; SVG and PNG show relative depth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from analysis.data.validation import require_columns
+from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
+
+#: What depth may be, by what the reader sees: columns of ``depths``.
+CHOICES = {"relative depth": "relative_depth", "graph depth": "graph_depth", "site": "site"}
+
+#: The expression that is the depth of a row, as chosen.
+_CHOSEN = " : ".join(
+    [f"depth_axis == '{words}' ? datum.{column}" for words, column in CHOICES.items()] + ["null"]
+)
+
+
+def depth_choice() -> Any:
+    """Return the parameter that says which depth is shown; a figure with depths has it."""
+    bound = alt.binding_select(options=list(CHOICES), name="Depth as ")
+    return alt.param(name="depth_axis", value=next(iter(CHOICES)), bind=bound)
+
+
+def depths(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return signatures with every depth that can be chosen.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``, with or without ``relative_depth``, ``graph_depth`` and
+        ``model``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows with ``relative_depth`` in [0, 1], ``graph_depth`` (the site's number, from
+        1, where it is not known) and ``model``.
+    """
+    require_columns(signatures, ("run_id", "site", "affinity"))
+    frame = signatures.copy()
+    if "relative_depth" not in frame:
+        last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
+        frame["relative_depth"] = frame["site"] / last
+    if "graph_depth" not in frame:
+        frame["graph_depth"] = frame["site"] + 1
+    if "model" not in frame:
+        frame["model"] = frame["architecture"] + " (" + frame["checkpoint"] + ")"
+    return frame
+
+
+def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any:
+    """Put layers over one axis of depth, with a dotted line where a site has no score.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame
+        Rows of ``depths`` with ``affinity``.
+    layers : functions
+        Each takes a chart of the data, with depth to the right and affinity upwards, and returns
+        a drawing.
+    width, height : int
+        Of the drawing, in pixels.
+    """
+    x = alt.X(
+        "depth:Q",
+        # A blank title keeps the room for the chosen words, which no axis can show.
+        axis=alt.Axis(title=" ", grid=False, tickCount=5),
+        scale=alt.Scale(nice=False, zero=True),
+    )
+    y = alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
+    base = alt.Chart(data).transform_calculate(depth=_CHOSEN).encode(x=x)
+    dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(
+        strokeDash=[1, 3], color="#555555", strokeWidth=1
+    )
+    missing = [dotted] if data["affinity"].isna().any() else []
+    words = alt.Chart(pd.DataFrame({"shown": [0]})).mark_text(
+        text=alt.expr("depth_axis"), x=width / 2, y=height + LABEL_SIZE + 19, fontSize=NOTE_SIZE,
+        color="#222222",
+    )  # fmt: skip
+    drawn = [layer(base.encode(y=y)) for layer in layers]
+    layered: Any = alt.layer(*missing, *drawn, words).properties(width=width, height=height)
+    return layered
+
+
+def thread(base: Any) -> Any:
+    """Draw a thin line through the sites, in order; it breaks where a score is missing."""
+    return base.mark_line(color=FAINT, strokeWidth=1).encode(order="site:Q", detail="run_id:N")

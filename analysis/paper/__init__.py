@@ -1,0 +1,1 @@
+"""The paper's printed numbers beside those of a home."""

@@ -1,0 +1,124 @@
+"""Accuracies: how far those of a group differ, beside how far chance alone would move them.
+
+Owns no regression: it says what one has to explain, and whether that is anything at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from analysis.data.model_names import measured_on, trained
+from analysis.data.paired_sites import last_run_each
+from analysis.data.provenance import carried
+from analysis.data.validation import MODELS, require_columns
+
+COLUMNS = {
+    "group": "str",
+    "dataset": "str",
+    "n": "int64",
+    "images": "int64",
+    "span": "float64",
+    "std": "float64",
+    "sampling_error": "float64",
+    "q": "float64",
+    "p": "float64",
+    "within_chance": "bool",
+}
+
+#: Above this p, equal networks are said to be able to differ so much.
+LEVEL = 0.05
+
+#: What a network was measured as; of several runs of it, the last counts.
+_NETWORK = ("source", "architecture", "checkpoint", "dataset", "pooling")
+
+Floats = NDArray[np.float64]
+
+
+def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
+    r"""Test whether networks of one true accuracy would differ as much on so many images each.
+
+    With the shares x_i of n_i images and their weighted mean m = sum n_i x_i / sum n_i, networks of
+    one accuracy have the squared standard errors s_i^2 = m (1 - m) / n_i, and Q = sum (x_i - m)^2 /
+    s_i^2 follows the chi-squared distribution with n - 1 degrees of freedom [1]_.
+
+    Parameters
+    ----------
+    models : pandas.DataFrame
+        Rows of ``analysis.models``, the newest last: ``source``, ``architecture``,
+        ``family_group``, ``checkpoint``, ``dataset``, ``pooling``, ``measured_top1`` and
+        ``images``. Runs without a group, without a measured accuracy, or of random weights
+        (``init:...``) have no part in this. Of several runs of one source, architecture,
+        checkpoint, dataset and pooling the last counts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a group of families and dataset (with the pooling unless that is mean) with at least
+        two networks: ``group``, ``dataset``, ``n`` (networks, each checkpoint one), ``images`` (the
+        fewest that one saw), ``span`` (largest less smallest accuracy, a fraction), ``std`` (their
+        sample deviation), ``sampling_error`` (the root of the mean of s_i^2), ``q``, ``p`` (chance
+        of so large a Q among equal networks), ``within_chance`` (whether p is above ``LEVEL``).
+
+    Notes
+    -----
+    The standard errors are those of the common accuracy: a network's own, sqrt(x_i (1 - x_i) /
+    n_i), is 0 for one without a mistake. Networks that saw the same images err on the same ones, so
+    that their differences are surer than independent samples' would be: ``within_chance`` does not
+    show that networks are equal.
+
+    References
+    ----------
+    .. [1] W. G. Cochran, "The chi-squared test of goodness of fit", Annals of Mathematical
+       Statistics 23 (1952), 315-345, doi:10.1214/aoms/1177729380.
+    """
+    needed = ("family_group", "checkpoint", "dataset", "pooling", "measured_top1", "images")
+    require_columns(models, needed, MODELS)
+    known = models[trained(models["checkpoint"]) & models["measured_top1"].notna()]
+    known = last_run_each(known[known["images"].fillna(0) > 0], _NETWORK)
+    pairs = zip(known["dataset"], known["pooling"], strict=True)
+    on = [measured_on(*each) for each in pairs]
+    rows = []
+    for (group, dataset), own in known.assign(on=on).groupby(["family_group", "on"], sort=True):
+        if len(own) < 2:
+            continue
+        top1, images = own["measured_top1"].to_numpy(float), own["images"].to_numpy(float)
+        error, q, p = _homogeneity(top1, images)
+        span, std, few = float(np.ptp(top1)), float(top1.std(ddof=1)), int(images.min())
+        rows.append((group, dataset, len(own), few, span, std, error, q, p, p > LEVEL))
+    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), models)
+
+
+def _homogeneity(shares: Floats, images: Floats) -> tuple[float, float, float]:
+    """Return the usual standard error, Q and its p, were all shares of one accuracy."""
+    common = float(shares @ images / images.sum())
+    squares = common * (1 - common) / images
+    # All right or all wrong: there is no difference to explain.
+    q = float(((shares - common) ** 2 / squares).sum()) if np.ptp(shares) else 0.0
+    return float(np.sqrt(squares.mean())), q, float(chi2.sf(q, len(shares) - 1))
+
+
+def chance_words(spread: pd.DataFrame, least: int = 2) -> list[str]:
+    """Say of which groups the accuracies differ by no more than chance would make them.
+
+    Parameters
+    ----------
+    spread : pandas.DataFrame
+        What ``accuracy_spread`` found.
+    least : int
+        Groups of fewer networks are passed over.
+
+    Returns
+    -------
+    list of str
+        One clause a group; empty where all differ by more.
+    """
+    rows = spread[spread["within_chance"] & (spread["n"] >= least)]
+    return [
+        f"accuracies of the {row['n']} {row['group']} networks on {row['dataset']} differ by no"
+        f" more than chance would make them (standard deviation {100 * row['std']:.2f} %, of chance"
+        f" {100 * row['sampling_error']:.2f} %; p {row['p']:.2f})"
+        for row in rows.to_dict("records")
+    ]

@@ -1,0 +1,291 @@
+"""Correlations: how far the affinity signature follows each other metric (Tables 1 and 2).
+
+Owns Pearson's coefficient over the sites of a model, its mean over architectures, and what to
+say of either: how many numbers it stands on, an interval, a test, or why there is none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm as gaussian
+from scipy.stats import t as student
+
+from analysis.data.model_names import measured_on, trained
+from analysis.data.provenance import carried
+from analysis.data.validation import require_columns
+from analysis.statistics.p_values import holm
+from survey.errors import SettingsError, UnknownName
+from survey.text import counted
+
+#: The columns that hold the paper's five metrics, in the order of its tables: linear CKA, Frobenius
+#: norm, change of sparsity, change of entropy, R2 of a linear fit (Appendix G of the paper).
+PAPER_METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
+
+#: What the paper calls the metrics that have another name here.
+PAPER_NAMES = {
+    "cka": "cka",
+    "norm": "norm",
+    "sparsity_change": "sparsity",
+    "entropy_change": "entropy",
+    "r2": "r2",
+}
+
+#: Sites a model needs: Fisher's interval divides by the root of n - 3.
+LEAST_SITES = 4
+
+#: What share of the largest value a vector must span, or rounding is all it holds: R2 is 1 to
+#: within rounding wherever a site has as many channels as there are images.
+ROUNDING = 1e-9
+
+#: How sure an interval is to hold the truth.
+CONFIDENCE = 0.95
+
+Level = Literal["model", "family", "all"]
+
+COLUMNS = {
+    "level": "str",
+    "name": "str",
+    "family": "str",
+    "dataset": "str",
+    "metric": "str",
+    "n": "int64",
+    "pearson": "float64",
+    "std": "float64",
+    "low": "float64",
+    "high": "float64",
+    "p": "float64",
+    "p_corrected": "float64",
+    "reason": "str",
+}
+
+_NEEDED = (
+    *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset", "pooling"),
+    "affinity",
+)
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+def correlations(
+    signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRICS, *, untrained: bool = False
+) -> pd.DataFrame:
+    """Correlate the affinity signature with other metrics: per model, per family, over all.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
+        ``checkpoint``, ``family``, ``dataset``, ``pooling``, ``affinity`` and the metrics. A site
+        counts where both have a value.
+    metrics : sequence of str
+        Columns to correlate the affinity with.
+    untrained : bool
+        Whether random weights (``init:...``) count in the means; each has its own row either way.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (model, family or all), ``name`` (the model's label, the family, or all),
+        ``family``, ``dataset`` (that all of it was measured on, with the pooling unless that is
+        mean), ``metric``, ``n`` (sites of a model; architectures of a family or of all),
+        ``pearson`` (of a family or of all: the mean over its architectures on that dataset, of
+        which each counts once, with the mean over its checkpoints), ``std`` (sample deviation over
+        the architectures), ``low`` and ``high`` (95 % interval: Fisher's z for a model [1]_,
+        Student's t over the architectures for a mean), ``p`` (two-sided, against 0),
+        ``p_corrected`` (Holm's correction [2]_ over all tests of the level), ``reason`` (why
+        something is blank; empty if nothing is).
+
+    Raises
+    ------
+    UnknownName
+        If a metric is not a column of numbers other than the affinity itself.
+    SettingsError
+        If there is no metric, or another column is missing.
+
+    Notes
+    -----
+    The sites of one network are not independent of each other, so that a model's interval is too
+    narrow and its p too small. The test over the architectures of a family does not share that
+    fault, but those of one family are alike, and few. Were checkpoints counted, a family would be
+    what its most often trained architecture is.
+
+    The paper prints the deviation with n below the fraction bar, not n - 1 (its Table 1 against its
+    Table 2); ``population_std`` turns one into the other.
+
+    References
+    ----------
+    .. [1] R. A. Fisher, "On the 'Probable Error' of a Coefficient of Correlation Deduced from a
+       Small Sample", Metron 1 (1921), 3-32.
+    .. [2] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+       Journal of Statistics 6 (1979), 65-70.
+    """
+    require_columns(signatures, _NEEDED)
+    if not metrics:
+        raise SettingsError("no metric to correlate the affinity with", hint="name at least one")
+    numbers = _numbers(signatures)
+    for metric in metrics:
+        if metric not in numbers:
+            raise UnknownName("metric", metric, numbers)
+    models = list(_model_rows(signatures, metrics))
+    # A row without a correlation stays, so that its family is there and says why it has none.
+    in_means = [row if untrained or row["trained"] else _uncounted(row) for row in models]
+    families, over_all = (_mean_rows(in_means, metrics, by) for by in ("family", "all"))
+    rows = [*_corrected(models), *_corrected(families), *_corrected(over_all)]
+    found = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    found.attrs["untrained"] = untrained
+    return found
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> float:
+    """Return Pearson's coefficient sum (x - mx)(y - my) / sqrt(sum (x - mx)^2 sum (y - my)^2).
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,)
+        Neither of them constant.
+    """
+    a, b = _centred(x), _centred(y)
+    return float(np.clip(a @ b, -1.0, 1.0))
+
+
+def fisher_interval(r: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
+    if abs(r) == 1.0:
+        return r, r
+    half = float(gaussian.ppf((1 + confidence) / 2)) / (n - 3) ** 0.5
+    centre = float(np.arctanh(r))
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def correlation_p(r: float, n: int) -> float:
+    """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n - 2 degrees."""
+    if abs(r) == 1.0:
+        return 0.0
+    return float(2 * student.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
+
+
+def population_std(std: ArrayLike, n: ArrayLike) -> Floats:
+    """Return the deviation over n, as the paper prints it, from the one over n - 1."""
+    counts = np.asarray(n, float)
+    printed: Floats = np.asarray(std, float) * np.sqrt((counts - 1) / counts)
+    return printed
+
+
+def constant(values: Floats) -> bool:
+    """Tell whether values do not vary by more than rounding."""
+    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
+
+
+def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
+    for _, sites in signatures.groupby("run_id", sort=False):
+        name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
+        dataset = measured_on(sites["dataset"].iloc[0], sites["pooling"].iloc[0])
+        affinity = sites["affinity"].to_numpy(float)
+        architecture = tuple(sites[["source", "architecture"]].iloc[0])
+        learned = bool(trained(sites["checkpoint"]).iloc[0])
+        for metric in metrics:
+            other = sites[metric].to_numpy(float)
+            kept = np.isfinite(affinity) & np.isfinite(other)
+            row = {"level": "model", "name": name, "family": family, "dataset": dataset}
+            row |= {"architecture": architecture, "trained": learned}
+            yield row | {"metric": metric} | _model_numbers(affinity[kept], other[kept], metric)
+
+
+def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
+    n = len(affinity)
+    if n < LEAST_SITES:
+        return {"n": n, "reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
+    for name, values in (("affinity", affinity), (metric, other)):
+        if constant(values):
+            return {"n": n, "reason": f"{name} does not vary over the sites"}
+    r = pearson(affinity, other)
+    low, high = fisher_interval(r, n)
+    numbers = {"pearson": r, "low": low, "high": high, "p": correlation_p(r, n)}
+    return {"n": n, **numbers, "reason": ""}
+
+
+def _mean_rows(
+    models: Sequence[Row], metrics: Sequence[str], by: Literal["family", "all"]
+) -> list[Row]:
+    """Return the mean over each family, or over all, on each dataset by itself."""
+    groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for model in models:
+        if name := model["family"] if by == "family" else "all":
+            groups[name, model["dataset"]].append(model)
+    rows = []
+    for (name, dataset), members in sorted(groups.items()):
+        family = name if by == "family" else ""
+        row = {"level": by, "name": name, "family": family, "dataset": dataset}
+        for metric in metrics:
+            values = _by_architecture([each for each in members if _has(each, metric)])
+            rows.append({**row, "metric": metric, **_mean_numbers(values)})
+    return rows
+
+
+def _uncounted(row: Row) -> Row:
+    """Return a model's row without its correlation: random weights are not of its family's kind."""
+    return {name: value for name, value in row.items() if name != "pearson"}
+
+
+def _by_architecture(rows: Sequence[Row]) -> Floats:
+    """Return each architecture's mean over its checkpoints."""
+    own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        own[row["architecture"]].append(row["pearson"])
+    return np.array([np.mean(each) for each in own.values()], float)
+
+
+def _mean_numbers(values: Floats) -> Row:
+    n = len(values)
+    if n == 0:
+        return {"n": 0, "reason": "no architecture that counts has a correlation"}
+    mean = float(values.mean())
+    if n == 1:
+        return {
+            "n": 1,
+            "pearson": mean,
+            "reason": "one architecture: no deviation, interval or test",
+        }
+    std = float(values.std(ddof=1))
+    if constant(values):
+        return {"n": n, "pearson": mean, "std": std, "reason": "all architectures alike: no test"}
+    error = std / n**0.5
+    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
+    p = float(2 * student.sf(abs(mean) / error, n - 1))
+    # A mean of correlations lies in [-1, 1], whatever Student's t thinks of it.
+    low, high = max(mean - half, -1.0), min(mean + half, 1.0)
+    return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
+
+
+def _corrected(rows: Sequence[Row]) -> list[Row]:
+    """Add Holm's correction over the rows that have a test."""
+    tested = [row for row in rows if "p" in row]
+    corrected = iter(holm([row["p"] for row in tested]))
+    return [row | ({"p_corrected": float(next(corrected))} if "p" in row else {}) for row in rows]
+
+
+def _has(row: Row, metric: str) -> bool:
+    return row["metric"] == metric and "pearson" in row
+
+
+def _centred(values: ArrayLike) -> Floats:
+    """Return values less their mean, over their norm."""
+    array: Floats = np.asarray(values, float)
+    centred = array - array.mean()
+    normed: Floats = centred / np.linalg.norm(centred)
+    return normed
+
+
+def _text(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
+
+
+def _numbers(frame: pd.DataFrame) -> list[str]:
+    return [str(name) for name in frame.select_dtypes("number").columns if name != "affinity"]

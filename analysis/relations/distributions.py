@@ -1,0 +1,158 @@
+"""Shapes: how a model's affinity scores are distributed, and whether in one heap or two (Fig. 5C).
+
+Owns one row a model; the dip itself is in ``analysis.statistics.dip``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.data.provenance import carried
+from analysis.data.validation import require_columns
+from analysis.relations.correlation import constant
+from analysis.statistics.dip import dip, dip_p
+from survey.text import counted
+
+#: Sites below which neither measure says anything: the coefficient divides by n - 3, and the dip
+#: of three numbers is the same whatever they are.
+LEAST_SITES = 4
+
+#: The least and the most bandwidth of a density, in units of affinity: equal scores have no spread
+#: of their own, and that of two heaps apart would melt them into one.
+BANDWIDTHS = (0.005, 0.03)
+
+#: The bimodality coefficient of a uniform distribution; above it, two heaps are suspected.
+UNIFORM = 5 / 9
+
+COLUMNS = {
+    "model": "str",
+    "family": "str",
+    "sites": "int64",
+    "mean": "float64",
+    "std": "float64",
+    "bimodality_coefficient": "float64",
+    "dip": "float64",
+    "dip_p": "float64",
+    "reason": "str",
+}
+
+
+def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.DataFrame:
+    """Describe the distribution of each model's affinity scores.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family`` and ``affinity``.
+    draws : int
+        Uniform samples the p-value of the dip is simulated with, at least 1.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a model: ``model``, ``family``, ``sites`` (that have an affinity), ``mean``, ``std``
+        (sample deviation), ``bimodality_coefficient`` (Sarle's; see there), ``dip`` (Hartigan's;
+        see ``analysis.statistics.dip``), ``dip_p`` (chance of so large a dip of as many uniform
+        numbers), ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If ``draws`` is below 1, or a column is missing.
+
+    Notes
+    -----
+    The scores of one network are not independent draws, as the p-value takes them to be. The two
+    measures differ: the coefficient rises with skewness too, the dip does not.
+    """
+    require_columns(signatures, ("run_id", "model", "family", "affinity"))
+    rows = [
+        {
+            "model": sites["model"].iloc[0],
+            "family": sites["family"].iloc[0],
+            **_numbers(sites["affinity"].dropna().to_numpy(float), draws, seed),
+        }
+        for _, sites in signatures.groupby("run_id", sort=False)
+    ]
+    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+
+
+def bimodality_coefficient(values: ArrayLike) -> float:
+    """Return Sarle's coefficient (g^2 + 1) / (k + 3 (n - 1)^2 / ((n - 2) (n - 3))).
+
+    g is the sample skewness and k the sample excess kurtosis, both corrected for bias, as SAS has
+    them. It is 5/9 for a uniform distribution, 1/3 for a normal one, 1 at most.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        At least four, and not all the same.
+
+    References
+    ----------
+    .. [1] R. Pfister et al., "Good Things Peak in Pairs: A Note on the Bimodality Coefficient",
+       Frontiers in Psychology 4 (2013), doi:10.3389/fpsyg.2013.00700.
+    """
+    x: NDArray[np.float64] = np.asarray(values, float)
+    n = len(x)
+    second, third, fourth = (float(((x - x.mean()) ** power).mean()) for power in (2, 3, 4))
+    skewness = third / second**1.5 * (n * (n - 1)) ** 0.5 / (n - 2)
+    excess = fourth / second**2 - 3
+    kurtosis = ((n + 1) * excess + 6) * (n - 1) / ((n - 2) * (n - 3))
+    return float(skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
+
+
+def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
+    """Return the density of scores in [0, 1], a Gaussian kernel reflected at both ends.
+
+    The bandwidth is Silverman's, 0.9 min(std, interquartile range / 1.34) n^(-1/5) ([1]_, equation
+    3.31), of the two spreads only what is not 0, within ``BANDWIDTHS``. Reflection (section 2.10)
+    keeps all of the density within [0, 1].
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        At least two, in [0, 1].
+    places : array of float, shape (k,)
+        Where, in [0, 1].
+
+    Returns
+    -------
+    array of float, shape (k,)
+        A score's density, whose integral over [0, 1] is 1.
+
+    References
+    ----------
+    .. [1] B. W. Silverman, "Density Estimation for Statistics and Data Analysis", Chapman and Hall,
+       1986.
+    """
+    x, grid = np.asarray(values, float), np.asarray(places, float)
+    low, high = np.quantile(x, [0.25, 0.75])
+    spreads = [spread for spread in (x.std(ddof=1), (high - low) / 1.34) if spread > 0]
+    width = np.clip(0.9 * min(spreads, default=0.0) * len(x) ** -0.2, *BANDWIDTHS)
+    centres = np.concatenate((x, -x, 2 - x))
+    kernels = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2)
+    found: NDArray[np.float64] = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
+    return found
+
+
+def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, Any]:
+    n = len(values)
+    if n == 0:
+        return {"sites": 0, "reason": "no site has an affinity"}
+    row: dict[str, Any] = {"sites": n, "mean": float(values.mean())}
+    if n > 1:
+        row["std"] = float(values.std(ddof=1))
+    if n < LEAST_SITES:
+        return row | {"reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
+    if constant(values):
+        return row | {"reason": "the affinity does not vary over the sites"}
+    found = dip(values)
+    row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": found}
+    return row | {"dip_p": dip_p(found, n, draws, seed), "reason": ""}

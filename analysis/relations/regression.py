@@ -1,0 +1,309 @@
+"""Regressions: what one number a model says of its accuracy, within a group of families (Fig. 4).
+
+Owns the predictors, the fit of each alone, and how much of the best fit is due to having picked it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.data.model_names import measured_on, trained
+from analysis.data.provenance import carried
+from analysis.data.validation import MODELS, require_columns
+from analysis.relations.correlation import ROUNDING, constant
+from analysis.statistics.permutations import Orders, orders
+from survey.errors import SettingsError
+from survey.text import counted
+
+#: Statistics of a signature, in the paper's words (its Section 4 and Figure 4).
+STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
+
+#: What else is known of a model, and may explain its accuracy.
+CHARACTERISTICS = ("depth", "parameters", "gflops")
+
+#: Which sites each kind of statistic is taken over.
+_ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
+
+#: The kinds of predictor; the best of each kind is picked by itself.
+KINDS = (*_ROLES, "characteristic")
+
+#: Fewer models than this are not fitted: with three, R2 is large whatever they are.
+LEAST_MODELS = 4
+
+COLUMNS = {
+    "group": "str",
+    "dataset": "str",
+    "accuracy": "str",
+    "kind": "str",
+    "predictor": "str",
+    "n": "int64",
+    "r2": "float64",
+    "slope": "float64",
+    "intercept": "float64",
+    "r2_left_out": "float64",
+    "p": "float64",
+    "picked": "bool",
+    "p_picked": "float64",
+    "reason": "str",
+}
+
+#: What is read of signatures and of models.
+NEEDED_OF_SITES = ("run_id", "role", "affinity")
+NEEDED_OF_MODELS = (
+    *("run_id", "family_group", "checkpoint", "dataset", "pooling"),
+    *("measured_top1", "reported_top1", *CHARACTERISTICS),
+)
+
+Accuracy = Literal["measured", "reported"]
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line fitted to points by least squares."""
+
+    #: Share of the variance that it explains.
+    r2: float
+    slope: float
+    intercept: float
+    #: That of points it was not fitted on, at most 1; NaN where one point alone gives it a slope.
+    r2_left_out: float
+
+
+def regressions(
+    signatures: pd.DataFrame,
+    models: pd.DataFrame,
+    permutations: int = 9999,
+    seed: int = 0,
+    accuracy: Accuracy = "measured",
+) -> pd.DataFrame:
+    """Regress top-1 accuracy on one predictor at a time, per group of families and dataset.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``, ``role`` and ``affinity``.
+    models : pandas.DataFrame
+        Rows of ``analysis.models``: ``run_id``, ``family_group``, ``checkpoint``, ``dataset``,
+        ``pooling``, ``measured_top1``, ``reported_top1``, ``depth``, ``parameters`` and ``gflops``.
+        Runs without a group, without a signature, or of random weights (``init:...``) have no part
+        in this.
+    permutations : int
+        Orders of the accuracies to draw where there are over 8! of them.
+    seed : int
+        Seed of the drawing.
+    accuracy : {"measured", "reported"}
+        Which top-1 is taken where a model has both; where it lacks that, the other is.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured on,
+        with the pooling unless that is mean), ``accuracy`` (how many are measured and reported),
+        ``kind`` (signature: statistics of all sites; gates, main: of those sites alone;
+        characteristic: not from the signature), ``predictor``, ``n`` (models with accuracy and
+        predictor), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the predictor),
+        ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean over all models
+        [1]_, so that it is below 0 where the line predicts worse than that mean), ``p`` (chance of
+        so large an R2 for this predictor if accuracies belonged to any model [2]_), ``picked``
+        (whether its R2 is the largest of its kind in the group), ``p_picked`` (on the picked row:
+        chance that the largest R2 over all predictors of the kind is so large [3]_; this accounts
+        for the picking), ``reason`` (why something is blank; empty if nothing is).
+
+    Raises
+    ------
+    SettingsError
+        If ``permutations`` is below 1, ``accuracy`` is neither, or a column is missing.
+
+    Notes
+    -----
+    ``p_picked`` accounts for the choice among the predictors of one kind in one group, not for a
+    choice among kinds or groups. Models of one group are not independent, and several checkpoints
+    of one architecture less so; all p-values take them to be exchangeable.
+
+    References
+    ----------
+    .. [1] D. M. Allen, "The Relationship between Variable Selection and Data Augmentation and a
+       Method for Prediction", Technometrics 16 (1974), doi:10.1080/00401706.1974.10489157.
+    .. [2] B. Phipson and G. K. Smyth (2010), doi:10.2202/1544-6115.1585.
+    .. [3] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing" (Wiley, 1993): the
+       single-step maximum.
+    """
+    require_columns(signatures, NEEDED_OF_SITES)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
+    if accuracy not in ("measured", "reported"):
+        raise SettingsError(f"accuracy is {accuracy!r}, must be measured or reported")
+    orders(1, permutations, seed)
+    table = _predictors(signatures, models).join(_accuracies(models, accuracy))
+    rows: list[Row] = []
+    for (group, dataset), members in table.groupby(["family_group", "dataset"], sort=True):
+        basics = {"group": group, "dataset": dataset}
+        rows += [basics | row for row in _group_rows(members, permutations, seed)]
+    found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    return carried(found, signatures, models)
+
+
+def line(x: ArrayLike, y: ArrayLike) -> Line:
+    """Fit a straight line y = slope x + intercept by least squares.
+
+    The residual of a point left out of its own fit is r_i / (1 - h_i), with the leverage
+    h_i = 1/n + (x_i - mx)^2 / sum (x - mx)^2.
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,)
+        At least three points; neither x nor y constant.
+
+    Returns
+    -------
+    Line
+        The fit and how good it is.
+    """
+    a, b = np.asarray(x, float), np.asarray(y, float)
+    from_mean = a - a.mean()
+    spread, total = float(from_mean @ from_mean), float(((b - b.mean()) ** 2).sum())
+    slope = float(from_mean @ (b - b.mean())) / spread
+    residuals = b - b.mean() - slope * from_mean
+    leverages = 1 / len(a) + from_mean**2 / spread
+    alone = bool((1 - leverages < 1e-12).any())
+    press = np.nan if alone else float(((residuals / (1 - leverages)) ** 2).sum())
+    explained = 1 - float(residuals @ residuals) / total
+    return Line(explained, slope, float(b.mean() - slope * a.mean()), 1 - press / total)
+
+
+def statistics(affinities: ArrayLike) -> dict[str, float]:
+    """Return the statistics of a signature that the paper regresses on.
+
+    Parameters
+    ----------
+    affinities : array of float
+        A model's affinity scores; NaN where a site has none.
+
+    Returns
+    -------
+    dict of str to float
+        By the names of ``STATISTICS``; the deviation is over n, as the scores are all there are.
+        NaN where it is not defined.
+    """
+    values = np.asarray(affinities, float)
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return dict.fromkeys(STATISTICS, np.nan)
+    mean, median, highest = float(values.mean()), float(np.median(values)), float(values.max())
+    return {
+        "mean": mean,
+        "median": median,
+        "min": float(values.min()),
+        "max": highest,
+        "std": float(values.std()),
+        "max/mean": highest / mean if mean > 0 else np.nan,
+        "max/median": highest / median if median > 0 else np.nan,
+    }
+
+
+def _predictors(signatures: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a run: columns ``kind:predictor``, and the group and dataset."""
+    known = models.set_index("run_id")
+    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
+    scored = signatures[signatures["affinity"].notna()]
+    by_kind = [
+        _statistics_by_run(scored[scored["role"].isin(roles)]).add_prefix(f"{kind}:")
+        for kind, roles in _ROLES.items()
+    ]
+    others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
+    pairs = zip(known["dataset"], known["pooling"], strict=True)
+    groups = known[["family_group"]].assign(dataset=[measured_on(*each) for each in pairs])
+    joined: pd.DataFrame = others.join([*by_kind, groups])
+    return joined
+
+
+def _statistics_by_run(scored: pd.DataFrame) -> pd.DataFrame:
+    by_run = scored.groupby("run_id")["affinity"]
+    rows = [statistics(affinities.to_numpy(float)) for _, affinities in by_run]
+    return pd.DataFrame(rows, pd.Index(list(by_run.groups)), list(STATISTICS), dtype="float64")
+
+
+def _accuracies(models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+    """Return each run's top-1 and where it comes from."""
+    other = "reported" if accuracy == "measured" else "measured"
+    known = models.set_index("run_id")
+    first, second = (known[f"{name}_top1"].astype("float64") for name in (accuracy, other))
+    source = np.where(first.notna(), accuracy, np.where(second.notna(), other, ""))
+    return pd.DataFrame({"top1": first.fillna(second), "top1_source": source}, index=known.index)
+
+
+def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator[Row]:
+    members = members[members["top1"].notna()]
+    counts = members["top1_source"].value_counts()
+    accuracy = ", ".join(f"{counts[name]} {name}" for name in sorted(counts.index))
+    top1 = members["top1"].to_numpy(float)
+    reason = _unusable(top1, "top-1", "accuracy")
+    shuffled = None if reason else orders(len(top1), permutations, seed)
+    for kind in KINDS:
+        names = [name for name in map(str, members) if name.startswith(f"{kind}:")]
+        values = {name[len(kind) + 1 :]: members[name].to_numpy(float) for name in names}
+        for row in _kind_rows(kind, values, top1, shuffled):
+            yield {"accuracy": accuracy or "none", "kind": kind, **row} | (
+                {"reason": reason} if reason else {}
+            )
+
+
+def _kind_rows(
+    kind: str, values: Mapping[str, Floats], top1: Floats, shuffled: Orders | None
+) -> list[Row]:
+    """Fit every predictor of one kind, and say what picking the best of them is worth."""
+    rows: list[Row] = []
+    best, largest = None, None
+    for name, x in values.items():
+        known = np.isfinite(x)
+        row: Row = {"predictor": name, "n": int(known.sum()), "picked": False}
+        row["reason"] = "" if shuffled is None else _unusable(x[known], name, kind, top1[known])
+        rows.append(row)
+        if shuffled is None or row["reason"]:
+            continue
+        fit = line(x[known], top1[known])
+        drawn = _permuted_r2(x, top1, shuffled)
+        alone = np.isnan(fit.r2_left_out)
+        row |= {"r2": fit.r2, "slope": fit.slope, "intercept": fit.intercept}
+        row |= {"r2_left_out": fit.r2_left_out, "p": shuffled.p(fit.r2, drawn)}
+        row["reason"] = "without one of the models it does not vary" if alone else ""
+        largest = drawn if largest is None else np.maximum(largest, drawn)
+        best = row if best is None or fit.r2 > best["r2"] else best
+    if best is not None and largest is not None and shuffled is not None:
+        best |= {"picked": True, "p_picked": shuffled.p(best["r2"], largest)}
+    return rows
+
+
+def _permuted_r2(x: Floats, y: Floats, shuffled: Orders) -> Floats:
+    """Return R2 of the fit for each order of y, over the points where x is known."""
+    known = np.isfinite(x)
+    moved = y[shuffled.indices][:, known]
+    moved -= moved.mean(axis=1, keepdims=True)
+    from_mean = x[known] - x[known].mean()
+    total = (moved**2).sum(axis=1)
+    # Where those with a predictor happen to have one accuracy, nothing is explained.
+    total[total <= len(from_mean) * (ROUNDING * np.abs(y).max()) ** 2] = np.inf
+    squared: Floats = (moved @ from_mean) ** 2 / (from_mean @ from_mean) / total
+    return squared
+
+
+def _unusable(values: Floats, name: str, kind: str, top1: Floats | None = None) -> str:
+    """Return why no line can be fitted; empty where one can."""
+    n = len(values)
+    if n == 0:
+        lacking = {"gates": "gate with a score", "main": "main site with a score"}
+        return f"no model has a {lacking.get(kind, f'known {name}')}"
+    if n < LEAST_MODELS:
+        return f"{counted(n, 'model')}, at least {LEAST_MODELS} are needed"
+    if constant(values):
+        return f"{name} does not vary over the models"
+    if top1 is not None and constant(top1):
+        return "top-1 does not vary over the models that have it"
+    return ""

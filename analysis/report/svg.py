@@ -1,0 +1,219 @@
+"""Figures within a page: SVG that stands beside others, speaks, and needs no script.
+
+Owns what becomes of a figure on its way into a page: its finding, note and caption leave the
+drawing and become text; each choice of depth becomes a drawing of its own; identifiers are made
+unique, and the whole becomes one image with a text. Decides nothing of what is drawn.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import vl_convert
+
+from analysis.figures.export import csv_text, specification
+from analysis.figures.text import sentence
+from analysis.report.captioned_svg import SVG, Words, framed
+from analysis.report.elements import Exhibit, Section, Table
+from analysis.report.folder import ReportFolder
+
+#: The parameter of a figure that says over which depth it is drawn.
+_DEPTH = "depth_axis"
+
+#: How much larger a drawing stands in a page than its own size, whose letters are made for print.
+ENLARGED = 1.2
+
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+#: Identifiers and what points at them: what stands before, the name, and the name without number.
+_COUNTED = re.compile(r"""( id="|url\(#|href="#)(([a-z_]+)[0-9]+)(?=[")])""")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One drawing of a figure, ready for a page."""
+
+    #: Unique in its page.
+    name: str
+    #: What the reader chooses it by; empty where it is the only one.
+    label: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An exhibit as a template takes it, its files written."""
+
+    name: str
+    finding: str
+    note: str
+    caption: str
+    drawings: tuple[Drawing, ...]
+    #: Addresses of its files, below the report's folder.
+    file: str
+    data: str
+    statement: str
+    sql: str
+    sql_gives: str
+
+
+def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
+    """Draw an exhibit and write its files.
+
+    Parameters
+    ----------
+    exhibit : Exhibit
+        What to show.
+    folder : ReportFolder
+        Where its drawing, data and SQL go.
+    """
+    # Figures of this package are valid; to prove it each time costs as much as to make them.
+    spec = specification(exhibit.chart, validate=False)
+    words = _take_words(spec)
+    drawn = _drawn_each(spec)
+    file, data = f"figures/{exhibit.name}.svg", f"data/{exhibit.name}.csv"
+    statement = f"data/{exhibit.name}.sql"
+    folder.write(file, framed(next(iter(drawn.values())), words))
+    folder.write(data, csv_text(exhibit.rows))
+    folder.write(statement, exhibit.sql)
+    finding, note, caption = map(" ".join, (words.finding, words.note, words.caption))
+    text = " ".join(sentence(each) for each in (finding, note) if each)
+    return Shown(
+        name=exhibit.name,
+        finding=finding,
+        note=note,
+        caption=caption,
+        drawings=tuple(_drawings(drawn, exhibit.name, text)),
+        file=file,
+        data=data,
+        statement=statement,
+        sql=exhibit.sql,
+        sql_gives=exhibit.sql_gives,
+    )
+
+
+def finding_of(chart: Any) -> str:
+    """Return the finding that a figure of ``analysis.figures`` states in its title."""
+    lines = chart["vconcat"][0]["title"]["text"]
+    return " ".join(lines) if isinstance(lines, list) else str(lines)
+
+
+def answer(
+    *exhibits: Exhibit, tables: Iterable[Table] = (), paragraphs: Iterable[str] = ()
+) -> Section:
+    """Return the page about a question whose finding is that of its first figure.
+
+    Parameters
+    ----------
+    exhibits : Exhibit
+        Its figures, at least one.
+    tables : iterable of Table
+        What stands below them.
+    paragraphs : iterable of str
+        How it was found.
+
+    Returns
+    -------
+    Section
+        Without the name and title, which ``sections`` gives it.
+    """
+    found = finding_of(exhibits[0].chart)
+    return Section(
+        finding=found, paragraphs=tuple(paragraphs), exhibits=exhibits, tables=tuple(tables)
+    )
+
+
+def _take_words(spec: dict[str, Any]) -> Words:
+    """Take finding, note and caption out of a figure: a page says them in its own letters."""
+    title = spec["vconcat"][0].pop("title", {})
+    caption = _lines(spec.pop("title", {}), "text")
+    return Words(_lines(title, "text"), _lines(title, "subtitle"), caption)
+
+
+def _lines(title: Any, name: str) -> tuple[str, ...]:
+    lines = title.get(name, "") if isinstance(title, dict) else title
+    return tuple(lines) if isinstance(lines, list) else (str(lines),)
+
+
+def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
+    """Return a figure's drawings by the choice of depth; an only one by nothing."""
+    choices = _choices(spec)
+    return {each: _drawn(_chosen(spec, each)) for each in choices} or {"": _drawn(spec)}
+
+
+def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[Drawing]:
+    for place, (choice, svg) in enumerate(drawn.items()):
+        one = f"{name}-{place}" if choice else name
+        said = f"{text} Over {choice}." if choice else text
+        yield Drawing(one, choice, embedded(svg, one, said))
+
+
+def _drawn(spec: dict[str, Any]) -> str:
+    """Draw a figure; what Vega counts over all of its drawings is counted within this one."""
+    drawn: str = vl_convert.vegalite_to_svg(spec)
+    names: dict[str, str] = {}
+    return _COUNTED.sub(
+        lambda found: found[1] + names.setdefault(found[2], f"{found[3]}{len(names)}"), drawn
+    )
+
+
+def _choices(spec: dict[str, Any]) -> list[str]:
+    for parameter in spec.get("params", ()):
+        if parameter.get("name") == _DEPTH and "bind" in parameter:
+            return list(parameter["bind"]["options"])
+    return []
+
+
+def _chosen(spec: dict[str, Any], choice: str) -> dict[str, Any]:
+    chosen = copy.deepcopy(spec)
+    for parameter in chosen["params"]:
+        if parameter.get("name") == _DEPTH:
+            parameter["value"] = choice
+    return chosen
+
+
+def embedded(drawn: str, name: str, text: str) -> str:
+    """Return a drawing as it stands in a page.
+
+    Parameters
+    ----------
+    drawn : str
+        A whole SVG document.
+    name : str
+        What its identifiers begin with; unique in the page.
+    text : str
+        What the figure shows, for who does not see it.
+
+    Returns
+    -------
+    str
+        One ``svg`` element with the role of an image.
+    """
+    Xml.register_namespace("", SVG)
+    root = Xml.fromstring(drawn)  # noqa: S314 - drawn by this program, from text it escaped
+    for element in root.iter():
+        _point_within(element, name)
+        for spoken in ("role", "aria-hidden", "aria-label", "aria-roledescription"):
+            element.attrib.pop(spoken, None)
+    for side in ("width", "height"):
+        root.set(side, f"{ENLARGED * float(root.get(side, '0')):.0f}")
+    root.set("role", "img")
+    root.set("aria-label", text)
+    return Xml.tostring(root, encoding="unicode")
+
+
+def _point_within(element: Xml.Element, name: str) -> None:
+    """Make identifiers and what points at them those of this drawing alone."""
+    for key, value in element.attrib.items():
+        if key == "id":
+            element.set(key, f"{name}-{value}")
+        elif "url(#" in value:
+            element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
+        elif key.endswith("href") and value.startswith("#"):
+            element.set(key, f"#{name}-{value[1:]}")

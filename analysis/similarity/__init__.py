@@ -1,0 +1,1 @@
+"""Which signatures are alike: distances, clusters, neighbours."""

@@ -1,0 +1,163 @@
+"""Curves: a run's affinity scores in execution order, as the distances of signatures take them.
+
+Owns which sites make a curve and what a normalisation does to it. Computes no distance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.data.validation import require_columns
+from survey.errors import SettingsError
+
+Floats = NDArray[np.float64]
+
+#: What is done about curves of unequal lengths, beside what the warping itself does: nothing, a
+#: distance per step of the path, or curves over relative depth.
+Normalisation = Literal["raw", "length", "relative"]
+
+#: How many relative depths a curve is laid on.
+POINTS = 100
+
+_NEEDED = ("run_id", "model", "site", "affinity")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The signature of one run."""
+
+    run_id: str
+    #: The run's label.
+    model: str
+    #: Mean affinities of the sites that have one, in execution order.
+    values: Floats
+    #: Relative depths of those sites, rising within [0, 1]; None for equally spaced ones.
+    depths: Floats | None = None
+    #: Numbers of those sites; None where they do not come from a run.
+    sites: NDArray[np.int64] | None = None
+    #: How many sites were left out for having no affinity.
+    left_out: int = 0
+
+
+def curves(signatures: pd.DataFrame) -> list[Curve]:
+    """Return the curves of a frame, in the order in which its runs appear.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        One row a run and site: ``run_id``, ``model``, ``site``, ``affinity`` and, where sites of a
+        role were selected, ``relative_depth``.
+
+    Returns
+    -------
+    list of Curve
+        One a run. Sites without an affinity are left out and counted; so are runs that have no
+        other sites, which ``without_curve`` names.
+
+    Raises
+    ------
+    SettingsError
+        If a column is missing, or a site of a run occurs twice.
+    """
+    require_columns(signatures, _NEEDED)
+    found = (_curve(rows) for _, rows in signatures.groupby("run_id", sort=False))
+    return [curve for curve in found if curve.values.size]
+
+
+def without_curve(signatures: pd.DataFrame) -> tuple[str, ...]:
+    """Return the labels of the runs that have no site with an affinity."""
+    has_any = signatures["affinity"].notna().groupby(signatures["run_id"], sort=False).any()
+    lacking = signatures["run_id"].isin(has_any.index[~has_any])
+    return tuple(signatures.loc[lacking, "model"].unique())
+
+
+def normalised(
+    values: ArrayLike,
+    normalisation: Normalisation,
+    points: int = POINTS,
+    depths: ArrayLike | None = None,
+) -> Floats:
+    """Return a curve as the warping is to see it.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        The curve, at least one value.
+    normalisation : {"raw", "length", "relative"}
+        ``relative`` takes the nearest site at equally spaced relative depths: between two sites
+        there is nothing to measure, and a line between them would flatten a signature that goes
+        up and down from site to site, as residual networks' do. The others leave the
+        curve as it is (``length`` divides the distance, see ``analysis.similarity.distances``).
+    points : int
+        How many relative depths, at least 2.
+    depths : array of float, shape (n,), optional
+        Relative depths of the values, rising; equally spaced by default. Beyond the first and
+        last of them the curve is continued as a constant.
+
+    Returns
+    -------
+    array of float, shape (n,) or (points,)
+
+    Raises
+    ------
+    SettingsError
+        If the normalisation is unknown, the curve is empty or points are fewer than 2.
+    """
+    require_normalisation(normalisation)
+    curve = np.ascontiguousarray(values, dtype=np.float64)
+    if not curve.size:
+        raise SettingsError("a curve has no values, at least one is needed")
+    if normalisation != "relative":
+        return curve
+    if points < 2:
+        raise SettingsError(f"a curve over {points} relative depths, must be at least 2")
+    places = np.linspace(0.0, 1.0, curve.size) if depths is None else np.asarray(depths, float)
+    # Halfway between two sites the earlier one counts.
+    between = (places[1:] + places[:-1]) / 2
+    nearest: Floats = curve[np.searchsorted(between, np.linspace(0.0, 1.0, points))]
+    return nearest
+
+
+def require_normalisation(normalisation: str) -> None:
+    """Refuse a normalisation that does not exist.
+
+    Raises
+    ------
+    SettingsError
+        With those that do.
+    """
+    if normalisation not in get_args(Normalisation):
+        known = ", ".join(get_args(Normalisation))
+        raise SettingsError(f"the normalisation is {normalisation!r}, must be one of {known}")
+
+
+def _curve(rows: pd.DataFrame) -> Curve:
+    rows = rows.sort_values("site")
+    label = str(rows["model"].iloc[0])
+    if rows["site"].duplicated().any():
+        twice = rows["site"][rows["site"].duplicated()].iloc[0]
+        raise SettingsError(
+            f"site {twice} of {label} occurs twice",
+            hint="give one row a run and site: signatures(), not layers()",
+        )
+    kept = rows[rows["affinity"].notna()]
+    return Curve(
+        run_id=str(rows["run_id"].iloc[0]),
+        model=label,
+        values=kept["affinity"].to_numpy(np.float64),
+        depths=_depths(rows, kept),
+        sites=kept["site"].to_numpy(np.int64),
+        left_out=len(rows) - len(kept),
+    )
+
+
+def _depths(rows: pd.DataFrame, kept: pd.DataFrame) -> Floats:
+    # Of all sites, so that a site without a value leaves its neighbours where they are.
+    if "relative_depth" in rows:
+        return kept["relative_depth"].to_numpy(np.float64)
+    return kept["site"].to_numpy(np.float64) / max(int(rows["site"].max()), 1)

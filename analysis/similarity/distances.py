@@ -1,0 +1,250 @@
+"""Distances between the signatures of models, as a table of pairs and as a matrix.
+
+Owns which curves are compared and what a normalisation does to a distance;
+``analysis.statistics.dtw`` computes, ``analysis.similarity.distance_cache`` remembers.
+
+Notes
+-----
+``raw`` is the dynamic time warping distance of the signatures as they are, which is the
+paper's [1]_: a sum along the path, so it grows with the number of sites. ``length`` is
+sqrt(S / (n + m)) for the least sum of squared differences S, the normalisation by n + m of [2]_;
+the path stays that of ``raw``. ``relative`` lays each signature on 100 equally spaced relative
+depths, each with the score of the nearest site, and warps these.
+
+References
+----------
+.. [1] The affinity score's paper, section on hierarchical clustering and Fig. 14.
+.. [2] H. Sakoe, S. Chiba, "Dynamic programming algorithm optimization for spoken word
+   recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26 (1978), 43-49,
+   doi:10.1109/TASSP.1978.1163055.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.data.provenance import provenance_of
+from analysis.similarity.curves import (
+    Curve,
+    Normalisation,
+    curves,
+    normalised,
+    require_normalisation,
+    without_curve,
+)
+from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
+from analysis.statistics import dtw
+from catalog.home import Home
+from survey.errors import SettingsError, UnknownName
+from survey.text import counted
+
+Floats = NDArray[np.float64]
+
+#: Models up to which a notebook shows a matrix whole.
+SHOWN = 20
+
+#: Columns of the runs of a matrix, taken from the frame; None where it lacks them.
+DESCRIBED = ("source", "architecture", "checkpoint", "dataset", "family", "family_group")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistanceMatrix:
+    """All distances between the signatures of some runs."""
+
+    #: One row a run, in the order of the matrix: ``run_id``, ``model``, ``DESCRIBED``, ``sites``
+    #: (that have an affinity) and ``left_out`` (that have none).
+    runs: pd.DataFrame
+    #: Distances, shape (m, m): symmetric, 0 on the diagonal.
+    values: Floats
+    normalisation: Normalisation
+    #: Radius of the Sakoe-Chiba band in sites, or points for ``relative``; None for no band.
+    band: int | None
+    #: The signatures, in the order of the matrix.
+    curves: tuple[Curve, ...]
+    #: Labels of runs that have no affinity at any site, and so are not in the matrix.
+    without: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"<DistanceMatrix: {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the distances as a table for a notebook, its first ``SHOWN`` models."""
+        names = self.runs["model"].head(SHOWN)
+        cells = pd.DataFrame(self.values[:SHOWN, :SHOWN], index=names.array, columns=names.array)
+        cut = f"; the first {SHOWN} are shown" if len(self) > SHOWN else ""
+        caption = escape(f"{self._words()}{cut}. {provenance_of(self.runs).caption()}")
+        table = cells.to_html(float_format="{:.3f}".format, border=0)
+        return table.replace(">", f"><caption>{caption}</caption>", 1)
+
+    def _words(self) -> str:
+        """Return what is compared, and how far apart it is."""
+        band = "" if self.band is None else f", band {self.band}"
+        told = f"{counted(len(self), 'model')}, {self.normalisation} DTW distances{band}"
+        apart = self.values[np.triu_indices(len(self), 1)]
+        return f"{told} from {apart.min():.3f} to {apart.max():.3f}" if apart.size else told
+
+    @property
+    def attrs(self) -> dict[Hashable, object]:
+        """Where the frame came from, with the normalisation and band."""
+        return dict(self.runs.attrs)
+
+    def place(self, name: str) -> int:
+        """Return which row is meant by a model's label, a run id or the beginning of one.
+
+        Raises
+        ------
+        UnknownName
+            If it is none of these.
+        SettingsError
+            If it begins the ids of several runs.
+        """
+        for column in ("model", "run_id"):
+            exact = np.flatnonzero(self.runs[column] == name)
+            if len(exact) == 1:
+                return int(exact[0])
+        begun = np.flatnonzero(self.runs["run_id"].str.startswith(name))
+        if len(begun) == 1:
+            return int(begun[0])
+        if len(begun) > 1:
+            raise SettingsError(
+                f"{name!r} begins the ids of {len(begun)} runs", hint="give more of the id"
+            )
+        raise UnknownName("model", name, list(self.runs["model"]))
+
+
+def distances(
+    signatures: pd.DataFrame,
+    normalisation: Normalisation = "raw",
+    band: int | None = None,
+    cache: bool = True,
+) -> pd.DataFrame:
+    """Return the distances between the signatures of all pairs of runs.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        One row a run and site, of ``analysis.signatures``.
+    normalisation : {"raw", "length", "relative"}
+        What is done about unequal lengths; see this module.
+    band : int, optional
+        Radius of a Sakoe-Chiba band, in sites (in points for ``relative``).
+    cache : bool
+        Whether to use the distances kept in the home the frame came from.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair, the run that comes first in the frame first: ``run_id``, ``model``,
+        ``family``, ``other_run_id``, ``other_model``, ``other_family`` and ``distance`` (in
+        units of affinity). No rows for one run.
+
+    Raises
+    ------
+    SettingsError
+        If no run has a site with an affinity, or an argument is out of range.
+    """
+    matrix = distance_matrix(signatures, normalisation, band, cache)
+    first, second = np.triu_indices(len(matrix), 1)
+    named = matrix.runs[["run_id", "model", "family"]]
+    left, right = (named.iloc[places].reset_index(drop=True) for places in (first, second))
+    table = left.join(right.add_prefix("other_")).assign(distance=matrix.values[first, second])
+    table.attrs = matrix.attrs
+    return table
+
+
+def distance_matrix(
+    signatures: pd.DataFrame,
+    normalisation: Normalisation = "raw",
+    band: int | None = None,
+    cache: bool = True,
+) -> DistanceMatrix:
+    """Return the distances between the signatures of all runs as a matrix; see ``distances``.
+
+    Raises
+    ------
+    SettingsError
+        If no run has a site with an affinity, or an argument is out of range.
+    """
+    require_normalisation(normalisation)
+    found, without = curves(signatures), without_curve(signatures)
+    if not found:
+        many = signatures["run_id"].nunique()
+        raise SettingsError(
+            f"none of {many} runs has a site with an affinity" if many else "there are no runs",
+            hint="survey sql 'SELECT * FROM failures' shows what went wrong",
+        )
+    home = signatures.attrs.get("home") if cache else None
+    values = _values(found, normalisation, band, _cache(home))
+    runs = _runs(signatures, found)
+    runs.attrs = {**signatures.attrs, "normalisation": normalisation, "band": band}
+    return DistanceMatrix(runs, values, normalisation, band, tuple(found), without)
+
+
+def distance_values(
+    found: Sequence[Curve], normalisation: Normalisation, band: int | None = None
+) -> Floats:
+    """Return the distances between curves, shape (m, m), computed and not remembered."""
+    return _values(found, normalisation, band, None)
+
+
+def _values(
+    found: Sequence[Curve],
+    normalisation: Normalisation,
+    band: int | None,
+    cache: DistanceCache | None,
+) -> Floats:
+    prepared = [normalised(curve.values, normalisation, depths=curve.depths) for curve in found]
+    squares = _squares(prepared, band, cache)
+    if normalisation == "length":
+        sizes = np.array([curve.size for curve in prepared])
+        squares = squares / np.add.outer(sizes, sizes)
+    return np.sqrt(squares)
+
+
+def _squares(prepared: Sequence[Floats], band: int | None, cache: DistanceCache | None) -> Floats:
+    """Return squared distances; equal curves are warped once, known ones not at all."""
+    if band is not None and band < 0:
+        raise SettingsError(f"the band is {band}, must be at least 0 or none")
+    digests, first, back = np.unique(
+        [digest(curve) for curve in prepared], return_index=True, return_inverse=True
+    )
+    names = digests.tolist()
+    known = cache.fetch(names, band) if cache else np.full((len(names),) * 2, np.nan)
+    np.fill_diagonal(known, 0.0)
+    pairs = np.argwhere(np.triu(np.isnan(known), 1))
+    if len(pairs):
+        fresh = np.full_like(known, np.nan)
+        sums = dtw.squared_sums([prepared[place] for place in first], pairs, band)
+        fresh[tuple(pairs.T)] = fresh[tuple(pairs[:, ::-1].T)] = sums
+        if cache:
+            cache.store(names, band, fresh)
+        known = np.where(np.isnan(known), fresh, known)
+    return known[np.ix_(back, back)]
+
+
+def _cache(home: object) -> DistanceCache | None:
+    return DistanceCache(Home(Path(home)).cache / FILE_NAME) if isinstance(home, str) else None
+
+
+def _runs(signatures: pd.DataFrame, found: Sequence[Curve]) -> pd.DataFrame:
+    described = signatures.drop_duplicates("run_id").set_index("run_id")
+    described = described.reindex(columns=list(DESCRIBED))
+    table = pd.DataFrame(
+        {
+            "run_id": [curve.run_id for curve in found],
+            "model": [curve.model for curve in found],
+            "sites": [curve.values.size for curve in found],
+            "left_out": [curve.left_out for curve in found],
+        }
+    ).join(described, on="run_id")
+    return table[["run_id", "model", *DESCRIBED, "sites", "left_out"]]

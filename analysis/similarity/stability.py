@@ -1,0 +1,167 @@
+"""Stability of clusters: how far they stay what they are when other batches had been measured.
+
+Owns the bootstrap over batches; ``analysis.similarity.clusters`` makes the clusters.
+
+Notes
+-----
+Each draw takes, for every run by itself, as many of its batches as it has, with replacement, and
+means over them make its signature. The signatures are clustered anew by the same normalisation,
+band, linkage and number of clusters. A cluster's stability [1]_ is the mean over draws of its
+largest Jaccard similarity |A and B| / |A or B| with a cluster of the draw. Hennig takes 0.5 and
+less for a cluster that dissolved, 0.75 and more for a stable one. Models are not drawn, only
+batches: this says what the images contribute, not whether other models would form the clusters.
+
+A run that was measured on one batch has the same signature in every draw, which makes clusters
+look stabler than they are known to be; ``Clustering.table.attrs`` names such runs.
+
+References
+----------
+.. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data
+   Analysis 52 (2007), 258-271, doi:10.1016/j.csda.2006.11.025.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.similarity.clusters import Clustering, partition
+from analysis.similarity.curves import Curve
+from analysis.similarity.distances import distance_values
+from survey.errors import SettingsError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: How often batches are drawn, where nobody says otherwise.
+DRAWS = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """One run's affinities by batch and site, NaN where there is none."""
+
+    curve: Curve
+    affinity: Floats
+
+    @property
+    def batches(self) -> int:
+        return len(self.affinity)
+
+    def drawn(self, rng: np.random.Generator) -> Curve:
+        """Return the run's signature over batches drawn with replacement."""
+        if self.batches < 2:
+            return self.curve
+        times = rng.multinomial(self.batches, np.full(self.batches, 1 / self.batches))
+        there = ~np.isnan(self.affinity)
+        weights = times @ there
+        # No site with a score in this draw: as if nothing had been drawn.
+        if not weights.any():
+            return self.curve
+        kept = weights > 0
+        values = (times @ np.where(there, self.affinity, 0.0))[kept] / weights[kept]
+        depths = None if self.curve.depths is None else self.curve.depths[kept]
+        return dataclasses.replace(self.curve, values=values, depths=depths)
+
+
+def with_stability(
+    clustering: Clustering,
+    layers: pd.DataFrame,
+    draws: int = DRAWS,
+    seed: int = 0,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> Clustering:
+    """Return the clusters with their stability under a bootstrap over batches.
+
+    Parameters
+    ----------
+    clustering : Clustering
+        Clusters of runs.
+    layers : pandas.DataFrame
+        One row a run, batch and site, of ``analysis.layers``: ``run_id``, ``batch``, ``site`` and
+        ``affinity``. Runs that are not clustered are passed over.
+    draws : int
+        How often batches are drawn, at least 1.
+    seed : int
+        Of the draws.
+    watch : callable, optional
+        Given the numbers of the draws, returns them one by one, and may say how far they are.
+
+    Returns
+    -------
+    Clustering
+        Its table with ``stability`` in [0, 1], the same for all models of a cluster, NaN for all
+        where no run has more than one batch. ``attrs["one_batch"]`` holds the labels of runs with
+        one, ``attrs["draws"]`` and ``attrs["seed"]`` what was done.
+
+    Raises
+    ------
+    SettingsError
+        If draws are fewer than 1, or the frame lacks a clustered run.
+    """
+    if draws < 1:
+        raise SettingsError(f"{draws} draws of batches, must be at least 1")
+    runs = _measured(clustering.matrix.curves, layers)
+    one_batch = [run.curve.model for run in runs if run.batches < 2]
+    table = clustering.table.copy()
+    if len(one_batch) < len(runs):
+        rng = np.random.default_rng(seed)
+        members = table["cluster"].to_numpy(np.int64) - 1
+        found = [jaccards(members, _drawn(clustering, runs, rng)) for _ in watch(range(draws))]
+        table["stability"] = np.mean(found, axis=0)[members]
+    table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
+    return dataclasses.replace(clustering, table=table)
+
+
+def jaccards(members: Integers, others: Integers) -> Floats:
+    """Return each cluster's largest Jaccard similarity with a cluster of another partition.
+
+    Parameters
+    ----------
+    members : array of int, shape (m,)
+        The cluster of each model, 0 to k - 1.
+    others : array of int, shape (m,)
+        Its cluster in the other partition, 0 to l - 1.
+
+    Returns
+    -------
+    array of float, shape (k,)
+        In (0, 1], 1 for a cluster that both have.
+    """
+    both = np.zeros((members.max() + 1, others.max() + 1))
+    np.add.at(both, (members, others), 1)
+    either = both.sum(1, keepdims=True) + both.sum(0, keepdims=True) - both
+    best: Floats = (both / np.maximum(either, 1)).max(axis=1)
+    return best
+
+
+def _drawn(clustering: Clustering, runs: Sequence[_Measured], rng: np.random.Generator) -> Integers:
+    """Return the clusters of the models over batches that are drawn anew."""
+    old = clustering.matrix
+    curves = [run.drawn(rng) for run in runs]
+    values = distance_values(curves, old.normalisation, old.band)
+    return partition(values, clustering.method, clustering.number)
+
+
+def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_Measured]:
+    wanted = layers[layers["run_id"].isin([curve.run_id for curve in curves])]
+    by_run = dict(iter(wanted.groupby("run_id")))
+    missing = [curve.model for curve in curves if curve.run_id not in by_run]
+    if missing:
+        raise SettingsError(
+            f"the batches of {missing[0]} are not in the frame, nor those of"
+            f" {len(missing) - 1} other clustered runs",
+            hint="take both frames from the same home with the same selection",
+        )
+    return [_Measured(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
+
+
+def _by_batch(curve: Curve, rows: pd.DataFrame) -> Floats:
+    """Return affinities, one row a batch that has any, one column a site of the curve."""
+    table = rows.pivot(index="batch", columns="site", values="affinity")
+    return table.reindex(columns=curve.sites).dropna(how="all").to_numpy(np.float64)

@@ -1,0 +1,145 @@
+"""Dynamic time warping of curves, many pairs at a time.
+
+Owns the definition and how the work is spread over processors; ``analysis.statistics.dtw_kernel``
+holds the machine code, which is made, or read back, when the first distance is computed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from survey.errors import SettingsError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Cells of the recursion below which other threads are not worth waking.
+_CELLS_ALONE = 2_000_000
+
+#: Pieces of work a thread, so that none waits long for the last.
+_PIECES = 16
+
+
+def dtw(x: ArrayLike, y: ArrayLike, band: int | None = None) -> float:
+    """Return the dynamic time warping distance of two curves.
+
+    The least sqrt(sum over (i, j) in P of (x_i - y_j)^2) over warping paths P: from (0, 0) to
+    (n - 1, m - 1) in steps (1, 0), (0, 1) and (1, 1). That is tslearn's definition.
+
+    Parameters
+    ----------
+    x : array of float, shape (n,)
+        A curve, finite.
+    y : array of float, shape (m,)
+        Another.
+    band : int, optional
+        Radius of a Sakoe-Chiba band in sites. For n <= m, cell (i, j) is entered only where
+        i - band <= j <= i + (m - n) + band, which is tslearn's ``sakoe_chiba_radius``.
+
+    Returns
+    -------
+    float
+        The distance, in the unit of the curves.
+
+    Raises
+    ------
+    SettingsError
+        If a curve is empty or not finite, or the band is negative.
+
+    References
+    ----------
+    .. [1] H. Sakoe, S. Chiba, "Dynamic programming algorithm optimization for spoken word
+       recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26 (1978),
+       43-49, doi:10.1109/TASSP.1978.1163055.
+    """
+    pair = np.array([[0, 1]])
+    return math.sqrt(squared_sums([np.asarray(x), np.asarray(y)], pair, band)[0])
+
+
+def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None = None) -> Floats:
+    """Return the squared distances of pairs of curves; see ``dtw``.
+
+    Parameters
+    ----------
+    curves : sequence of array of float
+        Finite curves, each of its own length.
+    pairs : array of int, shape (p, 2)
+        Which of them to compare with which, counting from 0.
+    band : int, optional
+        Radius of a Sakoe-Chiba band in sites.
+
+    Returns
+    -------
+    array of float, shape (p,)
+        The least sum of squared differences along a warping path.
+
+    Raises
+    ------
+    SettingsError
+        If a curve is empty or not finite, or the band is negative.
+    """
+    if band is not None and band < 0:
+        raise SettingsError(f"the band is {band}, must be at least 0 or none")
+    wanted = np.asarray(pairs, np.int64).reshape(-1, 2)
+    sums = np.empty(len(wanted))
+    if len(wanted):
+        prepared = [_prepared(curve) for curve in curves]
+        _fill(prepared, wanted, -1 if band is None else int(band), sums)
+    return sums
+
+
+def _prepared(curve: ArrayLike) -> Floats:
+    values = np.asarray(curve, np.float64)
+    if values.ndim != 1 or not values.size:
+        raise SettingsError(f"a curve has the shape {values.shape}, must be (n,) with n >= 1")
+    if not np.isfinite(values).all():
+        raise SettingsError(
+            "a curve holds values that are not finite", hint="leave sites without a value out"
+        )
+    return values
+
+
+def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) -> None:
+    from analysis.statistics.dtw_kernel import compiled
+
+    work = compiled()
+    sizes = np.array([curve.size for curve in curves], np.int64)
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    flat, turned = np.concatenate(curves), np.concatenate([curve[::-1] for curve in curves])
+
+    def carry_out(places: Integers) -> None:
+        found = np.empty(len(places))
+        first, second = np.ascontiguousarray(pairs[places].T)
+        work(flat, turned, starts, sizes, first, second, radius, found)
+        sums[places] = found
+
+    cells = sizes[pairs].prod(axis=1)
+    threads = 1 if cells.sum() < _CELLS_ALONE else _processors()
+    # Longest first: what is left for the end is small.
+    order = np.argsort(-cells, kind="stable")
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(carry_out, _pieces(order, cells, threads)):
+            pass
+
+
+def _pieces(order: Integers, cells: Integers, threads: int) -> list[Integers]:
+    """Cut the pairs into pieces of about equal work."""
+    if threads == 1:
+        return [order]
+    done = np.cumsum(cells[order])
+    shares = done[-1] * np.arange(1, threads * _PIECES) / (threads * _PIECES)
+    pieces = np.split(order, np.searchsorted(done, shares))
+    return [piece for piece in pieces if piece.size]
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

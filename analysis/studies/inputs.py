@@ -1,0 +1,135 @@
+"""What the studies of activations share: seeded inputs, scores with reasons, closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import torch
+
+from analysis.studies.elementwise import Elementwise
+from survey import SettingsError, UndefinedScore, affinity_score
+from survey.settings import Ridge, Shrinkage
+
+#: Called with a sentence as a slow study goes on.
+Say = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Say nothing."""
+
+
+def score(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    shrinkage: Shrinkage = "ledoit-wolf",
+    ridge: Ridge = "relative",
+) -> dict[str, object]:
+    """Score a pair of matrices for a row of a table.
+
+    Parameters
+    ----------
+    x, y : torch.Tensor
+        Inputs and outputs, n x d.
+    shrinkage, ridge
+        As for ``survey.affinity_score``. The ridge is relative by default, because the absolute
+        one decides the score where an activation saturates and its variance falls below 1e-6.
+
+    Returns
+    -------
+    dict
+        ``affinity`` in [0, 1], or NaN; ``reason``, why there is no score, or None.
+    """
+    try:
+        return {"affinity": affinity_score(x, y, shrinkage, ridge=ridge), "reason": None}
+    except UndefinedScore as error:
+        return {"affinity": math.nan, "reason": error.message}
+
+
+def normal(
+    generator: torch.Generator, *sizes: int, mean: float = 0.0, deviation: float = 1.0
+) -> torch.Tensor:
+    """Draw independent normal numbers in float64."""
+    return torch.randn(sizes, generator=generator, dtype=torch.float64) * deviation + mean
+
+
+def uniform(generator: torch.Generator, *sizes: int, low: float, high: float) -> torch.Tensor:
+    """Draw independent uniform numbers in float64."""
+    return torch.rand(sizes, generator=generator, dtype=torch.float64) * (high - low) + low
+
+
+def seeded(seed: int) -> torch.Generator:
+    """Return a generator of random numbers of its own.
+
+    Raises
+    ------
+    SettingsError
+        If the seed is negative or above 2^63 - 1.
+    """
+    require_at_least(0, seed=seed)
+    if seed >= 2**63:
+        raise SettingsError(f"seed is {seed}, must be below 2^63")
+    return torch.Generator().manual_seed(seed)
+
+
+def require_at_least(least: int, **values: Any) -> None:
+    """Refuse whole numbers that are too small, by name."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise SettingsError(f"{name} is {value!r}, must be a whole number of at least {least}")
+
+
+def require_positive(name: str, values: Sequence[float]) -> None:
+    """Refuse an empty list, and numbers that are not positive and finite."""
+    require_some(name, values)
+    for value in values:
+        if not 0.0 < value < math.inf:
+            raise SettingsError(f"{name} holds {value!r}, must be positive and finite")
+
+
+def require_some(name: str, values: Sequence[object]) -> None:
+    """Refuse an empty list, and numbers that are not finite."""
+    if not len(values):
+        raise SettingsError(f"{name} is empty, must hold at least one value")
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SettingsError(f"{name} holds {value!r}, must be finite")
+
+
+def require_ridge(ridge: str) -> None:
+    """Refuse a ridge nobody knows before a long study begins."""
+    if ridge not in get_args(Ridge):
+        raise SettingsError(f"ridge is {ridge!r}, must be one of {', '.join(get_args(Ridge))}")
+
+
+def normal_closed_form(activation: Elementwise, mean: float = 0.0, deviation: float = 1.0) -> float:
+    """Return the score of an activation on independent normal coordinates, in the limit.
+
+    With r = corr(z, sigma(z)) it is 1 - sqrt(1 - r): for equal independent coordinates T is a
+    multiple of the identity, and with many of them pairing each output with its own input is
+    optimal. NaN where the activation is constant, or falls on the whole, for which this does not
+    hold.
+
+    Parameters
+    ----------
+    activation : callable
+        Applied to float64.
+    mean, deviation : float
+        Of the coordinates.
+    """
+    standard = torch.linspace(-12.0, 12.0, 240_001, dtype=torch.float64)
+    weights = torch.exp(-standard.square() / 2)
+    weights /= weights.sum()
+    output = activation(standard * deviation + mean)
+    output = output - (weights * output).sum()
+    spread = float((weights * output.square()).sum().sqrt())
+    if spread == 0.0:
+        return math.nan
+    return from_correlation(float((weights * output * standard).sum()) / spread)
+
+
+def from_correlation(correlation: float) -> float:
+    """Return 1 - sqrt(1 - r) for a positive correlation r, else NaN."""
+    return 1.0 - float(np.sqrt(max(1.0 - correlation, 0.0))) if correlation > 0.0 else math.nan

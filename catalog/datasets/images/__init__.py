@@ -1,0 +1,1 @@
+"""Pictures in files, archives and memory, and how they are decoded."""

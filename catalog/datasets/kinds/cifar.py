@@ -1,0 +1,155 @@
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), from the archives of their binary versions.
+
+The python versions are pickles, which may run code when they are loaded; the binary ones hold the
+same images as plain records: the labels' bytes, then 1,024 bytes of red, green and blue each.
+Layout, sizes and md5 as on https://www.cs.toronto.edu/~kriz/cifar.html.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from catalog.datasets.base import Files
+from catalog.datasets.images.in_memory import ArrayDataset, PackedImages
+from catalog.datasets.images.tar import read_members
+from catalog.datasets.order import size_and_time
+from catalog.models.base import RemoteFile
+from survey.errors import DatasetError
+
+#: Side of an image in pixels, and the bytes of its three channels.
+SIDE = 32
+PIXEL_BYTES = 3 * SIDE * SIDE
+
+_LARGEST_NAMES_FILE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How one of the two archives is laid out."""
+
+    #: The archive.
+    archive: RemoteFile
+    #: Its members: the class names, one a line, and the records of each subset.
+    names: str
+    subsets: dict[str, tuple[str, ...]]
+    #: Images in one member of each subset.
+    images: dict[str, int]
+    #: Bytes before the pixels; the last of them is the label.
+    label_bytes: int
+    #: Number of classes.
+    classes: int
+
+
+#: The two datasets by name.
+LAYOUTS = {
+    "cifar10": Layout(
+        archive=RemoteFile(
+            url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            name="cifar-10-binary.tar.gz",
+            bytes=170_052_171,
+            sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            md5="c32a1d4ab5d03f1284b67883e8d87530",
+        ),
+        names="cifar-10-batches-bin/batches.meta.txt",
+        subsets={
+            "train": tuple(f"cifar-10-batches-bin/data_batch_{n}.bin" for n in range(1, 6)),
+            "test": ("cifar-10-batches-bin/test_batch.bin",),
+        },
+        images={"train": 10_000, "test": 10_000},
+        label_bytes=1,
+        classes=10,
+    ),
+    "cifar100": Layout(
+        archive=RemoteFile(
+            url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+            name="cifar-100-binary.tar.gz",
+            bytes=168_513_733,
+            sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+            md5="03b5dce01913d631647c71ecec9e9cb8",
+        ),
+        names="cifar-100-binary/fine_label_names.txt",
+        subsets={
+            "train": ("cifar-100-binary/train.bin",),
+            "test": ("cifar-100-binary/test.bin",),
+        },
+        images={"train": 50_000, "test": 10_000},
+        # The coarse class comes first, the fine one is what networks are trained on.
+        label_bytes=2,
+        classes=100,
+    ),
+}
+
+
+def needed_files(kind: str) -> tuple[RemoteFile, ...]:
+    """Return what ``open_cifar`` reads: one archive for both subsets."""
+    return (LAYOUTS[kind].archive,)
+
+
+def open_cifar(name: str, kind: str, subset: str, files: Files) -> ArrayDataset:
+    """Return the images of one subset.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by.
+    kind : {"cifar10", "cifar100"}
+        Which of the two.
+    subset : {"test", "train"}
+        Which of its parts.
+    files : Files
+        Where the archive comes from.
+
+    Raises
+    ------
+    DatasetError
+        If the archive is cut off, lacks a member, or holds other than the published records.
+    """
+    archive = files.get(LAYOUTS[kind].archive)
+    packed = _unpacked(archive, kind, subset, size_and_time(archive))
+    return ArrayDataset(name, subset, packed, (archive,))
+
+
+# A worker opens its dataset anew for every model: the archive takes seconds to decompress.
+@functools.lru_cache(maxsize=1)
+def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> PackedImages:
+    layout = LAYOUTS[kind]
+    members = layout.subsets[subset]
+    record = layout.label_bytes + PIXEL_BYTES
+    expected = layout.images[subset] * record
+    content = read_members(
+        archive, {layout.names: _LARGEST_NAMES_FILE, **dict.fromkeys(members, expected)}
+    )
+    for member in members:
+        _require_bytes(archive, member, content[member], expected)
+    joined = b"".join(content[member] for member in members)
+    records = np.frombuffer(joined, np.uint8).reshape(-1, record)
+    planes = records[:, layout.label_bytes :].reshape(-1, 3, SIDE, SIDE)
+    return PackedImages(
+        _class_names(archive, layout, content[layout.names]),
+        np.ascontiguousarray(planes.transpose(0, 2, 3, 1)),
+        records[:, layout.label_bytes - 1].copy(),
+    )
+
+
+def _require_bytes(archive: Path, member: str, content: bytes, expected: int) -> None:
+    if len(content) != expected:
+        raise DatasetError(
+            f"{member} in {archive.name} has {len(content):,} bytes, must have {expected:,}",
+            hint="the copy is incomplete or another file: get it again",
+        )
+
+
+def _class_names(archive: Path, layout: Layout, content: bytes) -> tuple[str, ...]:
+    names = tuple(line.strip() for line in content.decode(errors="replace").splitlines())
+    names = tuple(name for name in names if name)
+    if len(names) != layout.classes:
+        raise DatasetError(
+            f"{layout.names} in {archive.name} names {len(names)} classes,"
+            f" must name {layout.classes}",
+            hint="the copy is damaged: get it again",
+        )
+    return names

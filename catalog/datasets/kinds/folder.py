@@ -1,0 +1,128 @@
+"""Folders of pictures: one subfolder a class, or a flat folder without labels.
+
+The layout and the file extensions are those of torchvision's ImageFolder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from catalog.datasets.images.decoding import printable
+from catalog.datasets.images.encoded import FilePictures, Picture
+from catalog.datasets.order import size_and_time
+from survey.errors import DatasetError
+
+#: File name endings that count as pictures, in lower case.
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+class FolderDataset(FilePictures):
+    """Pictures below a folder, in an order that depends on their relative paths alone.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by, such as ``folder:cifar10-sample``.
+    root : Path
+        The folder.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such folder, or no picture in it.
+    """
+
+    def __init__(self, name: str, root: Path) -> None:
+        super().__init__(name, root, *_scan(root))
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) over the folder and its files' names, sizes and times."""
+        digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
+        for picture in self._pictures:
+            digest.update(repr((picture, *size_and_time(self._file(picture)))).encode())
+        return digest.hexdigest()
+
+    def _file(self, picture: Picture) -> Path:
+        return self.root / picture.name
+
+
+def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
+    """Return the class names in sorted order and the pictures of all of them."""
+    try:
+        return _listed(root)
+    except OSError as problem:
+        # A part that cannot be listed would be missing under the whole's name.
+        raise DatasetError(
+            f"dataset folder {root} cannot be read:"
+            f" {problem.strerror}: {printable(str(problem.filename))}",
+            hint="make it readable, or take it out of the folder",
+        ) from problem
+
+
+def _listed(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
+    if not root.is_dir():
+        happened = "is not a folder" if root.exists() else "does not exist"
+        raise DatasetError(
+            f"dataset folder {root} {happened}",
+            hint="a relative path starts where the command was called, or beside the survey file",
+        )
+    classes = tuple(
+        sorted(entry.name for entry in root.iterdir() if entry.is_dir() and _shown(entry.name))
+    )
+    pictures = [
+        Picture(os.path.relpath(path, root), label)
+        for label, class_name in enumerate(classes)
+        for path in _files(root / class_name)
+    ]
+    if pictures:
+        return classes, pictures
+    with os.scandir(root) as entries:
+        flat = [Picture(entry.name, None) for entry in entries if _is_picture(entry)]
+    if not flat:
+        raise DatasetError(
+            f"dataset folder {root} holds no pictures; counted are {', '.join(EXTENSIONS)}",
+            hint="lay them out as CLASS/NAME.jpg, or as NAME.jpg for pictures without labels",
+        )
+    return (), flat
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the pictures below a class folder; links are followed, but never in a circle."""
+    # Each folder with the real ones on the way to it: a link to any of them, or above, goes round.
+    waiting: list[tuple[str, tuple[Path, ...]]] = [(str(folder), (folder.resolve(),))]
+    while waiting:
+        here, way = waiting.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                if _is_picture(entry):
+                    yield entry.path
+                elif _shown(entry.name) and _is_folder(entry):
+                    real = (
+                        Path(entry.path).resolve() if entry.is_symlink() else way[-1] / entry.name
+                    )
+                    if not any(passed.is_relative_to(real) for passed in way):
+                        waiting.append((entry.path, (*way, real)))
+
+
+def _is_picture(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    return _shown(name) and name.lower().endswith(EXTENSIONS) and _is_file(entry)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_symlink():
+        return entry.is_file()
+    # A link to nowhere is a broken picture; one to a pipe or a device would be read for ever.
+    path = Path(entry.path)
+    return path.is_file() or not path.exists()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return Path(entry.path).is_dir() if entry.is_symlink() else entry.is_dir()
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(".")

@@ -1,0 +1,226 @@
+"""The 50,000 validation images of ImageNet (ILSVRC 2012), in any of the forms people keep them.
+
+A folder of wnid subfolders; the official archive beside its development kit, read in place; or
+the archive unpacked into one flat folder beside the kit. All three have the same names, order,
+labels and fingerprint. The archive (md5 29b22e2961454d5413ddabcf34fc5622) needs an account at
+https://image-net.org, so nothing is downloaded here. A part of the images is a ``folder:``.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from catalog.datasets.images.encoded import FilePictures, Opener, Picture, PictureDataset
+from catalog.datasets.images.tar import Member, index_members, read_at
+from catalog.datasets.kinds.folder import FolderDataset
+from catalog.datasets.kinds.imagenet_devkit import (
+    ARCHIVE,
+    FOLDER,
+    files_of,
+    find_devkit,
+    validation_wnids,
+)
+from catalog.datasets.label_map import imagenet_wnids
+from catalog.datasets.order import size_and_time, stat_signature_of
+from survey.errors import DatasetError
+
+#: How many images and classes there are.
+IMAGES = 50_000
+CLASSES = 1_000
+
+#: The archive of images.
+TAR = "ILSVRC2012_img_val.tar"
+
+
+def open_imagenet(name: str, root: Path) -> PictureDataset:
+    """Return the validation images in a folder, in whichever form they are there.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by, such as ``imagenet:PATH``.
+    root : Path
+        A folder that holds wnid subfolders; or the archive and the kit; or all images and the
+        kit. Subfolders and images may also lie in its subfolder ``val``.
+
+    Raises
+    ------
+    DatasetError
+        If there is nothing of the kind, or not all of it.
+    """
+    if not root.is_dir():
+        happened = "is not a folder" if root.exists() else "does not exist"
+        raise DatasetError(f"{root} {happened}", hint=_what_to_put(root))
+    if (root / TAR).exists():
+        return TarDataset(name, root, _devkit(root))
+    for folder in (root, root / "val"):
+        if any((folder / wnid).is_dir() for wnid in imagenet_wnids()):
+            return ClassFoldersDataset(name, folder)
+        if next(folder.glob("ILSVRC2012_val_*"), None):
+            return FlatDataset(name, folder, _devkit(root))
+    raise DatasetError(f"{root} holds no validation images of ImageNet", hint=_what_to_put(root))
+
+
+class ClassFoldersDataset(FolderDataset):
+    """The images in one subfolder a class, named by wnid.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by.
+    root : Path
+        The folder.
+
+    Raises
+    ------
+    DatasetError
+        If it holds other folders, or not all images.
+    """
+
+    def __init__(self, name: str, root: Path) -> None:
+        super().__init__(name, root)
+        strange = sorted(set(self.class_names) - set(imagenet_wnids()))
+        if strange:
+            raise DatasetError(
+                f"{root} holds folders that are no classes of ImageNet: {', '.join(strange[:3])}",
+                hint=f"take them away, or write folder:{root} for pictures of other classes",
+            )
+        images = Counter(picture.label for picture in self._pictures)
+        right = len(images) == CLASSES and set(images.values()) == {IMAGES // CLASSES}
+        if not right:
+            raise DatasetError(
+                f"{root} holds {len(self):,} images of {len(images):,} classes, the validation"
+                f" images are {IMAGES:,}, {IMAGES // CLASSES} of each of {CLASSES:,} classes",
+                hint=f"write folder:{root} to measure a part of them, or other images",
+            )
+
+
+class FlatDataset(FilePictures):
+    """The images unpacked into one folder.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by.
+    root : Path
+        The folder.
+    devkit : Path
+        The development kit.
+
+    Raises
+    ------
+    DatasetError
+        If an image is missing, or the kit cannot be used.
+    """
+
+    def __init__(self, name: str, root: Path, devkit: Path) -> None:
+        super().__init__(name, root, *_numbered(devkit))
+        self._devkit = devkit
+        there = {path.name for path in root.iterdir()}
+        missing = sorted(set(_file_names()) - there)
+        if missing:
+            raise DatasetError(
+                f"{root} lacks {len(missing):,} of the {IMAGES:,} validation images,"
+                f" the first is {missing[0]}",
+                hint=f"unpack {TAR} again, or write folder:{root} without labels",
+            )
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) over the folder's and the kit's names, sizes and times."""
+        files = (self._file(picture) for picture in self._pictures)
+        return stat_signature_of("flat", files=(*files_of(self._devkit), *files))
+
+    def _file(self, picture: Picture) -> Path:
+        return self.root / PurePosixPath(picture.name).name
+
+
+class TarDataset(PictureDataset):
+    """The images in the official archive, read in place.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by.
+    root : Path
+        The folder the archive lies in.
+    devkit : Path
+        The development kit.
+
+    Raises
+    ------
+    DatasetError
+        If the archive is cut off or lacks an image, or the kit cannot be used.
+    """
+
+    def __init__(self, name: str, root: Path, devkit: Path) -> None:
+        super().__init__(name, root, *_numbered(devkit))
+        self._devkit = devkit
+        self._tar = root / TAR
+        self._members = _index(self._tar, size_and_time(self._tar))
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) over the archive's and the kit's names, sizes and times."""
+        return stat_signature_of("tar", files=(self._tar, *files_of(self._devkit)))
+
+    def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
+        for position in positions:
+            yield position, partial(self._opened, self._member(position))
+
+    def _hashes(self) -> Iterator[str]:
+        # From one end to the other: a disk reads on several times as fast as it jumps.
+        places = range(len(self))
+        return self._hashes_by(sorted(places, key=lambda place: self._member(place).offset))
+
+    def _opened(self, member: Member) -> io.BytesIO:
+        return io.BytesIO(read_at(self._tar, member))
+
+    def _member(self, position: int) -> Member:
+        return self._members[PurePosixPath(self._pictures[position].name).name]
+
+
+def _numbered(devkit: Path) -> tuple[tuple[str, ...], list[Picture]]:
+    """Return the class names in sorted order, and the images as the kit numbers them."""
+    wnids = validation_wnids(devkit, IMAGES, CLASSES)
+    class_names = tuple(sorted(set(wnids)))
+    labels = {wnid: label for label, wnid in enumerate(class_names)}
+    return class_names, [
+        Picture(f"{wnid}/{_file_name(number)}", labels[wnid])
+        for number, wnid in enumerate(wnids, 1)
+    ]
+
+
+# Reading 50,000 headers takes a second or more; a worker opens its dataset for every model.
+@functools.lru_cache(maxsize=1)
+def _index(tar: Path, _when: tuple[int, int]) -> dict[str, Member]:
+    return index_members(tar, _file_names())
+
+
+def _file_names() -> list[str]:
+    return [_file_name(number) for number in range(1, IMAGES + 1)]
+
+
+def _file_name(number: int) -> str:
+    return f"ILSVRC2012_val_{number:08d}.JPEG"
+
+
+def _devkit(root: Path) -> Path:
+    devkit = find_devkit(root)
+    if devkit is None:
+        raise DatasetError(
+            f"{root} lacks the development kit, which tells the images' classes",
+            hint=f"put {ARCHIVE} beside the images (from https://image-net.org), or unpack it"
+            f" there as {FOLDER}",
+        )
+    return devkit
+
+
+def _what_to_put(root: Path) -> str:
+    return (
+        f"put {TAR} and {ARCHIVE} into {root} (from https://image-net.org, which wants an"
+        " account), or its images in one subfolder a wnid; imagenet:PATH names another folder"
+    )

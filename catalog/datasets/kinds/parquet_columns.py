@@ -1,0 +1,207 @@
+"""What a Parquet file says of its images before any is read: columns, labels, names, sizes.
+
+Owns the model hub's layout: a column of pictures with their paths, and a column of labels whose
+class names stand in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from catalog.datasets.images.decoding import printable
+from survey.errors import DatasetError
+
+#: Columns that may hold the pictures and the labels; the first that is there is read.
+IMAGE_COLUMNS = ("image", "img")
+LABEL_COLUMNS = ("label", "fine_label")
+
+#: Most classes of a dataset that does not name them: a larger label is no label.
+MOST_CLASSES = 1_000_000
+
+#: What to do about a file that is not as it should be.
+INCOMPLETE = "the copy is incomplete or another file: get it again"
+
+#: What the disk is asked for at a time.
+_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is read of one file at once."""
+
+    file: Path
+    #: Name of the column of pictures; the leaf of their bytes, where it is a structure.
+    image: str
+    #: Name of the column of labels; None where there is none.
+    label: str | None
+    #: Each row's path; None where a picture has none.
+    paths: list[str | None]
+    #: Each row's label, as it is there.
+    labels: list[int | str | None]
+    #: Class names by label, where the file tells them.
+    class_names: tuple[str, ...] | None
+    #: Rows in each row group.
+    groups: list[int]
+    #: Bytes of all its pictures, roughly.
+    bytes: int
+
+
+def read_columns(file: Path) -> Columns:
+    """Return what is read of a file at once.
+
+    Raises
+    ------
+    DatasetError
+        If it cannot be read, or has no column of encoded pictures.
+    """
+    with reading(file) as opened:
+        schema = opened.schema_arrow
+        image = _column(schema, IMAGE_COLUMNS)
+        if image is None:
+            raise DatasetError(
+                f"{file} has no column {IMAGE_COLUMNS[0]!r};"
+                f" its columns are {', '.join(schema.names) or 'none'}",
+                hint="a dataset of images in the hub's layout has the columns image and label",
+            )
+        leaf, paths = _image_leaves(file, schema.field(image))
+        label = _column(schema, LABEL_COLUMNS)
+        rows = opened.metadata.num_rows
+        groups = [opened.metadata.row_group(n) for n in range(opened.metadata.num_row_groups)]
+        return Columns(
+            file=file,
+            image=leaf,
+            label=label,
+            paths=_values(opened, paths) if paths else [None] * rows,
+            labels=_values(opened, label) if label else [None] * rows,
+            class_names=_class_names(schema, label),
+            groups=[group.num_rows for group in groups],
+            bytes=sum(_leaf_bytes(group, leaf) for group in groups),
+        )
+
+
+def _column(schema: pa.Schema, names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in schema.names), None)
+
+
+def _image_leaves(file: Path, field: pa.Field) -> tuple[str, str | None]:
+    """Return the leaf that holds pictures' bytes, and the one that holds their paths."""
+    if _is_binary(field.type):
+        return field.name, None
+    if pa.types.is_struct(field.type):
+        parts = {part.name: part.type for part in field.type}
+        if "bytes" in parts and _is_binary(parts["bytes"]):
+            has_path = "path" in parts and _is_text(parts["path"])
+            return f"{field.name}.bytes", f"{field.name}.path" if has_path else None
+    raise DatasetError(
+        f"the column {field.name!r} of {file} holds {field.type}",
+        hint="encoded pictures are bytes, or a structure of bytes and path",
+    )
+
+
+def _values(opened: pq.ParquetFile, leaf: str) -> list[Any]:
+    column, _, part = leaf.partition(".")
+    values = opened.read(columns=[leaf]).column(column).to_pylist()
+    return [value and value[part] for value in values] if part else values
+
+
+def _leaf_bytes(group: pq.RowGroupMetaData, leaf: str) -> int:
+    chunks = (group.column(n) for n in range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == leaf)
+
+
+def _class_names(schema: pa.Schema, label: str | None) -> tuple[str, ...] | None:
+    """Return the class names that the hub's tools write beside the columns, if they are there."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        names = features[label]["names"]
+        return tuple(str(name) for name in names) if isinstance(names, list) and names else None
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def require_alike(read: Sequence[Columns]) -> None:
+    """Raise a DatasetError if files are not of one dataset."""
+    first = read[0]
+    for columns in read:
+        kinds = {(c.image, c.label, c.class_names) for c in (first, columns)}
+        if len(kinds) > 1:
+            raise DatasetError(
+                f"{columns.file} and {first.file} have different columns or classes",
+                hint="name one of the files, or a folder with files of one dataset",
+            )
+
+
+def names_of(paths: Sequence[str | None]) -> list[str]:
+    """Return pictures' names: their paths where all have one of their own, else their rows."""
+    named = [path for path in paths if path]
+    if len(set(named)) == len(paths):
+        return named
+    return [f"{row:08d}" for row in range(len(paths))]
+
+
+def labelled(read: Sequence[Columns]) -> tuple[tuple[str, ...], list[int | None]]:
+    """Return class names by label, and the label of every row."""
+    file, named = read[0].file, read[0].class_names
+    labels = [label for columns in read for label in columns.labels]
+    numbers = [int(label) for label in labels if isinstance(label, int)]
+    if any(not isinstance(label, (int, type(None))) for label in labels):
+        return _named_labels(file, labels)
+    # The hub writes -1 where a label is withheld.
+    smallest, largest = min(numbers, default=-1), max(numbers, default=-1)
+    names = named or tuple(str(number) for number in range(min(largest + 1, MOST_CLASSES)))
+    if smallest < -1 or largest >= len(names):
+        raise DatasetError(
+            f"{file} has label {smallest if smallest < -1 else largest},"
+            f" must be from 0 to {len(names) - 1}",
+            hint=INCOMPLETE,
+        )
+    # Truth values are 0 and 1.
+    shown = [int(label) if isinstance(label, int) and label >= 0 else None for label in labels]
+    return names if largest >= 0 else (), shown
+
+
+def _named_labels(
+    file: Path, labels: Sequence[int | str | None]
+) -> tuple[tuple[str, ...], list[int | None]]:
+    if not all(label is None or isinstance(label, str) for label in labels):
+        raise DatasetError(
+            f"the labels of {file} are neither all whole numbers nor all text",
+            hint="a label is a class's number or its name",
+        )
+    names = tuple(sorted({label for label in labels if isinstance(label, str)}))
+    numbers = {name: number for number, name in enumerate(names)}
+    return names, [numbers.get(label) if isinstance(label, str) else None for label in labels]
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; what is then said of a damaged one becomes a DatasetError."""
+    try:
+        # Read, not mapped: a mapped file that becomes shorter would end the process. Page by page,
+        # not buffered ahead: a row group may be as large as the file.
+        with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as opened:
+            yield opened
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        words = str(problem).splitlines()
+        raise DatasetError(
+            f"{file} cannot be read: {printable(words[0]) if words else type(problem).__name__}",
+            hint=INCOMPLETE,
+        ) from problem
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,61 @@
+"""Directions to a person: which files are missing, where each comes from and where to put it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from catalog.downloads.urls import browser_address
+from catalog.models.base import RemoteFile
+from survey.errors import DownloadError
+
+
+def missing_files(places: Mapping[RemoteFile, Path]) -> DownloadError:
+    """Return the error that lists all missing files, each with its size, hash and address.
+
+    Parameters
+    ----------
+    places : mapping of RemoteFile to Path
+        The files, and where to put each.
+    """
+    count = "1 file is" if len(places) == 1 else f"{len(places)} files are"
+    sizes = [file.bytes for file in places if file.bytes is not None]
+    total = f" ({readable_size(sum(sizes))} in all)" if len(places) == len(sizes) > 1 else ""
+    listed = [_directions(file, place) for file, place in places.items()]
+    return DownloadError(
+        "\n".join([f"{count} missing{total}:", *listed]),
+        hint="put each file at its place, or run the same command where there is a network",
+    )
+
+
+def readable_size(count: int) -> str:
+    """Return a number of bytes as a person reads it."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.2f} MB"
+
+
+def known_facts(file: RemoteFile) -> str:
+    """Return what tells a file from others: its size and its hash, as far as they are known."""
+    facts = [
+        _size(file),
+        f"sha256 {file.sha256}" if file.sha256 else None,
+        f"sha256 beginning with {file.sha256_prefix}" if file.sha256_prefix else None,
+        f"md5 {file.md5}" if file.md5 else None,
+    ]
+    return ", ".join(filter(None, facts)) or "size and hash are not known"
+
+
+def _size(file: RemoteFile) -> str | None:
+    if file.bytes is not None:
+        return readable_size(file.bytes)
+    return f"about {readable_size(file.about_bytes)}" if file.about_bytes else None
+
+
+def _directions(file: RemoteFile, place: Path) -> str:
+    lines = [
+        f"  {file.name} ({known_facts(file)})",
+        f"    from {browser_address(file.url)}",
+        f"    to   {place}",
+    ]
+    if place.is_file():
+        lines.append("    (what lies there now is not the file published)")
+    return "\n".join(lines)

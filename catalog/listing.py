@@ -1,0 +1,411 @@
+"""What can be surveyed, as tables for the command line; and all that is known of one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.datasets.listing import DatasetInfo
+from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
+from catalog.models.index import architectures, checkpoints, matching
+from catalog.models.sets import SETS
+from survey import SettingsError, UnknownName
+from survey.errors import CatalogError
+
+if TYPE_CHECKING:
+    from catalog.downloads import FileStore
+    from catalog.home import Home
+
+#: What tables on a terminal show, and under which heading; other formats show everything.
+MODEL_HEADINGS: dict[str, str | None] = {
+    **dict.fromkeys(("architecture", "family", "family_group", "year", "parameters", "gflops")),
+    **dict.fromkeys(("depth", "size", "checkpoints")),
+    "reported_top1": "top1",
+}
+CHECKPOINT_HEADINGS: dict[str, str | None] = {
+    **dict.fromkeys(("checkpoint", "architecture", "size")),
+    "reported_top1": "top1",
+    **dict.fromkeys(("protocol", "licence", "refusal")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which architectures are wanted; None where anything will do."""
+
+    pattern: str | None = None
+    family: str | None = None
+    group: str | None = None
+    year: int | None = None
+    #: In millions.
+    most_parameters: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedWeights:
+    """Which published weights are wanted; None where anything will do."""
+
+    pattern: str | None = None
+    family: str | None = None
+    protocol: str | None = None
+    least_top1: float | None = None
+
+
+def list_models(wanted: Wanted, cache: Path | None = None) -> pa.Table:
+    """Return one row an architecture that is wanted.
+
+    Parameters
+    ----------
+    wanted : Wanted
+        Which.
+    cache : Path, optional
+        Where listings are kept.
+
+    Raises
+    ------
+    UnknownName
+        If a pattern, family or group fits nothing.
+    SettingsError
+        If a number is out of its range.
+    """
+    _check_range("--year", wanted.year, 1950, 2100)
+    _check_range("--max-params", wanted.most_parameters, 0, math.inf)
+    if wanted.pattern is not None and wanted.pattern.startswith("python:"):
+        raise CatalogError(
+            f"{wanted.pattern}: networks of your own are named, not listed",
+            hint="survey models show python:MODULE:FUNCTION",
+        )
+    table = everything = architectures(cache)
+    if wanted.pattern is not None and wanted.pattern in SETS:
+        weights = checkpoints(cache)
+        members = pc.is_in(weights["checkpoint"], pa.array(SETS[wanted.pattern].members))
+        kept = weights.filter(members)["architecture"].combine_chunks()
+        table = table.filter(pc.is_in(table["architecture"], kept))
+    else:
+        table = matching(table, "architecture", wanted.pattern, "architecture")
+    table = _only(table, everything, "family", wanted.family)
+    table = _only(table, everything, "family_group", wanted.group, "group of families")
+    if wanted.year is not None:
+        table = table.filter(pc.equal(table["year"], wanted.year))
+    if wanted.most_parameters is not None:
+        table = table.filter(pc.less_equal(table["parameters"], wanted.most_parameters * 1e6))
+    return table
+
+
+def list_checkpoints(wanted: WantedWeights, cache: Path | None = None) -> pa.Table:
+    """Return one row a set of published weights that is wanted.
+
+    Parameters
+    ----------
+    wanted : WantedWeights
+        A pattern fits the weights' own name, or that of their architecture.
+    cache : Path, optional
+        Where listings are kept.
+
+    Raises
+    ------
+    UnknownName
+        If a pattern, family or protocol fits nothing.
+    CatalogError
+        If the pattern fits architectures that nobody publishes weights for.
+    SettingsError
+        If an accuracy is not in [0, 1].
+    """
+    from catalog.models.published import canonical
+
+    _check_range("--min-top1", wanted.least_top1, 0, 1)
+    table = everything = checkpoints(cache)
+    if wanted.pattern is not None and wanted.pattern in SETS:
+        members = pa.array(SETS[wanted.pattern].members)
+        table = table.filter(pc.is_in(table["checkpoint"], members))
+    else:
+        table = _matching_either(table, wanted.pattern and canonical(wanted.pattern), cache)
+    table = _only(table, everything, "family", wanted.family)
+    table = _only(table, everything, "protocol", wanted.protocol)
+    if wanted.least_top1 is not None:
+        table = table.filter(pc.greater_equal(table["reported_top1"], wanted.least_top1))
+    return table
+
+
+def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False) -> pa.Table:
+    """Return one row a kind of dataset, and whether its files are in the home.
+
+    Parameters
+    ----------
+    home : Path
+        The home; it need not exist.
+    pattern : str, optional
+        A dataset as it is written, what stands before its colon, or a glob.
+    here : bool
+        Whether to leave out those whose files have yet to come into the home.
+
+    Raises
+    ------
+    UnknownName
+        If the pattern fits nothing.
+    """
+    from catalog.datasets import DATASETS, needed_files
+    from catalog.downloads import FileStore
+    from catalog.home import Home
+
+    place = Home(home.absolute())
+    store = FileStore(place.files, offline=True)
+    rows = []
+    for info in _datasets(DATASETS, pattern):
+        files = needed_files(info.syntax) if info.download_bytes else ()
+        rows.append(
+            {
+                "dataset": info.syntax,
+                "holds": info.sentence,
+                "images": info.images,
+                "classes": info.classes,
+                "download": info.download_bytes or None,
+                "here": _is_here(info, files, store, place),
+                "licence": info.licence,
+                "source": info.source,
+            }
+        )
+    schema = pa.Table.from_pylist(rows).schema
+    return pa.Table.from_pylist(
+        [row for row in rows if not here or row["here"] is not False], schema
+    )
+
+
+def _is_here(
+    info: DatasetInfo, files: Sequence[RemoteFile], store: FileStore, home: Home
+) -> bool | None:
+    """Tell whether a dataset's files are in the home; None where it needs none there."""
+    if info.syntax == "imagenet":
+        return (home.datasets / info.syntax).is_dir()
+    return not store.missing(files) if files else None
+
+
+def _datasets(infos: Sequence[DatasetInfo], pattern: str | None) -> list[DatasetInfo]:
+    if pattern is None:
+        return list(infos)
+    kinds = [info.syntax.partition(":")[0] for info in infos]
+    wanted = [
+        info
+        for info, kind in zip(infos, kinds, strict=True)
+        if pattern == kind or fnmatchcase(info.syntax, pattern)
+    ]
+    if not wanted:
+        raise UnknownName("dataset", pattern, {*kinds, *(info.syntax for info in infos)})
+    return wanted
+
+
+def show_model(name: str) -> pa.Table:
+    """Return all that is known of an architecture or of published weights, fact by fact.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``fact``, ``value``, and ``source``: where each comes from.
+
+    Raises
+    ------
+    UnknownName
+        If nothing has that name.
+    SettingsError
+        If it stands for several.
+    """
+    from catalog.models.published import published
+    from catalog.models.selection import is_glob, select
+
+    chosen = select(name)
+    if is_glob(name) and len(chosen) > 1:
+        raise SettingsError(
+            f"show tells of one model, and {name!r} stands for {len(chosen)}",
+            hint=f"survey models '{name}' lists them",
+        )
+    facts = _architecture_facts(chosen[0].architecture)
+    named = [each.weights for each in chosen if each.weights is not None]
+    for weights in named:
+        facts += _weights_facts(published(weights))
+    if not named:
+        facts += _weights_names(chosen[0].architecture)
+    rows = [
+        {"fact": fact, "value": _words(value), "source": source}
+        for fact, value, source in facts
+        if value is not None
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+_Fact = tuple[str, Any, str | None]
+
+
+def _architecture_facts(architecture: Architecture) -> list[_Fact]:
+    from catalog.models.cost_table import cost_of, counted
+    from catalog.models.families import family_of
+
+    source, name = architecture.source, architecture.name
+    family = family_of(source, architecture.module or name, name)
+    package = architecture.full_name if source == "python" else _package(source)
+    # Only what the table knows is from there: others say their own family, or have none.
+    family_source = "families.csv of this package" if family.reference else package
+    transform = architecture.transform
+    facts: list[_Fact] = [
+        ("architecture", architecture.full_name, package),
+        ("family", architecture.family, family_source),
+        ("family group", family.group, "the affinity score's paper, extended"),
+        ("year", family.year, family.reference),
+        ("classes", architecture.classes, package),
+        ("input", f"{transform.size} pixels", package),
+    ]
+    # What timm has and the table lacks takes no square images, and may be too large to build.
+    cost = counted(source, name) if source == "timm" else cost_of(architecture)
+    if cost is not None:
+        by_us = f"counted by us on {cost.library}, at {cost.size} pixels"
+        facts += [
+            ("parameters", cost.parameters, by_us),
+            ("GFLOPs (multiply-adds)", f"{cost.gflops:,.4g}", by_us),
+            ("depth (layers with weights)", cost.depth, by_us),
+        ]
+    facts += [
+        ("parameters, published", architecture.published_parameters, package),
+        ("GFLOPs, published", architecture.published_gflops, package),
+    ]
+    return facts
+
+
+def _weights_names(architecture: Architecture) -> list[_Fact]:
+    from catalog.models.published import published_for
+
+    bundled: list[_Fact] = [("weights", "bundled", "this package")] if architecture.bundled else []
+    return bundled + [
+        (
+            "weights",
+            weights.full_name + (" (default)" if weights.default else ""),
+            _package(weights.source),
+        )
+        for weights in published_for(architecture)
+    ]
+
+
+def _weights_facts(weights: Published) -> list[_Fact]:
+    from catalog.models.published import other_names
+
+    evidence = weights.evidence or _package(weights.source)
+    facts: list[_Fact] = [
+        ("checkpoint", weights.full_name, evidence),
+        ("other names", ", ".join(other_names(weights)) or None, "this package"),
+        ("images are prepared", _prepared(weights.transform), evidence),
+        ("classes of these weights", weights.classes, evidence),
+        ("recipe", weights.recipe or weights.recipe_url, weights.recipe_url),
+    ]
+    for report in weights.reported:
+        how = f"({report.protocol}, {report.dataset}"
+        how += f", {report.image_size} pixels)" if report.image_size else ")"
+        facts += [
+            (f"top-1 reported {how}", report.top1, report.source),
+            (f"top-5 reported {how}", report.top5, report.source),
+        ]
+    facts += _file_facts(weights.file, evidence) if weights.file else []
+    rules = weights.rules
+    return [
+        *facts,
+        ("keys lie under", ".".join(rules.container) or None, evidence),
+        ("keys begin with", rules.prefix or None, evidence),
+        ("keys left out", ", ".join(rules.drop) or None, evidence),
+        ("classifier", None if rules.classifier else "not in the file", evidence),
+        ("cannot be loaded", weights.refusal, "this package"),
+        ("notes", weights.notes or None, evidence),
+    ]
+
+
+def _prepared(transform: InputTransform) -> str:
+    first = (
+        f"both sides to {transform.resize}"
+        if transform.crop == "squash"
+        else f"shorter side to {transform.resize}"
+    )
+    return (
+        f"{first} ({transform.interpolation}), centre crop of {transform.size},"
+        f" mean {transform.mean}, deviation {transform.std}"
+    )
+
+
+def _file_facts(file: RemoteFile, evidence: str) -> list[_Fact]:
+    begins = f"begins {file.sha256_prefix}" if file.sha256_prefix else None
+    return [
+        ("file", file.url, evidence),
+        ("bytes", file.bytes, evidence),
+        ("bytes, about", None if file.bytes else file.about_bytes, evidence),
+        ("sha256", file.sha256 or begins, evidence),
+        ("md5", file.md5, evidence),
+        ("licence", file.licence, evidence),
+    ]
+
+
+def _package(source: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"{source} {version(source)}"
+    except PackageNotFoundError:
+        from catalog.models import sources
+
+        named = [type(each).__module__ for each in sources() if each.name == source]
+        brought = [module for module in named if not module.startswith("catalog.models.")]
+        return brought[0] if brought else "this package"
+
+
+def _words(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and value > 9999 else str(value)
+
+
+def _matching_either(table: pa.Table, pattern: str | None, cache: Path | None) -> pa.Table:
+    try:
+        return matching(table, "checkpoint", pattern, "checkpoint")
+    except UnknownName as unknown:
+        try:
+            return matching(table, "architecture", pattern, "checkpoint")
+        except UnknownName:
+            _refuse_unpublished(str(pattern), cache)
+            raise unknown from None
+
+
+def _refuse_unpublished(pattern: str, cache: Path | None) -> None:
+    """Say so where there are such architectures, and only their weights are unheard of."""
+    try:
+        named = matching(architectures(cache), "architecture", pattern, "architecture")
+    except UnknownName:
+        return
+    bundled = "bundled" in named["default"].to_pylist()
+    raise CatalogError(
+        f"nobody publishes weights for {pattern}",
+        hint="its weights come with this package: --checkpoint bundled"
+        if bundled
+        else "measure it with --checkpoint init:SEED or file:PATH",
+    )
+
+
+def _check_range(option: str, value: float | None, least: float, most: float) -> None:
+    # Written so that NaN, which compares with nothing, is refused too.
+    if value is not None and not least <= value <= most:
+        allowed = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise SettingsError(f"{option} is {value}, must be {allowed}")
+
+
+def _only(
+    table: pa.Table, everything: pa.Table, column: str, value: str | None, kind: str | None = None
+) -> pa.Table:
+    """Return the rows with a value, upper and lower case being the same.
+
+    Only a value that ``everything`` lacks is unknown: another filter may leave none of its rows.
+    """
+    if value is None:
+        return table
+    known = [name for name in pc.unique(everything[column]).to_pylist() if name is not None]
+    same = [name for name in known if name.lower() == value.lower()]
+    if not same:
+        raise UnknownName(kind or column, value, known)
+    return table.filter(pc.is_in(table[column], pa.array(same)))

@@ -1,0 +1,98 @@
+"""What networks cost at their own input size, as counted beforehand on the real networks.
+
+Owns the table ``costs.csv``, which ``bench/costs.py`` writes. Reading it imports neither torch
+nor the library that a network comes from. What a run records is counted again on the network
+that was measured (``catalog.models.counting``).
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from survey.errors import CatalogError
+
+if TYPE_CHECKING:
+    from catalog.models.base import Architecture
+
+#: The table beside this module.
+TABLE = files("catalog.models") / "tables" / "costs.csv"
+
+#: Its columns: library is the package and the version that the network was built with.
+COLUMNS = ("source", "name", "size", "parameters", "gflops", "depth", "library")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCost:
+    """A network's size and work, counted on the network as this product builds it."""
+
+    #: Side of the image that the work was counted on, in pixels.
+    size: int
+    #: Number of parameters, shared ones once, those of idle auxiliary heads included.
+    parameters: int
+    #: Billions of multiply-adds of convolutions and matrix products for one image.
+    gflops: float
+    #: Convolutions and matrix products with weights on the longest path through the network.
+    depth: int
+    #: What it was built with, such as ``timm 1.0.31``.
+    library: str
+
+
+def counted(source: str, name: str) -> CountedCost | None:
+    """Return what an architecture costs, such as torchvision's resnet50; None if not counted."""
+    return _table().get((source, name))
+
+
+def cost_of(architecture: Architecture) -> CountedCost:
+    """Return what an architecture costs, counted on the spot where the table lacks it.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        It is built, at the price of its weights in memory, and run once on an empty image.
+
+    Raises
+    ------
+    CatalogError
+        If the network fails on that image.
+    """
+    known = counted(architecture.source, architecture.name)
+    if known is not None:
+        return known
+    import torch
+
+    from catalog.models.counting import model_cost, weighted_depth
+
+    size = architecture.transform.size
+    with torch.random.fork_rng(devices=[]):
+        model = architecture.build().eval()
+    try:
+        cost = model_cost(model, size)
+        depth = weighted_depth(model, torch.zeros(1, 3, size, size))
+    except Exception as problem:
+        raise CatalogError(
+            f"{architecture.full_name} fails on an image of 3 x {size} x {size}:"
+            f" {type(problem).__name__}: {problem}",
+            hint="mend the network, or what it says of its input's size",
+        ) from problem
+    return CountedCost(size, cost.parameters, cost.gflops, depth, "this machine")
+
+
+@functools.cache
+def _table() -> MappingProxyType[tuple[str, str], CountedCost]:
+    rows = csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())
+    return MappingProxyType({(row["source"], row["name"]): _cost(row) for row in rows})
+
+
+def _cost(row: dict[str, str]) -> CountedCost:
+    return CountedCost(
+        size=int(row["size"]),
+        parameters=int(row["parameters"]),
+        gflops=float(row["gflops"]),
+        depth=int(row["depth"]),
+        library=row["library"],
+    )

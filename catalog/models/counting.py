@@ -1,0 +1,179 @@
+"""What a network costs: parameters and multiply-accumulates, counted on the real network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A network's size and work."""
+
+    #: Number of parameters, shared ones once.
+    parameters: int
+    #: Billions of multiply-accumulates for one image, which the field calls GFLOPs.
+    gflops: float
+
+
+def model_cost(model: nn.Module, size: int) -> Cost:
+    """Count a network's parameters, and its work on one image.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In eval mode, on any device.
+    size : int
+        Side of the square input, in pixels.
+
+    Returns
+    -------
+    Cost
+        Matrix products and convolutions count; elementwise work does not.
+    """
+    parameters = list(model.parameters())
+    device = parameters[0].device if parameters else torch.device("cpu")
+    counter = FlopCounterMode(display=False)
+    with plain_attention(), _frozen(parameters), torch.inference_mode(), counter:
+        model(torch.zeros(1, 3, size, size, device=device))
+    # torch counts a multiplication and an addition apart; the field's tables count them as one.
+    return Cost(sum(p.numel() for p in parameters), counter.get_total_flops() / 2e9)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Have torch's attention and transformer layers run as the operations they consist of."""
+    # Their fused kernel is one operation that the counter does not know, so it would count nothing.
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Have no parameter ask for a gradient for a while."""
+    # The counter looks for the gradients of what is passed to a module, which fails in inference
+    # mode where a network passes a parameter itself, such as a class token.
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+_ATEN = torch.ops.aten
+
+#: Operations that multiply data with weights, and where their two factors stand.
+_PRODUCTS: dict[object, tuple[int, int]] = {
+    _ATEN.convolution: (0, 1),
+    _ATEN._convolution: (0, 1),
+    _ATEN.mm: (0, 1),
+    _ATEN.mv: (0, 1),
+    _ATEN.bmm: (0, 1),
+    _ATEN.addmm: (1, 2),
+    _ATEN.addmv: (1, 2),
+    _ATEN.baddbmm: (1, 2),
+    _ATEN.linear: (0, 1),
+    _ATEN.matmul: (0, 1),
+}
+
+
+def weighted_depth(model: nn.Module, image: torch.Tensor) -> int:
+    """Count the weighted layers on the longest path from the input to what the network returns.
+
+    A weighted layer is a convolution or matrix product of data with parameters, or with what is
+    computed from parameters alone. Products of data with data (attention), fixed filters,
+    normalisations and elementwise work do not count: ResNet-50 has depth 50.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In eval mode, on any device. All intermediate results are held until the end, so the meta
+        device, where they take no memory, is best for large ones.
+    image : torch.Tensor
+        Input of shape (1, 3, height, width) on the model's device; its values do not matter.
+
+    Returns
+    -------
+    int
+        The depth; 0 where nothing that is returned depends on the input through weights.
+    """
+    tracking = _DepthMode(model.parameters(), image)
+    with plain_attention(), torch.no_grad(), tracking:
+        output = model(image)
+    return max((0, *(tracking.facts(tensor).depth for tensor in _tensors(output))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of the values in one piece of memory."""
+
+    #: Weighted layers behind them; -1 where they do not depend on the input.
+    depth: int = -1
+    #: Whether they come from parameters.
+    weights: bool = False
+
+
+class _DepthMode(TorchDispatchMode):
+    """Follows depth through every operation, by the memory that operations read and write."""
+
+    def __init__(self, parameters: Iterable[torch.Tensor], image: torch.Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._facts: dict[int, _Facts] = {}
+        # Addresses are keys, so what stood there must live as long as this object does.
+        self._alive: list[torch.UntypedStorage] = []
+        for parameter in parameters:
+            self._set(parameter, _Facts(weights=True))
+        self._set(image, _Facts(depth=0))
+
+    def facts(self, tensor: torch.Tensor) -> _Facts:
+        """Return what is known of a tensor; nothing for constants."""
+        return self._facts.get(tensor.untyped_storage()._cdata, _Facts())
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        inputs = [self.facts(tensor) for tensor in _tensors((args, kwargs))]
+        layer = self._is_layer(func, args)
+        result = func(*args, **(kwargs or {}))
+        depth = max((facts.depth for facts in inputs), default=-1) + layer
+        behind = _Facts(depth, depth < 0 and any(facts.weights for facts in inputs))
+        for tensor in _tensors(result):
+            self._set(tensor, behind)
+        return result
+
+    def _is_layer(self, func: Any, args: tuple[Any, ...]) -> bool:
+        places = _PRODUCTS.get(getattr(func, "overloadpacket", None))
+        if places is None:
+            return False
+        first, second = (self.facts(args[place]) for place in places)
+        return (first.depth >= 0 and second.weights) or (second.depth >= 0 and first.weights)
+
+    def _set(self, tensor: torch.Tensor, facts: _Facts) -> None:
+        storage = tensor.untyped_storage()
+        # Also where an operation wrote into memory that was there: that was one of its inputs, so
+        # the new depth is never less than the old.
+        self._facts[storage._cdata] = facts
+        self._alive.append(storage)
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))

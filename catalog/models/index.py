@@ -1,0 +1,260 @@
+"""Everything that can be surveyed, as two tables: architectures and published weights.
+
+Asking all sources imports torch and timm and takes seconds; the tables are therefore kept in the
+home's cache, under a key of everything they are made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from importlib.metadata import entry_points, version
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from catalog.models import ENTRY_POINTS, ModelSource
+from catalog.models.suggestions import unknown_pattern
+from survey.errors import CatalogError
+
+#: Libraries whose version decides what is listed.
+LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
+
+ARCHITECTURES = pa.schema(
+    [
+        ("architecture", pa.string()),
+        ("family", pa.string()),
+        ("family_group", pa.string()),
+        ("year", pa.int64()),
+        ("parameters", pa.int64()),
+        ("published_parameters", pa.int64()),
+        ("gflops", pa.float64()),
+        ("published_gflops", pa.float64()),
+        ("depth", pa.int64()),
+        ("size", pa.int64()),
+        ("classes", pa.int64()),
+        ("checkpoints", pa.int64()),
+        ("default", pa.string()),
+        ("reported_top1", pa.float64()),
+    ]
+)
+
+CHECKPOINTS = pa.schema(
+    [
+        ("checkpoint", pa.string()),
+        ("architecture", pa.string()),
+        ("family", pa.string()),
+        ("size", pa.int64()),
+        ("reported_top1", pa.float64()),
+        ("protocol", pa.string()),
+        ("recipe", pa.string()),
+        ("bytes", pa.int64()),
+        ("licence", pa.string()),
+        ("url", pa.string()),
+        ("aliases", pa.list_(pa.string())),
+        ("refusal", pa.string()),
+        ("evidence", pa.string()),
+        ("notes", pa.string()),
+    ]
+)
+
+
+def architectures(cache: Path | None = None) -> pa.Table:
+    """Return one row an architecture, in the order of the sources and of their names.
+
+    Parameters
+    ----------
+    cache : Path, optional
+        Folder in which the table is kept; without one all sources are asked.
+
+    Returns
+    -------
+    pyarrow.Table
+        Of schema ``ARCHITECTURES``. Parameters and GFLOPs are counted by us on the real network,
+        the published figures stand beside them.
+    """
+    return _kept("architectures", cache, _architectures)
+
+
+def checkpoints(cache: Path | None = None) -> pa.Table:
+    """Return one row a set of published weights; see ``architectures``."""
+    return _kept("checkpoints", cache, _checkpoints)
+
+
+def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa.Table:
+    """Return the rows whose name is, or fits, a pattern.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Rows with a name in ``column``: ``source:name``.
+    column : str
+        Where the name is.
+    pattern : str or None
+        A full name, a name without its source, or a glob over either; None for all rows.
+    kind : str
+        What is looked up, for the error.
+
+    Raises
+    ------
+    UnknownName
+        If no row fits.
+    """
+    if pattern is None:
+        return table
+    names: list[str] = table[column].to_pylist()
+    if ":" not in pattern:
+        names = [name.partition(":")[2] for name in names]
+    fits = [name == pattern or fnmatchcase(name, pattern) for name in names]
+    if not any(fits):
+        raise unknown_pattern(kind, pattern, table[column].to_pylist())
+    return table.filter(pa.array(fits))
+
+
+def _kept(name: str, cache: Path | None, make: Callable[[], pa.Table]) -> pa.Table:
+    if cache is None:
+        return make()
+    path = cache / f"{name}-{_key()}.parquet"
+    try:
+        return pyarrow.parquet.read_table(path)
+    except (OSError, pa.ArrowInvalid):
+        # Not there, or damaged: it is made again.
+        table = make()
+    _keep(table, path, name)
+    return table
+
+
+def _keep(table: pa.Table, path: Path, name: str) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for older in path.parent.glob(f"{name}-*.parquet"):
+            older.unlink(missing_ok=True)
+        pyarrow.parquet.write_table(table, partial)
+        partial.replace(path)
+    except OSError:
+        # A cache that cannot be written makes the next call slow, and nothing else.
+        partial.unlink(missing_ok=True)
+
+
+def _key() -> str:
+    """Return a hash of the versions and of our own tables that the listing is made from."""
+    brought = entry_points(group=ENTRY_POINTS)
+    versions = [(name, version(name)) for name in LIBRARIES]
+    versions += [(entry.value, entry.dist.version if entry.dist else "") for entry in brought]
+    # Whoever writes a source changes it without a new version.
+    versions += [(entry.value, _changed(entry.module)) for entry in brought]
+    digest = hashlib.sha256(repr(versions).encode())
+    here = files("catalog.models")
+    for folder in (here, here / "tables"):
+        for table in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if table.name.endswith((".csv", ".py")):
+                digest.update(table.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _changed(module: str) -> str:
+    """Return when the file of a module was last changed; empty where it has none."""
+    try:
+        spec = find_spec(module)
+        return str(Path(spec.origin).stat().st_mtime_ns) if spec and spec.origin else ""
+    except (ImportError, OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def _asking(source: ModelSource) -> Iterator[None]:
+    """Say which source it was that could not answer; those of packages may raise anything."""
+    try:
+        yield
+    except Exception as problem:
+        raise CatalogError(
+            f"the model source {source.name!r} cannot be listed:"
+            f" {type(problem).__name__}: {problem}",
+            hint="mend the package that brings it, or uninstall it",
+        ) from problem
+
+
+def _architectures() -> pa.Table:
+    from catalog.models import sources
+
+    rows: list[dict[str, Any]] = []
+    for source in sources():
+        with _asking(source):
+            rows += _architectures_of(source)
+    return pa.Table.from_pylist(rows, ARCHITECTURES)
+
+
+def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
+    from catalog.models.cost_table import cost_of, counted
+    from catalog.models.families import family_of
+    from catalog.models.published import published_for
+
+    for name in source.names():
+        found = source.get(name)
+        weights = published_for(found)
+        default = next((each for each in weights if each.default), None)
+        # Networks of this package are small enough to be counted here; others' may not be.
+        cost = counted(source.name, name) or (cost_of(found) if source.name == "small" else None)
+        family = family_of(source.name, found.module or name, name)
+        yield {
+            "architecture": found.full_name,
+            "family": found.family,
+            "family_group": family.group,
+            "year": family.year,
+            "parameters": cost.parameters if cost else None,
+            "published_parameters": found.published_parameters,
+            "gflops": cost.gflops if cost else None,
+            "published_gflops": found.published_gflops,
+            "depth": cost.depth if cost else None,
+            "size": found.transform.size,
+            "classes": found.classes,
+            "checkpoints": len(weights) + found.bundled,
+            "default": "bundled" if found.bundled else default and default.full_name,
+            "reported_top1": _top1(default.reported) if default else None,
+        }
+
+
+def _checkpoints() -> pa.Table:
+    from catalog.models import find, sources
+    from catalog.models.published import other_names
+
+    families: dict[str, str] = {}
+    rows: list[dict[str, Any]] = []
+    for source in sources():
+        with _asking(source):
+            listed = source.published()
+        for weights in listed:
+            if weights.architecture not in families:
+                families[weights.architecture] = find(weights.architecture)[0].family
+            file = weights.file
+            rows.append(
+                {
+                    "checkpoint": weights.full_name,
+                    "architecture": weights.architecture,
+                    "family": families[weights.architecture],
+                    "size": weights.transform.size,
+                    "reported_top1": _top1(weights.reported),
+                    "protocol": weights.reported[0].protocol if weights.reported else None,
+                    "recipe": weights.recipe,
+                    "bytes": (file.bytes or file.about_bytes) if file else None,
+                    "licence": file.licence if file else None,
+                    "url": file.url if file else None,
+                    "aliases": other_names(weights),
+                    "refusal": weights.refusal,
+                    "evidence": weights.evidence or None,
+                    "notes": weights.notes or None,
+                }
+            )
+    return pa.Table.from_pylist(rows, CHECKPOINTS)
+
+
+def _top1(reported: Iterable[Any]) -> float | None:
+    return next((report.top1 for report in reported), None)

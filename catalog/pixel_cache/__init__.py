@@ -1,0 +1,1 @@
+"""Decoded images, kept so that every picture is decoded once."""

@@ -1,0 +1,1 @@
+"""The registry: surveys, jobs, attempts and schedules in SQLite or PostgreSQL."""

@@ -1,0 +1,239 @@
+"""Attempts at jobs: what is told about them, and the statements that write it down.
+
+Every function works within a transaction of its caller's, which is the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, bindparam, case, func, insert, select, update
+
+from catalog.registry.database import portions
+from catalog.registry.tables import ATTEMPTS, JOBS
+
+#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
+#: ``parked`` (it kept losing its workers) or ``cancelled``.
+JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
+
+#: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
+Outcome = Literal["done", "failed", "lost", "interrupted"]
+
+#: What becomes of a job after its newest attempt.
+STATE_AFTER: dict[Outcome, JobState] = {
+    "done": "done",
+    "failed": "failed",
+    "lost": "todo",
+    "interrupted": "todo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An attempt that begins."""
+
+    #: The job attempted.
+    job_key: str
+    #: Who attempts it.
+    worker: str
+    pid: int | None = None
+    #: A number the attempt's must exceed: rows of earlier attempts may be in the store though the
+    #: registry does not know them.
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Which process carries an attempt out, once that is known."""
+
+    job_key: str
+    attempt: int
+    worker: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An attempt that ended."""
+
+    job_key: str
+    attempt: int
+    #: How.
+    outcome: Outcome
+    #: The stage it failed in.
+    stage: str | None = None
+    #: What went wrong, in a sentence.
+    error: str | None = None
+    #: Where in the program it failed.
+    traceback: str | None = None
+    #: Images measured when it ended.
+    images_done: int | None = None
+    #: Whether it made a batch durable: a worker lost after that does not count against the job.
+    progressed: bool = False
+    #: The job's state afterwards, where it does not follow from the outcome: several attempts may
+    #: be at parts of one job at once.
+    leaves: JobState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a job."""
+
+    #: Its number among all attempts.
+    id: int
+    #: The job attempted.
+    job_key: str
+    #: Which attempt at the job, counting from 1.
+    attempt: int
+    #: The worker's name.
+    worker: str
+    #: The worker's process.
+    pid: int | None
+    #: When it began.
+    started_at: datetime
+    #: When it ended; None while it goes on.
+    ended_at: datetime | None
+    #: How it ended; None while it goes on.
+    outcome: Outcome | None
+    #: The stage it failed in.
+    stage: str | None
+    #: What went wrong, in a sentence.
+    error: str | None
+    #: Where in the program it failed.
+    traceback: str | None
+    #: Images measured when it ended.
+    images_done: int | None
+
+
+def take(connection: Connection, keys: Collection[str]) -> set[str]:
+    """Call jobs running, unless somebody cancelled them; return which were taken."""
+    running = update(JOBS).where(JOBS.c.state != "cancelled")
+    running = running.values(state="running", updated_at=datetime.now(UTC))
+    taken: set[str] = set()
+    for portion in portions(sorted(keys)):
+        wanted = running.where(JOBS.c.key.in_(portion)).returning(JOBS.c.key)
+        taken.update(connection.scalars(wanted))
+    return taken
+
+
+def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
+    """Begin attempts at jobs whose rows the caller has taken; return their numbers."""
+    now = datetime.now(UTC)
+    newest = _newest(connection, {one.job_key for one in starts})
+    numbers = []
+    for one in starts:
+        numbers.append(max(newest.get(one.job_key, 0), one.after) + 1)
+        newest[one.job_key] = numbers[-1]
+    rows = [
+        {"job_key": one.job_key, "attempt": number, "worker": one.worker}
+        | {"pid": one.pid, "started_at": now}
+        for one, number in zip(starts, numbers, strict=True)
+    ]
+    for portion in portions(rows):
+        connection.execute(insert(ATTEMPTS), portion)
+    return numbers
+
+
+def describe(connection: Connection, descriptions: Sequence[Description]) -> None:
+    """Say which processes carry attempts out."""
+    statement = (
+        update(ATTEMPTS)
+        .where(
+            ATTEMPTS.c.job_key == bindparam("of_key"),
+            ATTEMPTS.c.attempt == bindparam("of_attempt"),
+        )
+        .values(worker=bindparam("new_worker"), pid=bindparam("new_pid"))
+    )
+    rows = [
+        {"of_key": one.job_key, "of_attempt": one.attempt}
+        | {"new_worker": one.worker, "new_pid": one.pid}
+        for one in descriptions
+    ]
+    for portion in portions(rows):
+        connection.execute(statement, portion)
+
+
+def finish(connection: Connection, ends: Sequence[End]) -> None:
+    """End attempts that go on; move the jobs whose newest they are, or whose state they tell."""
+    keys = {end.job_key for end in ends}
+    _hold(connection, keys)
+    going = _going(connection, keys)
+    ended = []
+    for end in ends:
+        if (end.job_key, end.attempt) in going:
+            going.remove((end.job_key, end.attempt))
+            ended.append(end)
+    _write(connection, ended)
+    newest = _newest(connection, keys)
+    _move(connection, [e for e in ended if e.leaves or newest[e.job_key] == e.attempt])
+
+
+def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
+    wanted = select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt)).group_by(ATTEMPTS.c.job_key)
+    newest: dict[str, int] = {}
+    for portion in portions(sorted(keys)):
+        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
+        newest.update((row[0], row[1]) for row in rows)
+    return newest
+
+
+def _hold(connection: Connection, keys: Collection[str]) -> None:
+    """Keep other processes from moving these jobs until the transaction ends."""
+    for portion in portions(sorted(keys)):
+        held = update(JOBS).where(JOBS.c.key.in_(portion))
+        connection.execute(held.values(losses=JOBS.c.losses))
+
+
+def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
+    wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
+    found: set[tuple[str, int]] = set()
+    for portion in portions(sorted(keys)):
+        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
+        found.update((row[0], row[1]) for row in rows)
+    return found
+
+
+def _write(connection: Connection, ends: Sequence[End]) -> None:
+    written = ("outcome", "stage", "error", "traceback", "images_done")
+    statement = (
+        update(ATTEMPTS)
+        .where(
+            ATTEMPTS.c.job_key == bindparam("of_key"),
+            ATTEMPTS.c.attempt == bindparam("of_attempt"),
+        )
+        .values(ended_at=datetime.now(UTC), **{name: bindparam(f"new_{name}") for name in written})
+    )
+    rows = [
+        {"of_key": end.job_key, "of_attempt": end.attempt}
+        | {f"new_{name}": getattr(end, name) for name in written}
+        for end in ends
+    ]
+    for portion in portions(rows):
+        connection.execute(statement, portion)
+
+
+def _move(connection: Connection, ends: Sequence[End]) -> None:
+    alike: dict[tuple[JobState, Outcome, bool], list[str]] = {}
+    for end in ends:
+        state = end.leaves or STATE_AFTER[end.outcome]
+        alike.setdefault((state, end.outcome, end.progressed), []).append(end.job_key)
+    for (state, outcome, progressed), keys in alike.items():
+        values = _values_after(state, outcome, progressed)
+        for portion in portions(sorted(keys)):
+            connection.execute(update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
+
+
+def _values_after(state: JobState, outcome: Outcome, progressed: bool) -> dict[str, Any]:
+    after: Any = state
+    # What somebody cancelled or parked meanwhile stays so.
+    if state in ("todo", "running"):
+        after = case((JOBS.c.state == "running", state), else_=JOBS.c.state)
+    elif state in ("failed", "parked"):
+        after = case((JOBS.c.state == "cancelled", "cancelled"), else_=state)
+    values = {"state": after, "updated_at": datetime.now(UTC)}
+    if progressed or outcome == "done":
+        return {**values, "losses": 0}
+    return {**values, "losses": JOBS.c.losses + 1} if outcome == "lost" else values

@@ -1,0 +1,397 @@
+"""The registry: what is to be done, and what was tried.
+
+Any process may use it at any time; every method is one short transaction. What was measured is not
+here but in the signature store. Its other parts are ``hashes`` and ``schedules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, NamedTuple, get_args
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from catalog.home import Home
+from catalog.registry import attempts
+from catalog.registry.attempts import (
+    STATE_AFTER,
+    Attempt,
+    Description,
+    End,
+    JobState,
+    Outcome,
+    Start,
+)
+from catalog.registry.database import Database, columns_of, portions, rowcount
+from catalog.registry.hash_cache import Hashes
+from catalog.registry.schedules import Schedules
+from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
+from survey.errors import SettingsError, UnknownName
+
+__all__ = [
+    "Attempt",
+    "Description",
+    "End",
+    "Job",
+    "JobEntry",
+    "JobOverview",
+    "JobState",
+    "Outcome",
+    "Registry",
+    "Start",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A run that is to be done, as it is declared."""
+
+    #: Hash of everything that determines the run's numbers.
+    key: str
+    #: The run in the signature store.
+    run_id: str
+    #: The network's name within its source.
+    architecture: str
+    #: Where the architecture comes from.
+    source: str
+    #: The weights as the user names them.
+    checkpoint: str
+    #: The dataset's full name.
+    dataset: str
+    #: The measuring settings as plain values.
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Job(JobEntry):
+    """A run that is to be done, and where it stands."""
+
+    #: What is to be done about it.
+    state: JobState
+    #: Workers lost in a row over it without a batch that became durable.
+    losses: int
+    #: When it was first asked for.
+    created_at: datetime
+    #: When its state last changed.
+    updated_at: datetime
+
+
+class JobOverview(NamedTuple):
+    """How a job stands, with its newest attempt."""
+
+    run_id: str
+    source: str
+    architecture: str
+    checkpoint: str
+    dataset: str
+    state: JobState
+    #: The newest attempt's number and what went wrong in it; None where there is none.
+    attempt: int | None
+    error: str | None
+
+
+class Registry:
+    """The registry of one home.
+
+    Parameters
+    ----------
+    home : Home
+        An opened home.
+
+    Attributes
+    ----------
+    hashes : Hashes
+        Hashes that need no second reading.
+    schedules : Schedules
+        Surveys that are run again and again.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._database = Database(home)
+        self.hashes = Hashes(self._database)
+        self.schedules = Schedules(self._database)
+
+    def record_survey(self, name: str, definition: dict[str, Any]) -> int:
+        """Return the number of a declared survey; the same declaration keeps its number."""
+        known = select(SURVEYS.c.id, SURVEYS.c.definition).where(SURVEYS.c.name == name)
+        new = insert(SURVEYS).returning(SURVEYS.c.id)
+        with self._database.transaction() as connection:
+            for row in connection.execute(known.order_by(SURVEYS.c.id)):
+                if row.definition == definition:
+                    return int(row.id)
+            values = {"name": name, "declared_at": _now(), "definition": definition}
+            return int(connection.execute(new.values(**values)).scalar_one())
+
+    def add_jobs(self, survey_id: int, jobs: Iterable[JobEntry]) -> int:
+        """Add jobs that a survey asks for; those known already stay as they are.
+
+        Returns
+        -------
+        int
+            How many were new.
+        """
+        now = _now()
+        fixed = {"state": "todo", "losses": 0, "created_at": now, "updated_at": now}
+        rows = [{**_values(job, JobEntry), **fixed} for job in jobs]
+        links = [{"survey_id": survey_id, "job_key": row["key"]} for row in rows]
+        new = self._database.insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.key)
+        link = self._database.insert(SURVEY_JOBS).on_conflict_do_nothing()
+        with self._database.transaction() as connection:
+            added = 0
+            for portion in portions(rows):
+                added += len(connection.execute(new, portion).all())
+            for linked in portions(links):
+                connection.execute(link, linked)
+        return added
+
+    def start_attempt(
+        self, job_key: str, worker: str, pid: int | None = None, after: int = 0
+    ) -> int:
+        """Begin an attempt at a job and return its number; see ``start_attempts``.
+
+        Raises
+        ------
+        SettingsError
+            If the job was cancelled.
+        """
+        (number,) = self.start_attempts([Start(job_key, worker, pid, after)])
+        if number is None:
+            raise SettingsError(
+                f"job {job_key} is cancelled", hint="survey retry takes it up again"
+            )
+        return number
+
+    def start_attempts(self, starts: Sequence[Start]) -> list[int | None]:
+        """Begin attempts at jobs and return their numbers, counting from 1.
+
+        None for a job that somebody cancelled: nothing begins then, and it stays cancelled.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such job; then none of them begins.
+        """
+        keys = {one.job_key for one in starts}
+        with self._database.transaction() as connection:
+            # The jobs' rows are taken first: whoever else begins one of them waits for its number.
+            taken = attempts.take(connection, keys)
+            if taken != keys:
+                known = set(connection.scalars(select(JOBS.c.key)))
+                if unknown := keys - known:
+                    raise UnknownName("job", min(unknown), known)
+            begun = iter(attempts.start(connection, [s for s in starts if s.job_key in taken]))
+            return [next(begun) if one.job_key in taken else None for one in starts]
+
+    def describe_attempt(self, job_key: str, attempt: int, *, worker: str, pid: int) -> None:
+        """Say which process carries an attempt out; see ``describe_attempts``."""
+        self.describe_attempts([Description(job_key, attempt, worker, pid)])
+
+    def describe_attempts(self, descriptions: Sequence[Description]) -> None:
+        """Say which processes carry attempts out, once that is known."""
+        with self._database.transaction() as connection:
+            attempts.describe(connection, descriptions)
+
+    def finish_attempt(
+        self,
+        job_key: str,
+        attempt: int,
+        outcome: Outcome,
+        *,
+        stage: str | None = None,
+        error: str | None = None,
+        traceback: str | None = None,
+        images_done: int | None = None,
+    ) -> None:
+        """End an attempt; see ``finish_attempts``."""
+        self.finish_attempts([End(job_key, attempt, outcome, stage, error, traceback, images_done)])
+
+    def finish_attempts(self, ends: Sequence[End]) -> None:
+        """End attempts and bring their jobs to the state that follows, all or none.
+
+        A late end of an attempt that has ended already, or that a later one has overtaken, does
+        not move the job. A job that was cancelled meanwhile stays so unless it is done, and one
+        that was parked does not come back by losing its worker.
+
+        Raises
+        ------
+        SettingsError
+            If an outcome is not one of ``Outcome``.
+        """
+        for end in ends:
+            if end.outcome not in STATE_AFTER:
+                allowed = ", ".join(STATE_AFTER)
+                raise SettingsError(f"outcome is {end.outcome!r}, must be one of {allowed}")
+        with self._database.transaction() as connection:
+            attempts.finish(connection, ends)
+
+    def set_states(
+        self,
+        keys: Collection[str],
+        state: JobState,
+        among: Collection[JobState] = get_args(JobState),
+    ) -> int:
+        """Bring jobs to a state by hand: ``parked``, ``cancelled``, or ``todo`` to try them again.
+
+        Jobs that go back to ``todo`` begin with no losses.
+
+        Parameters
+        ----------
+        keys : collection of str
+            The jobs.
+        state : JobState
+            Where they go.
+        among : collection of JobState
+            Only from these: a job that moved elsewhere meanwhile, such as to ``done``, stays there.
+
+        Returns
+        -------
+        int
+            How many of the jobs were moved.
+
+        Raises
+        ------
+        SettingsError
+            If the state is not one of ``JobState``.
+        """
+        if state not in get_args(JobState):
+            allowed = ", ".join(get_args(JobState))
+            raise SettingsError(f"state is {state!r}, must be one of {allowed}")
+        with self._database.transaction() as connection:
+            return _set_states(connection, keys, state, among)
+
+    def cancelled_keys(self) -> frozenset[str]:
+        """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
+        with self._database.transaction() as connection:
+            cancelled = select(JOBS.c.key).where(JOBS.c.state == "cancelled")
+            return frozenset(connection.scalars(cancelled))
+
+    def jobs(self, survey_id: int | None = None) -> list[Job]:
+        """Return the jobs, or those that a survey asks for, in the order they were added."""
+        wanted = columns_of(JOBS, Job).order_by(JOBS.c.created_at, JOBS.c.key)
+        if survey_id is not None:
+            wanted = wanted.join(SURVEY_JOBS, SURVEY_JOBS.c.job_key == JOBS.c.key).where(
+                SURVEY_JOBS.c.survey_id == survey_id
+            )
+        with self._database.transaction() as connection:
+            return [Job(*row) for row in connection.execute(wanted)]
+
+    def attempts(self, job_key: str) -> list[Attempt]:
+        """Return the attempts at a job, in order."""
+        wanted = columns_of(ATTEMPTS, Attempt).where(ATTEMPTS.c.job_key == job_key)
+        with self._database.transaction() as connection:
+            rows = connection.execute(wanted.order_by(ATTEMPTS.c.attempt))
+            return [Attempt(*row) for row in rows]
+
+    def overview(self) -> list[JobOverview]:
+        """Return how every job stands with its newest attempt: quick with many jobs."""
+        newest = (
+            select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt).label("attempt"))
+            .group_by(ATTEMPTS.c.job_key)
+            .subquery()
+        )
+        last = ATTEMPTS.alias()
+        of_it = (last.c.job_key == newest.c.job_key) & (last.c.attempt == newest.c.attempt)
+        names = ("run_id", "source", "architecture", "checkpoint", "dataset", "state")
+        wanted = (
+            select(*(JOBS.c[name] for name in names), last.c.attempt, last.c.error)
+            .outerjoin(newest, newest.c.job_key == JOBS.c.key)
+            .outerjoin(last, of_it)
+        )
+        with self._database.transaction() as connection:
+            return [JobOverview._make(row) for row in connection.execute(wanted)]
+
+    def mark_interrupted(self) -> int:
+        """End what a killed scan left open: its attempts are interrupted, its jobs are to do.
+
+        For the holder of the writer's lock, who knows that no other scan runs.
+
+        Returns
+        -------
+        int
+            How many attempts were open.
+        """
+        now = _now()
+        with self._database.transaction() as connection:
+            count = rowcount(
+                connection,
+                update(ATTEMPTS)
+                .where(ATTEMPTS.c.ended_at.is_(None))
+                .values(ended_at=now, outcome="interrupted"),
+            )
+            connection.execute(
+                update(JOBS).where(JOBS.c.state == "running").values(state="todo", updated_at=now)
+            )
+            return count
+
+    def remember_micro_batch(
+        self, architecture: str, device_name: str, size: int, micro_batch: int
+    ) -> None:
+        """Keep what fitted after a device ran out of memory; the smallest that was told stays.
+
+        Parameters
+        ----------
+        architecture : str
+            The network with its source.
+        device_name : str
+            The device's own name.
+        size : int
+            Height and width of the images, in pixels.
+        micro_batch : int
+            Images in one forward pass.
+        """
+        key = {"architecture": architecture, "device_name": device_name, "size": size}
+        values = {"micro_batch": micro_batch, "recorded_at": _now()}
+        statement = self._database.insert(MEMORY).values(**key, **values)
+        smaller = statement.excluded.micro_batch < MEMORY.c.micro_batch
+        with self._database.transaction() as connection:
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=list(key), set_=values, where=smaller
+                )
+            )
+
+    def micro_batches(self) -> dict[tuple[str, str, int], int]:
+        """Return what fitted, by architecture, device name and image size."""
+        columns = (MEMORY.c.architecture, MEMORY.c.device_name, MEMORY.c.size)
+        with self._database.transaction() as connection:
+            rows = connection.execute(select(*columns, MEMORY.c.micro_batch)).all()
+        return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+    def close(self) -> None:
+        """Give the database's connections back."""
+        self._database.close()
+
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _set_states(
+    connection: Connection, keys: Collection[str], state: JobState, among: Collection[JobState]
+) -> int:
+    values: dict[str, Any] = {"state": state, "updated_at": _now()}
+    if state == "todo":
+        values["losses"] = 0
+    moved = update(JOBS).where(JOBS.c.state.in_(among)).values(**values)
+    return sum(
+        rowcount(connection, moved.where(JOBS.c.key.in_(portion)))
+        for portion in portions(sorted(keys))
+    )
+
+
+def _values(row: object, kind: type[Any]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in kind.__dataclass_fields__}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

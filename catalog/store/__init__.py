@@ -1,0 +1,1 @@
+"""The signature store: DuckDB, and the spool in front of it."""

@@ -1,0 +1,264 @@
+"""The signature store's one reader: every query of every process comes through here.
+
+A reader opens the file read-only for the length of one query, waits while the writer merges, and
+sees the segments that are not merged yet as if they were: they are copied into temporary tables,
+and temporary views unite both under the tables' own names. The file is held from before the spool
+is listed until the query ends, so no row is missed and none is seen twice. The connection is locked
+down before any of this: no file, no network, no settings, so any SQL may be run on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from catalog.home import Home, segment_paths
+from catalog.store.connection import connect_reading, explained
+from catalog.store.records import RunRecord, RunState, Span
+from catalog.store.upgrade import check_version
+from survey.errors import SettingsError, UnknownName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from catalog.store.segments import Segment
+
+#: How long a reader waits for the writer, in seconds; a merge takes a fraction of one.
+WAIT_SECONDS = 30.0
+
+Parameters = Mapping[str, object]
+
+_RUN_STATES = """
+WITH islands AS (
+  -- Batches that follow each other keep their distance from their rank.
+  SELECT *, batch - row_number() OVER (PARTITION BY run_id ORDER BY batch) AS island FROM batches
+), spans AS (
+  SELECT run_id, {
+    'first': min(batch), 'stop': max(batch) + 1, 'position': arg_max(end_position, batch)
+  } AS span
+  FROM islands GROUP BY run_id, island
+), done AS (
+  SELECT run_id, list(span ORDER BY span.first) AS done FROM spans GROUP BY run_id
+), reached AS (
+  SELECT run_id, max(attempt) AS attempt, count(*) AS batches_done, sum(images) AS images,
+    sum(labelled) AS labelled, sum(top1_hits) AS top1_hits, sum(top5_hits) AS top5_hits,
+    sum(skipped_images) AS skipped_images,
+    flatten(list(skipped_names ORDER BY batch)) AS skipped_names, sum(seconds) AS seconds
+  FROM batches GROUP BY run_id
+)
+SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
+  greatest(runs.attempt, reached.attempt) AS attempt,
+  coalesce(batches_done, 0)::BIGINT AS batches_done,
+  coalesce(done, []) AS done,
+  coalesce(reached.images, 0)::BIGINT AS images,
+  coalesce(labelled, 0)::BIGINT AS labelled,
+  coalesce(top1_hits, 0)::BIGINT AS top1_hits,
+  coalesce(top5_hits, 0)::BIGINT AS top5_hits,
+  coalesce(reached.skipped_images, 0)::BIGINT AS skipped_images,
+  coalesce(reached.skipped_names, []) AS skipped_names,
+  coalesce(reached.seconds, 0)::DOUBLE AS seconds,
+  measured_top1, expected_top1, suspicion
+FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
+"""
+
+
+@contextmanager
+def reading(
+    home: Home, timeout_seconds: float = WAIT_SECONDS
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection on everything measured so far, locked down.
+
+    Fetch results with ``connection.sql(...).to_arrow_table()``. Hold it no longer than one query:
+    the writer cannot merge meanwhile.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    timeout_seconds : float
+        How long to wait while the writer merges.
+
+    Raises
+    ------
+    StoreError
+        If the store is missing, stays busy, or is no store of ours.
+    """
+    early = _read_early(home)
+    with connect_reading(home.signatures, timeout_seconds) as connection:
+        check_version(connection, home.signatures)
+        with explained(home.signatures):
+            _show_spool(connection, home, early)
+        yield connection
+
+
+def query(
+    home: Home,
+    sql: str,
+    parameters: Parameters | None = None,
+    *,
+    timeout_seconds: float | None = None,
+    wait_seconds: float = WAIT_SECONDS,
+) -> pa.Table:
+    """Run one SQL statement on everything measured so far.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    sql : str
+        One statement; it may be anyone's.
+    parameters : mapping of str to object, optional
+        Values of the statement's ``$name`` parameters.
+    timeout_seconds : float, optional
+        How long the statement may run.
+    wait_seconds : float
+        How long to wait while the writer merges.
+
+    Returns
+    -------
+    pyarrow.Table
+        Its rows.
+
+    Raises
+    ------
+    SettingsError
+        If the statement is wrong, more than one, not allowed, or takes too long.
+    StoreError
+        If the store cannot be read.
+    """
+    with reading(home, wait_seconds) as connection, _limited(connection, timeout_seconds):
+        _require_one_statement(connection, sql)
+        relation = connection.sql(sql, params=dict(parameters) if parameters else None)
+        return relation.to_arrow_table()
+
+
+def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement without a table of them, whose library takes long to import.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    sql : str
+        One statement, of this program's own.
+    """
+    with reading(home) as connection, _limited(connection, None):
+        relation = connection.sql(sql)
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
+def run_states(home: Home) -> dict[str, RunState]:
+    """Return how far each run has come, by run id: what a resumed scan goes on from."""
+    states = {}
+    for row in query(home, _RUN_STATES).to_pylist():
+        run_id = row.pop("run_id")
+        row["done"] = tuple(Span(**span) for span in row["done"])
+        states[run_id] = RunState(**{**row, "skipped_names": tuple(row["skipped_names"])})
+    return states
+
+
+def run_row(home: Home, prefix: str) -> RunRecord:
+    """Return the run whose id is, or alone begins with, the prefix.
+
+    Raises
+    ------
+    UnknownName
+        If no run's id begins with it.
+    SettingsError
+        If several do.
+    """
+    found = query(
+        home,
+        "SELECT * FROM runs WHERE starts_with(run_id, $prefix) ORDER BY run_id <> $prefix, run_id",
+        {"prefix": prefix},
+    ).to_pylist()
+    if not found:
+        known = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST")
+        raise UnknownName("run", prefix, known["run_id"].to_pylist())
+    if len(found) > 1 and found[0]["run_id"] != prefix:
+        shown = ", ".join(row["run_id"] for row in found[:6])
+        raise SettingsError(
+            f"{prefix!r} begins the ids of {len(found)} runs: {shown}",
+            hint="give more of the id",
+        )
+    names = {name: tuple(found[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
+    return RunRecord(**{**found[0], **names})
+
+
+def _read_early(home: Home) -> dict[Path, Segment]:
+    # Most segments are read before the file is held: readers in a row would otherwise leave the
+    # writer no moment to merge, and each would find more segments to read than the last.
+    early = {}
+    for path in segment_paths(home.spool):
+        # Imported where there is one: it brings pyarrow, which takes as long as a short query.
+        from catalog.store.segments import read_segment
+
+        with suppress(FileNotFoundError):
+            early[path] = read_segment(path)
+    return early
+
+
+def _show_spool(
+    connection: duckdb.DuckDBPyConnection, home: Home, early: dict[Path, Segment]
+) -> None:
+    # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
+    # is not in the file.
+    paths = segment_paths(home.spool)
+    if not paths:
+        return
+    from catalog.store.segments import joined, read_segment
+    from catalog.store.staging import merged_names, show_staged, stage
+
+    known = merged_names(connection, paths)
+    waiting = [path for path in paths if path.name not in known]
+    if waiting:
+        stored = f"{home.signatures.stem}.main"
+        rows = joined(early[path] if path in early else read_segment(path) for path in waiting)
+        show_staged(connection, stored, stage(connection, stored, rows))
+
+
+def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    count = len(connection.extract_statements(sql))
+    if count != 1:
+        raise SettingsError(
+            f"the SQL holds {count} statements, one is allowed",
+            hint="run them one at a time" if count else "write one, such as SELECT * FROM runs",
+        )
+
+
+@contextmanager
+def _limited(
+    connection: duckdb.DuckDBPyConnection, timeout_seconds: float | None
+) -> Iterator[None]:
+    timer = threading.Timer(timeout_seconds or 0.0, connection.interrupt)
+    if timeout_seconds is not None:
+        timer.start()
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        raise SettingsError(
+            f"the query was stopped after {timeout_seconds} seconds",
+            hint="ask for less, or allow more time",
+        ) from error
+    except duckdb.Error as error:
+        raise _refused(error) from error
+    finally:
+        timer.cancel()
+        if timeout_seconds is not None:
+            timer.join()
+
+
+def _refused(error: duckdb.Error) -> SettingsError:
+    """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    hints = [line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))]
+    message = "\n".join(line for line in lines if line not in hints)
+    hint = hints[0] if hints else None
+    if isinstance(error, duckdb.PermissionException):
+        hint = "a query reads what was measured and nothing else; --format writes its result"
+    return SettingsError(message, hint=hint)

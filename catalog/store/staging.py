@@ -1,0 +1,155 @@
+"""Staging: which unmerged rows count, and how they join those already stored.
+
+Merging and reading share these rules, so a query gives the same before a merge as after it:
+
+- a batch counts once: the highest attempt wins, at equal attempt the first written stays;
+- a run's row: the highest attempt wins, then done or failed over running, then the latest.
+
+Owns the rules as SQL over an open connection; opens and commits nothing.
+"""
+
+# ruff: noqa: S608 - every name in these statements is declared in catalog.store.schema
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, VIEWS, Table, comments
+from catalog.store.segments import Segment, score_owners, score_rows
+
+#: Which row it is in the order of writing; a score has that of its batch.
+_PLACE = "place"
+
+# `rank` orders the unmerged rows among themselves, `old` lets a stored row stand.
+_STAGE = f"""
+CREATE TEMP TABLE spooled_runs AS
+SELECT {", ".join(RUNS.names)} FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY run_id ORDER BY attempt DESC, status <> 'running' DESC, {_PLACE} DESC) AS rank
+  FROM incoming_runs
+) AS new
+WHERE rank = 1 AND NOT EXISTS (
+  SELECT 1 FROM {{stored}}.runs AS old WHERE old.run_id = new.run_id AND (
+    old.attempt > new.attempt OR old.attempt = new.attempt
+    AND old.status <> 'running' AND new.status = 'running'));
+CREATE TEMP TABLE spooled_batches AS
+SELECT {", ".join(BATCHES.names)}, {_PLACE} FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY run_id, batch ORDER BY attempt DESC, {_PLACE}) AS rank
+  FROM incoming_batches
+) AS new
+WHERE rank = 1 AND NOT EXISTS (
+  SELECT 1 FROM {{stored}}.batches AS old
+  WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt)
+"""
+
+_COUNTED = """
+SELECT (SELECT count(*) FROM temp.spooled_batches),
+  (SELECT count(*) FROM {stored}.batches SEMI JOIN temp.spooled_batches USING (run_id, batch))
+"""
+
+#: The staged rows of each table. Scores are many: they stay where they came from.
+_STAGED = {
+    "runs": "FROM temp.spooled_runs",
+    "batches": "FROM temp.spooled_batches",
+    "batch_scores": "FROM incoming_scores",
+}
+
+_OF_STAGED_BATCHES = f" SEMI JOIN temp.spooled_batches USING ({_PLACE})"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What is known of the rows that were staged."""
+
+    #: Whether some of these batches replace stored ones.
+    replaces: bool
+    #: Whether every batch that came counts, and so do all scores.
+    every: bool
+
+
+def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> Staged:
+    """Put the unmerged rows that count into the temporary tables ``spooled_*``.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Open on the store.
+    stored : str
+        The qualified schema of the stored tables.
+    rows : Segment
+        What ``joined`` gave.
+
+    Returns
+    -------
+    Staged
+        What ``store_staged`` and ``show_staged`` want to know.
+    """
+    scores = score_rows(rows.batches).append_column(_PLACE, score_owners(rows.batches))
+    connection.register("incoming_runs", _placed(rows.runs))
+    connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
+    connection.register("incoming_scores", scores)
+    connection.execute(_STAGE.format(stored=stored)).fetchall()
+    ((count, replaced),) = connection.execute(_COUNTED.format(stored=stored)).fetchall()
+    return Staged(replaces=replaced > 0, every=count == rows.batches.num_rows)
+
+
+def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
+    """Move the staged rows into the stored tables, inside the caller's transaction."""
+    connection.execute(
+        "DELETE FROM runs WHERE run_id IN (SELECT run_id FROM temp.spooled_runs)"
+    ).fetchall()
+    if staged.replaces:
+        for table in (BATCH_SCORES, BATCHES):
+            connection.execute(
+                f"DELETE FROM {table.name} USING temp.spooled_batches AS new"
+                f" WHERE {table.name}.run_id = new.run_id AND {table.name}.batch = new.batch"
+            ).fetchall()
+    for table in (RUNS, BATCHES, BATCH_SCORES):
+        connection.execute(f"INSERT INTO {table.name} BY NAME {_rows(table, staged)}").fetchall()
+
+
+def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Staged) -> None:
+    """Put temporary views over stored and staged rows under the stored tables' and views' names."""
+    without = "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * staged.replaces
+    parts = [
+        f"CREATE TEMP TABLE spooled_batch_scores AS {_rows(BATCH_SCORES, staged)}",
+        _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
+        *(_union(table, stored, without) for table in (BATCHES, BATCH_SCORES)),
+        *(f"CREATE TEMP VIEW {view.name} AS {view.sql}" for view in VIEWS),
+        *(statement for view in VIEWS for statement in comments(view)),
+    ]
+    connection.execute(";\n".join(parts)).fetchall()
+    for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
+        connection.unregister(name)
+
+
+def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> set[str]:
+    """Return which of the segments are in the store already, by name."""
+    rows = connection.execute(
+        "SELECT name FROM segments WHERE name IN (SELECT unnest(?::VARCHAR[]))",
+        [[path.name for path in segments]],
+    ).fetchall()
+    return {str(name) for (name,) in rows}
+
+
+def _placed(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
+
+
+def _rows(table: Table, staged: Staged) -> str:
+    chosen = "" if staged.every or table is not BATCH_SCORES else _OF_STAGED_BATCHES
+    return f"SELECT {', '.join(table.names)} {_STAGED[table.name]}{chosen}"
+
+
+def _union(table: Table, stored: str, without: str) -> str:
+    return (
+        f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
+        f" UNION ALL BY NAME SELECT {', '.join(table.names)} FROM temp.spooled_{table.name};\n"
+        + ";\n".join(comments(table)).replace("COMMENT ON TABLE", "COMMENT ON VIEW")
+    )

@@ -1,0 +1,293 @@
+"""The signature store's one writer.
+
+What it is given is durable when the call returns: a small Arrow segment in the spool. Now and
+then it merges the segments into the DuckDB file in one short transaction, each at most once, and
+only when no reader has the file open: a reader never stops a scan, and a scan never stops a
+reader. A crash at any moment is harmless. Segments that were merged but not yet removed are known
+by name and only removed; files that were not finished were never acknowledged and are swept away.
+
+What it costs is waiting for the disk, twice a call: many records in one call wait as long as one.
+
+One thread uses a writer at a time. Every process may read at any time, through
+``catalog.store.reader``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import accumulate
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from catalog.files import sync_folder
+from catalog.home import Home, segment_paths
+from catalog.store.connection import connect_writing, explained
+from catalog.store.records import BatchRecord, RunRecord
+from catalog.store.segments import (
+    UNFINISHED,
+    batch_table,
+    joined,
+    read_segment,
+    require_storable,
+    run_table,
+    write_segment,
+)
+from catalog.store.staging import merged_names, stage, store_staged
+from catalog.store.upgrade import check_version
+from catalog.store.writer_lock import holder
+from survey.errors import StoreError
+from survey.results import BatchScores
+
+#: A merge is due when this many segments wait ...
+SEGMENTS_DUE = 200
+
+#: ... or when some wait and the last try is this many seconds ago.
+SECONDS_DUE = 5.0
+
+#: Segments and bytes in one transaction: bounds its memory and how long readers wait for it.
+SEGMENTS_A_MERGE = 1000
+BYTES_A_MERGE = 64 << 20
+
+#: Days for which a merged segment is known by name after its file is gone.
+DAYS_KNOWN = 1
+
+#: How long opening waits for the lock: longer than anybody takes to ask whether it is held.
+OPENING_SECONDS = 0.3
+
+#: How long closing waits for readers before it leaves the rest to the next writer.
+CLOSING_SECONDS = 5.0
+
+
+class Writer:
+    """The one writer of a home. Use ``Writer.open``, best as a context manager."""
+
+    def __init__(self, home: Home, lock: FileLock) -> None:
+        self.home = home
+        self._lock = lock
+        self._waiting = len(segment_paths(home.spool))
+        self._last_try = time.monotonic()
+
+    @classmethod
+    def open(cls, home: Home) -> Writer:
+        """Take the home's writer lock and sweep away what a killed writer left unfinished.
+
+        Raises
+        ------
+        StoreError
+            If another writer has the lock, or it cannot be had.
+        """
+        lock = FileLock(home.writer_lock, timeout=OPENING_SECONDS, thread_local=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(
+                f"another scan is writing to {home.path} ({holder(home)})",
+                hint="wait for it to end, or pass --home with another directory",
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"{home.writer_lock} cannot be locked: {error}",
+                hint="check the directory's permissions, or pass --home with another one",
+            ) from error
+        try:
+            home.writer_note.write_text(
+                f"process {os.getpid()} on {socket.gethostname()}, since"
+                f" {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n",
+                encoding="utf-8",
+            )
+            for path in home.spool.glob(f"*{UNFINISHED}"):
+                path.unlink()
+            return cls(home, lock)
+        except OSError as error:
+            lock.release()
+            raise StoreError(
+                f"{home.path} cannot be written: {error}",
+                hint="free some disk space, or check the directory's permissions",
+            ) from error
+
+    def write_batch(
+        self,
+        run_id: str,
+        attempt: int,
+        batch: BatchScores,
+        end_position: int,
+        skipped_names: Sequence[str] = (),
+    ) -> None:
+        """Make one batch and its scores durable.
+
+        Parameters
+        ----------
+        run_id : str
+            The run it belongs to.
+        attempt : int
+            Which attempt at the run measured it, counting from 1; a late writer of an earlier
+            attempt never replaces a later one's batch.
+        batch : BatchScores
+            Its scores and accuracy counts.
+        end_position : int
+            Place in the dataset's order where the next batch begins.
+        skipped_names : sequence of str
+            Images passed over because they cannot be decoded.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full or fails.
+        """
+        record = BatchRecord(run_id, attempt, batch, end_position, tuple(skipped_names))
+        self.write(batches=[record])
+
+    def write_run(self, record: RunRecord) -> None:
+        """Make a run's row durable, in place of its earlier ones."""
+        self.write(runs=[record])
+
+    def write(
+        self,
+        runs: Sequence[RunRecord] = (),
+        batches: Sequence[BatchRecord] | pa.Table = (),
+    ) -> None:
+        """Make some runs' rows and some batches durable at once, all or none of them.
+
+        Parameters
+        ----------
+        runs : sequence of RunRecord
+            Rows that replace the runs' earlier ones, the latest last.
+        batches : sequence of BatchRecord, or pyarrow.Table
+            Batches of any runs, in any order; or what ``catalog.store.segments.batch_table`` made
+            of them elsewhere, which spares this process the making of columns.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full or fails, or a table holds what ``batch_table`` cannot have made.
+        """
+        if not self._lock.is_locked:
+            raise StoreError(
+                f"the writer of {self.home.path} is closed",
+                hint="open another one with Writer.open",
+            )
+        table = batches if isinstance(batches, pa.Table) else batch_table(batches)
+        if table is batches:
+            require_storable(table)
+        if runs or table.num_rows:
+            write_segment(self.home.spool, run_table(runs), table)
+            self._waiting += 1
+
+    def merge_if_due(self) -> int:
+        """Merge if many segments wait or some wait long; return how many were merged."""
+        since = time.monotonic() - self._last_try
+        due = self._waiting >= SEGMENTS_DUE and since >= SECONDS_DUE / 5
+        if self._waiting and (due or since >= SECONDS_DUE):
+            return self.merge()
+        return 0
+
+    def merge(self) -> int:
+        """Move waiting segments into the store; never waits for readers.
+
+        Returns
+        -------
+        int
+            How many segments were merged; 0 while a reader has the file open.
+
+        Raises
+        ------
+        StoreError
+            If the store or a segment cannot be used.
+        """
+        merged = 0
+        while paths := _next_part(segment_paths(self.home.spool)):
+            count = _merge(self.home.signatures, paths)
+            if count is None:
+                break
+            merged += count
+            _remove(paths)
+        self._waiting = len(segment_paths(self.home.spool))
+        self._last_try = time.monotonic()
+        return merged
+
+    def close(self) -> None:
+        """Merge what waits, as far as readers let it, and give the lock back."""
+        if not self._lock.is_locked:
+            return
+        try:
+            deadline = time.monotonic() + CLOSING_SECONDS
+            self.merge()
+            while self._waiting and time.monotonic() < deadline:
+                time.sleep(0.05)
+                self.merge()
+        finally:
+            self.home.writer_note.unlink(missing_ok=True)
+            self._lock.release()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _next_part(paths: list[Path]) -> list[Path]:
+    """Return the first segments, as many as one transaction may hold and at least one."""
+    sizes = accumulate(path.stat().st_size for path in paths[:SEGMENTS_A_MERGE])
+    count = sum(size <= BYTES_A_MERGE for size in sizes)
+    return paths[: max(count, 1)]
+
+
+def _merge(path: Path, segments: list[Path]) -> int | None:
+    """Merge the segments that are not merged yet; None while the file is busy."""
+    connection = connect_writing(path)
+    if connection is None:
+        return None
+    with connection, explained(path):
+        check_version(connection, path)
+        names = merged_names(connection, segments)
+        fresh = [segment for segment in segments if segment.name not in names]
+        if fresh:
+            _merge_fresh(connection, fresh)
+    return len(fresh)
+
+
+def _merge_fresh(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> None:
+    staged = stage(connection, "main", joined(read_segment(path) for path in segments))
+    if not staged.replaces:
+        # Closing would join row groups that are not full, and for a few write all beside them anew.
+        connection.execute("SET max_vacuum_tasks = 0").fetchall()
+    connection.execute("BEGIN").fetchall()
+    store_staged(connection, staged)
+    connection.execute(
+        "INSERT INTO segments SELECT unnest(?), now()", [[path.name for path in segments]]
+    ).fetchall()
+    _forget_removed(connection, segments[0].parent)
+    connection.execute("COMMIT").fetchall()
+
+
+def _forget_removed(connection: duckdb.DuckDBPyConnection, spool: Path) -> None:
+    connection.execute(
+        "DELETE FROM segments WHERE merged_at < now() - to_days(?)"
+        " AND name NOT IN (SELECT unnest(?::VARCHAR[]))",
+        [DAYS_KNOWN, [path.name for path in segment_paths(spool)]],
+    ).fetchall()
+
+
+def _remove(segments: list[Path]) -> None:
+    try:
+        for segment in segments:
+            segment.unlink(missing_ok=True)
+        sync_folder(segments[0].parent)
+    except OSError as error:
+        raise StoreError(
+            f"merged segments cannot be removed: {error}", hint="check the disk and its permissions"
+        ) from error

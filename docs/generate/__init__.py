@@ -1,0 +1,1 @@
+"""Programs that write pages of docs/; no part of the product."""

@@ -1,0 +1,1 @@
+"""What the command line asks for besides scans: status, control, doctor, plan, show."""

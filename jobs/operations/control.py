@@ -1,0 +1,106 @@
+"""What a person decides about jobs: to try them again, or to take them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.home import Home
+from catalog.registry.registry import Job, JobState, Registry
+from catalog.store.reader import run_states
+from survey import SettingsError, UnknownName
+
+#: States from which a job can be tried again.
+HELD: tuple[JobState, ...] = ("failed", "parked", "cancelled")
+
+#: States of jobs that are not over.
+OPEN: tuple[JobState, ...] = ("todo", "running")
+
+
+def find_job(home: Home, prefix: str) -> Job:
+    """Return the job whose run's id is, or alone begins with, the prefix.
+
+    Raises
+    ------
+    UnknownName
+        If there is none.
+    SettingsError
+        If there are several.
+    """
+    jobs = Registry(home).jobs()
+    found = [job for job in jobs if job.run_id.startswith(prefix)]
+    if not found or not prefix:
+        raise UnknownName("run", prefix, [job.run_id for job in jobs])
+    exact = [job for job in found if job.run_id == prefix]
+    if len(found) > 1 and not exact:
+        shown = ", ".join(job.run_id for job in found[:6])
+        raise SettingsError(
+            f"{prefix!r} begins the ids of {len(found)} runs: {shown}",
+            hint="give more of the id",
+        )
+    return (exact or found)[0]
+
+
+def retry_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
+    """Let jobs be tried again, with a clean count of lost workers.
+
+    Parameters
+    ----------
+    home : Home
+        Where they are known.
+    jobs : iterable of Job, optional
+        Which; by default every one that failed, was parked or cancelled.
+
+    Returns
+    -------
+    list of Job
+        Those that were moved.
+
+    Raises
+    ------
+    SettingsError
+        If a job named is neither failed, parked nor cancelled.
+    """
+    return _moved(home, jobs, HELD, "todo", "survey run does it: nothing holds it back")
+
+
+def cancel_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
+    """Take jobs out; a scan under way notices within seconds.
+
+    Parameters
+    ----------
+    home : Home
+        Where they are known.
+    jobs : iterable of Job, optional
+        Which; by default every one that is not over.
+
+    Returns
+    -------
+    list of Job
+        Those that were moved.
+
+    Raises
+    ------
+    SettingsError
+        If a job named is over already.
+    """
+    return _moved(home, jobs, OPEN, "cancelled", "only jobs that are not over can be cancelled")
+
+
+def _moved(
+    home: Home, jobs: Iterable[Job] | None, from_: tuple[JobState, ...], to: JobState, hint: str
+) -> list[Job]:
+    registry = Registry(home)
+    named = list(jobs) if jobs is not None else None
+    # Rows come before the registry: a scan killed in between has done the job all the same.
+    done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
+    for job in named or ():
+        if job.state not in from_ or job.run_id in done:
+            over = job.state == "done" or job.run_id in done
+            raise SettingsError(
+                f"run {job.run_id} is {'done' if over else job.state}",
+                hint="what is measured stays: survey show shows it" if over else hint,
+            )
+    chosen = named if named is not None else registry.jobs()
+    fitting = [job for job in chosen if job.state in from_ and job.run_id not in done]
+    registry.set_states([job.key for job in fitting], to, from_)
+    return fitting

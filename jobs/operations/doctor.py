@@ -1,0 +1,150 @@
+"""What works on this machine: each check says what it found and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from survey import SurveyError
+
+#: Free disk below which a scan may not finish, in bytes.
+LITTLE_DISK_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    #: What was looked at.
+    check: str
+    #: Whether it can be used.
+    state: Literal["ok", "attention", "broken"]
+    #: What was found.
+    detail: str
+    #: What to do; empty where there is nothing to do.
+    hint: str = ""
+
+
+def checkup(home: Path) -> list[Finding]:
+    """Look at everything a scan needs.
+
+    Parameters
+    ----------
+    home : pathlib.Path
+        The home to look at; it is not made if it does not exist.
+    """
+    checks: list[tuple[str, Callable[[Path], Iterator[Finding]]]] = [
+        ("home", _home),
+        ("disk", _disk),
+        ("torch", _torch),
+        ("models", _models),
+        ("ray", _ray),
+        ("token", _token),
+    ]
+    findings: list[Finding] = []
+    for name, check in checks:
+        try:
+            findings += check(home)
+        except SurveyError as error:
+            findings.append(Finding(name, "broken", error.message, error.hint or ""))
+        except (ImportError, OSError, RuntimeError) as error:
+            findings.append(
+                Finding(name, "broken", f"{type(error).__name__}: {error}", "install it again")
+            )
+    return findings
+
+
+def _home(home: Path) -> Iterator[Finding]:
+    from catalog.home import Home, segment_paths
+    from catalog.registry.registry import Registry
+    from catalog.store.reader import query
+    from catalog.store.writer_lock import writing_process
+
+    if not Home(home.absolute()).signatures.is_file():
+        place = next(p for p in (home.absolute(), *home.absolute().parents) if p.exists())
+        if not os.access(place, os.W_OK) or not place.is_dir():
+            hint = "pass --home with a directory that can be written"
+            yield Finding("home", "broken", f"{home} cannot be made in {place}", hint)
+        else:
+            yield Finding("home", "ok", f"nothing at {home} yet", "survey run or demo makes it")
+        return
+    opened = Home.open(home, create=False)
+    if not os.access(opened.path, os.W_OK):
+        hint = "queries work; to measure, check the permissions or pass --home with another one"
+        yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
+    runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
+    yield Finding("signatures", "ok", f"{opened.signatures}: {runs} runs")
+    jobs = Registry(opened).jobs()
+    yield Finding("registry", "ok", f"{opened.registry}: {len(jobs)} jobs")
+    used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
+    yield Finding("caches", "ok", f"{opened.cache}: {used / 1024**2:.1f} MiB")
+    waiting = len(segment_paths(opened.spool))
+    writer = writing_process(opened)
+    if writer:
+        yield Finding("spool", "ok", f"{waiting} segments, a scan is writing ({writer})")
+    elif waiting:
+        hint = "the next survey run merges them; queries see them already"
+        yield Finding("spool", "attention", f"{waiting} segments are not merged yet", hint)
+    else:
+        yield Finding("spool", "ok", "nothing waits")
+
+
+def _disk(home: Path) -> Iterator[Finding]:
+    existing = next(place for place in (home, *home.absolute().parents) if place.exists())
+    free = shutil.disk_usage(existing).free
+    detail = f"{free / 1024**3:.1f} GiB free at {existing}"
+    if free < LITTLE_DISK_BYTES:
+        yield Finding("disk", "attention", detail, "make room, or use --home on another disk")
+    else:
+        yield Finding("disk", "ok", detail)
+
+
+def _torch(_home: Path) -> Iterator[Finding]:
+    from importlib.metadata import version
+
+    import torch
+
+    from jobs.planning.devices import local_cores
+
+    versions = f"torch {version('torch')}, torchvision {version('torchvision')}"
+    yield Finding("torch", "ok", f"{versions}, {local_cores()} CPU cores")
+    gpus = torch.cuda.device_count()
+    if gpus:
+        names = ", ".join(torch.cuda.get_device_name(number) for number in range(gpus))
+        yield Finding("gpu", "ok", f"{gpus}: {names}")
+    else:
+        yield Finding("gpu", "ok", "none seen by torch: the CPU is used")
+
+
+def _models(_home: Path) -> Iterator[Finding]:
+    from catalog.checkpoints import load_model, resolve
+    from catalog.models import find
+
+    bundled = [architecture for architecture in find("small:*") if architecture.bundled]
+    for architecture in bundled:
+        load_model(architecture, resolve("bundled", architecture, Path()))
+    yield Finding("models", "ok", f"{len(bundled)} bundled networks load")
+
+
+def _ray(_home: Path) -> Iterator[Finding]:
+    from jobs.runners.ray.runner import RayRunner
+
+    with RayRunner() as runner:
+        devices = runner.devices
+    detail = f"a local Ray starts: {devices.workers} worker(s) on {devices.kind}"
+    yield Finding("ray", "ok", f"{detail}, {devices.threads} thread(s) each")
+
+
+def _token(_home: Path) -> Iterator[Finding]:
+    from jobs.runners.ray.cluster import token_source
+
+    source = token_source()
+    if source is None:
+        hint = "a cluster on the network needs one: `ray get-auth-token --generate` makes it"
+        yield Finding("token", "ok", "none here: only a local Ray, which makes its own", hint)
+    else:
+        yield Finding("token", "ok", f"a token for clusters comes from {source}")

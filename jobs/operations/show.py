@@ -1,0 +1,66 @@
+"""One run in a few lines of text: what it is, how it went, where it comes from."""
+
+from __future__ import annotations
+
+from catalog.store.records import RunRecord
+
+
+def headline(run: RunRecord) -> str:
+    """Return what a reader should know above a run's table.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run.
+    """
+    model = f"{run.source}:{run.architecture} with {run.checkpoint} on {run.dataset}"
+    settings = f"{run.shrinkage} shrinkage, {run.ridge} ridge, {run.pooling} pooling"
+    weights = f"weights sha256 {(run.checkpoint_sha256 or '')[:16]}, torch {run.torch_version}"
+    lines = [
+        f"run {run.run_id}: {model}, {run.status}",
+        f"{run.images} images in batches of {run.images_per_score}, {settings}",
+        f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}",
+        f"{weights} on {run.device_name}, {run.seconds or 0:.1f} s",
+    ]
+    if run.reported_top1 is not None:
+        reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
+        lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
+    if (precision := precision_line(run)) is not None:
+        lines.append(precision)
+    if run.suspicion:
+        lines.append(f"suspect: {run.suspicion}")
+    if run.skipped_images:
+        lines.append(f"{run.skipped_images} images skipped: {'; '.join(run.skipped_names)}")
+    if run.status == "failed":
+        lines.append(f"failed at {run.stage}: {run.error}")
+    return "\n".join(lines)
+
+
+def precision_line(run: RunRecord) -> str | None:
+    """Return how precisely a run was to be measured and was; None where every image was wanted.
+
+    Parameters
+    ----------
+    run : RunRecord
+        The run.
+    """
+    if run.precision is None:
+        return None
+    wanted = f"a standard error of {run.precision:g} was wanted at every site"
+    if run.reached_precision is None:
+        return f"{wanted}; {run.batches} batches are too few to tell any"
+    if run.status == "done" and not reached(run):
+        return f"{wanted}; all {run.images} images gave {run.reached_precision:.2g}"
+    return f"{wanted}; {run.images} images gave {run.reached_precision:.2g}"
+
+
+def reached(run: RunRecord) -> bool:
+    """Tell whether a run is as precise as was wanted, with as many batches as that takes."""
+    if run.precision is None:
+        return True
+    enough = (run.batches or 0) >= (run.least_batches or 2)
+    return enough and (run.reached_precision or 1.0) <= run.precision
+
+
+def _percent(fraction: float | None) -> str:
+    return "unknown" if fraction is None else f"{100 * fraction:.2f} %"

@@ -1,0 +1,101 @@
+"""How every job of a home stands, from the stores alone: any process may ask."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.home import Home
+from catalog.registry.registry import JobOverview, Registry
+from catalog.store.queries import run_progress
+from catalog.store.writer_lock import writing_process
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Rows with the columns of ``COLUMNS``, and one line that sums all jobs up."""
+
+    rows: list[dict[str, Any]]
+    #: How many jobs there are, those without a row included.
+    jobs: int
+    summary: str
+
+
+#: States in the order in which a reader wants to see them: what goes on, what went wrong, the rest.
+URGENCY = (
+    *("running", "interrupted", "failed", "parked", "suspect"),
+    *("todo", "cancelled", "done"),
+)
+
+_PLACES = {state: place for place, state in enumerate(URGENCY)}
+
+#: Columns of the table and what they hold, so that a home without jobs shows them too.
+COLUMNS: dict[str, type[str | int | float]] = {
+    "run_id": str,
+    "architecture": str,
+    "checkpoint": str,
+    "dataset": str,
+    "state": str,
+    "batches": int,
+    "images": int,
+    "attempts": int,
+    "top1": float,
+    "suspicion": str,
+    "error": str,
+}
+
+
+def standing(home: Home, most: int | None = None) -> Standing:
+    """Return how jobs stand, those that go on or went wrong first.
+
+    A job that the registry calls running while no scan is writing was interrupted.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    most : int, optional
+        How many rows to make; all by default.
+    """
+    writer = writing_process(home)
+    reached = {row["run_id"]: row for row in run_progress(home)}
+    with Registry(home) as registry:
+        jobs = [(_state(job, reached.get(job.run_id), writer), job) for job in registry.overview()]
+    counted = Counter(state for state, _ in jobs)
+    words = ", ".join(f"{counted[word]} {word}" for word in URGENCY if counted[word]) or "no jobs"
+    doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
+    # Rows are made of those that are shown: making them all takes longer than choosing.
+    first = heapq.nsmallest(len(jobs) if most is None else most, jobs, key=_urgency)
+    rows = [_row(state, job, reached.get(job.run_id)) for state, job in first]
+    return Standing(rows, len(jobs), f"{words}; {doing}")
+
+
+def _urgency(item: tuple[str, JobOverview]) -> tuple[int | str, ...]:
+    state, job = item
+    full_name = f"{job.source}:{job.architecture}"
+    return _PLACES[state], full_name, job.checkpoint, job.dataset, job.run_id
+
+
+def _state(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> str:
+    if run is not None and run["status"] == "done":
+        # Rows come before the registry: a scan killed in between has done the job all the same.
+        return "suspect" if run["suspicion"] else "done"
+    return job.state if writer or job.state != "running" else "interrupted"
+
+
+def _row(state: str, job: JobOverview, run: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "run_id": job.run_id,
+        "architecture": f"{job.source}:{job.architecture}",
+        "checkpoint": job.checkpoint,
+        "dataset": job.dataset,
+        "state": state,
+        "batches": run["batches"] if run else 0,
+        "images": run["images"] if run else 0,
+        "attempts": job.attempt or 0,
+        "top1": run["measured_top1"] if run else None,
+        "suspicion": run["suspicion"] if run else None,
+        "error": job.error if state in ("failed", "parked") else None,
+    }

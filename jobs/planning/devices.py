@@ -1,0 +1,182 @@
+"""Which devices a scan uses, on which machines, and how many threads each worker gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from jobs.choices import DeviceChoice
+from survey import ClusterError, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine of a cluster."""
+
+    #: What the cluster calls it.
+    name: str
+    #: CPU cores.
+    cores: int
+    #: GPUs.
+    gpus: int = 0
+    #: Bytes of memory for workers; 0 where it is not known.
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The workers of a scan: one a GPU or a share of one, or on the CPU as many as are asked for.
+
+    Parameters
+    ----------
+    kind : {"cpu", "cuda"}
+        What a worker computes on.
+    workers : int
+        Workers in all.
+    threads : int
+        Threads for each worker's arithmetic; the same for all, as scores move with it in their
+        last bits.
+    share : float
+        The part of a GPU a worker gets.
+    """
+
+    kind: str
+    workers: int
+    threads: int
+    share: float = 1.0
+
+    @property
+    def torch_device(self) -> str:
+        """The device as a worker sees it, which is shown its own GPU only."""
+        return "cuda:0" if self.kind == "cuda" else "cpu"
+
+    def fitting(self, machine: Machine) -> int:
+        """Return how many of these workers a machine has room for."""
+        if self.kind == "cuda":
+            return int(machine.gpus / self.share)
+        return machine.cores // self.threads
+
+
+def choose_devices(
+    choice: DeviceChoice,
+    workers: int | None,
+    machines: Sequence[Machine],
+    share: float = 1.0,
+    threads: int | None = None,
+) -> Devices:
+    """Choose among the devices there are.
+
+    Parameters
+    ----------
+    choice : {"auto", "cpu", "cuda"}
+        ``auto`` takes the GPUs if there are any.
+    workers : int or None
+        How many workers; None for one a GPU, or one on each machine's CPU with all its cores.
+    machines : sequence of Machine
+        The cluster. A worker never spans machines.
+    share : float
+        The part of a GPU each worker gets.
+    threads : int or None
+        Threads of each worker; None for its part of its machine's cores.
+
+    Raises
+    ------
+    SettingsError
+        If the choice is unknown, the share is no part of a GPU, there would be more workers
+        than GPUs or cores, or no machine has so many cores as a worker has threads.
+    ClusterError
+        If ``cuda`` is asked for and there is no GPU.
+    """
+    if choice not in get_args(DeviceChoice):
+        raise SettingsError(f"device is {choice!r}, must be one of auto, cpu, cuda")
+    if not 0.0 < share <= 1.0:
+        raise SettingsError(
+            f"the share of a GPU is {share:g}, must be above 0 and at most 1",
+            hint="--gpus-per-worker 0.5 puts two workers on each GPU",
+        )
+    cores = max(machine.cores for machine in machines)
+    if threads is not None and not 1 <= threads <= max(1, cores):
+        raise SettingsError(f"threads is {threads}, must be between 1 and {cores} (cores)")
+    gpus = sum(machine.gpus for machine in machines)
+    if choice == "cuda" and not gpus:
+        raise ClusterError("device is 'cuda', but there is no GPU", hint="use --device cpu")
+    if gpus and choice != "cpu":
+        return _gpu_workers(workers, machines, share, threads)
+    nodes = [machine.cores for machine in machines]
+    count = len(nodes) if workers is None else workers
+    if threads is None:
+        _require_room(count, sum(nodes), "CPU cores there are")
+        return Devices("cpu", count, _threads(count, nodes))
+    limit = sum(cores // threads for cores in nodes)
+    _require_room(count, limit, f"workers with {threads} threads that the CPU cores make")
+    return Devices("cpu", count, threads)
+
+
+def grown(devices: Devices, machines: Sequence[Machine]) -> Devices:
+    """Return the workers for the machines there are now: one more a GPU or machine that joined."""
+    fitting = [devices.fitting(machine) for machine in machines]
+    count = sum(fitting) if devices.kind == "cuda" else sum(fits > 0 for fits in fitting)
+    return dataclasses.replace(devices, workers=max(devices.workers, count))
+
+
+def placed(devices: Devices, machines: Iterable[Machine], taken: Sequence[str] = ()) -> list[str]:
+    """Return the machines on which workers are to be started, the emptiest first.
+
+    Parameters
+    ----------
+    devices : Devices
+        The workers wanted.
+    machines : iterable of Machine
+        Those that are there now.
+    taken : sequence of str
+        The machine of each worker there is already.
+    """
+    load = Counter(taken)
+    room = {machine.name: devices.fitting(machine) - load[machine.name] for machine in machines}
+    chosen: list[str] = []
+    while len(chosen) + len(taken) < devices.workers and any(free > 0 for free in room.values()):
+        name = min((name for name, free in room.items() if free > 0), key=lambda name: load[name])
+        chosen.append(name)
+        room[name] -= 1
+        load[name] += 1
+    return chosen
+
+
+def _gpu_workers(
+    workers: int | None, machines: Sequence[Machine], share: float, threads: int | None
+) -> Devices:
+    most = sum(int(machine.gpus / share) for machine in machines)
+    count = most if workers is None else workers
+    _require_room(count, most, "GPUs there are" if share == 1 else f"shares of {share:g} GPU")
+    fair = min(
+        machine.cores // min(count, int(machine.gpus / share))
+        for machine in machines
+        if machine.gpus
+    )
+    return Devices("cuda", count, threads or max(1, fair), share)
+
+
+def _require_room(count: int, limit: int, what: str) -> None:
+    if not 1 <= count <= limit:
+        raise SettingsError(f"workers is {count}, must be between 1 and {limit} ({what})")
+
+
+def _threads(workers: int, nodes: Sequence[int]) -> int:
+    """Return the most threads that so many workers can all have."""
+    fitting = (t for t in range(max(nodes), 1, -1) if sum(n // t for n in nodes) >= workers)
+    return next(fitting, 1)
+
+
+def local_cores() -> int:
+    """Return the cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def local_memory() -> int:
+    """Return the bytes of memory this machine has, whoever uses them."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,143 @@
+"""A job: a run that is to be done, and the key that says what its numbers depend on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalog.checkpoints import Checkpoint
+from catalog.models.base import InputTransform, Reported
+from catalog.registry.registry import JobEntry
+from jobs.planning.accuracy_check import Expectation
+from survey import MEASURING_VERSION, MeasureSettings
+
+#: Hexadecimal digits of a job's key that make a run's id.
+RUN_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What is known of a network and its weights; it determines no number."""
+
+    #: The paper's group of families, such as ``residual``.
+    family_group: str | None = None
+    #: Year in which the architecture was published.
+    year: int | None = None
+    #: Convolutions and matrix products with weights on the longest path; None if not counted.
+    depth: int | None = None
+    #: Accuracy its weights were published with, on any dataset, and how it was measured.
+    reported: Reported | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One architecture x checkpoint x dataset under one set of settings.
+
+    Everything a worker needs, as plain values: it travels to other processes and machines.
+    """
+
+    #: Source of the architecture, such as ``torchvision``.
+    source: str
+    #: The architecture's name within its source.
+    architecture: str
+    #: The family it belongs to.
+    family: str
+    #: Where its weights come from.
+    checkpoint: Checkpoint
+    #: sha256 of the weights' bytes, or of the initialisation's name.
+    checkpoint_sha256: str
+    #: The dataset as the user names it.
+    dataset: str
+    #: Folder that relative paths in ``dataset`` start from.
+    base: Path
+    #: sha256 over the dataset's content and order.
+    dataset_fingerprint: str
+    #: What the dataset's files looked like when it was hashed.
+    dataset_stat: str
+    #: Images in the dataset, broken ones included.
+    images: int
+    #: How images are prepared.
+    transform: InputTransform
+    #: How they are measured.
+    settings: MeasureSettings
+    #: The home, whose files and caches workers share; None without one.
+    home: Path | None = None
+    #: What is known of the network beside its numbers.
+    facts: ModelFacts = ModelFacts()
+    #: The accuracy its weights should show on this dataset; None where nobody says.
+    expectation: Expectation | None = None
+    #: Name and version of each library of which another version means measuring again.
+    libraries: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """Source and architecture, such as ``torchvision:resnet50``."""
+        return f"{self.source}:{self.architecture}"
+
+    @property
+    def title(self) -> str:
+        """One line that tells this job from others."""
+        return f"{self.full_name} / {self.checkpoint.reference} / {self.dataset}"
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) over everything that determines the numbers."""
+        determinants: dict[str, object] = {
+            "architecture": self.full_name,
+            "checkpoint": self.checkpoint_sha256,
+            "dataset": self.dataset_fingerprint,
+            "transform": _chosen(self.transform),
+            "settings": _determining(self.settings),
+            "measuring_version": MEASURING_VERSION,
+        }
+        if self.libraries:
+            # Only where chosen: keys of jobs without them must stay what they are.
+            determinants["libraries"] = dict(self.libraries)
+        text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def run_id(self) -> str:
+        """The run's name in the stores: the first digits of the key."""
+        return self.key[:RUN_ID_LENGTH]
+
+    def to_entry(self) -> JobEntry:
+        """Return the job as the registry keeps it."""
+        return JobEntry(
+            key=self.key,
+            run_id=self.run_id,
+            architecture=self.architecture,
+            source=self.source,
+            checkpoint=self.checkpoint.reference,
+            dataset=self.dataset,
+            settings=self.recorded_settings(),
+        )
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """Return the settings as stores keep them, with the versions that are in the key."""
+        chosen = {"libraries": dict(self.libraries)} if self.libraries else {}
+        return {**self.settings.to_dict(), **chosen}
+
+
+def _determining(settings: MeasureSettings) -> dict[str, Any]:
+    """Return the settings that numbers depend on: without a precision, not how it is reached."""
+    chosen = _chosen(settings)
+    if settings.precision is None:
+        chosen.pop("least_batches", None)
+    return chosen
+
+
+def _chosen(values: InputTransform | MeasureSettings) -> dict[str, Any]:
+    """Return the fields that differ from their default, or have none.
+
+    A setting that is added later, with a default that changes no number, keeps every old key.
+    """
+    return {
+        field.name: getattr(values, field.name)
+        for field in dataclasses.fields(values)
+        if getattr(values, field.name) != field.default
+    }

@@ -1,0 +1,221 @@
+"""What a survey needs from elsewhere: which files, how large they are, and fetching them."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from catalog.datasets import needed_files
+from catalog.home import Home
+from catalog.models.base import RemoteFile
+from jobs.planning.definition import Definition
+from jobs.planning.plan import targets
+from survey import CatalogError, DownloadError, SettingsError, UnreachableError
+
+if TYPE_CHECKING:
+    from catalog.downloads import FileStore
+
+#: Bytes that a scan fetches without being told to: more is fetched by ``survey fetch`` alone.
+UNASKED_BYTES = 20 * 1024**3
+
+_INVENTORY = pa.schema(
+    [
+        ("file", pa.string()),
+        ("state", pa.string()),
+        ("bytes", pa.int64()),
+        ("licence", pa.string()),
+        ("sha256", pa.string()),
+        ("url", pa.string()),
+        ("place", pa.string()),
+    ]
+)
+
+#: Called with a file, the bytes that are here and all its bytes (None where unknown).
+Told = Callable[[RemoteFile, int, int | None], None]
+
+
+def needed(definition: Definition) -> list[RemoteFile]:
+    """Return the files a survey needs from elsewhere, each once, whether they are here or not.
+
+    Raises
+    ------
+    UnknownName, CatalogError
+        If a model, checkpoint or dataset is unknown or unusable.
+    """
+    return list({file.url: file for file in _files(definition)}.values())
+
+
+def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
+    """Fetch what is not here yet.
+
+    Parameters
+    ----------
+    files : iterable of RemoteFile
+        What is needed.
+    store : FileStore
+        Where it goes. If it is offline, nothing is fetched and all that is lacking is listed.
+    told : callable
+        Told of progress.
+
+    Returns
+    -------
+    dict
+        By URL, what went wrong with files that could not be fetched; the others are here.
+
+    Raises
+    ------
+    SettingsError
+        If more than ``UNASKED_BYTES`` are lacking.
+    DownloadError
+        If the store is offline and something is lacking, or the disk is too small.
+    """
+    lacking = store.missing(files)
+    if store.offline:
+        store.require(lacking)
+    known = known_bytes(lacking)
+    if known > UNASKED_BYTES:
+        raise SettingsError(
+            f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
+            f" {UNASKED_BYTES // 1024**3} GiB are fetched by survey fetch alone",
+            hint=f"their terms: {_terms(lacking)}; look at each with survey fetch --dry-run, then"
+            " survey fetch",
+        )
+    require_room(lacking, store)
+    return fetch(lacking, store, told)
+
+
+def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
+    """Go on only if the disk has room for all files whose size is known.
+
+    Raises
+    ------
+    DownloadError
+        If it has not.
+    """
+    # Brings requests, which a survey that lacks nothing does not need.
+    from catalog.downloads.transfer import SPARE_BYTES
+
+    place = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
+    known, free = known_bytes(files), shutil.disk_usage(place).free
+    if known and known + SPARE_BYTES > free:
+        raise DownloadError(
+            f"the files need {known / 1024**3:.1f} GiB and {SPARE_BYTES / 1024**3:.1f} GiB to"
+            f" spare, and {place} has {free / 1024**3:.1f} GiB free",
+            hint="make room, fetch fewer, or use --home on another disk",
+        )
+
+
+def _terms(files: Iterable[RemoteFile]) -> str:
+    counted = Counter(file.licence or "not stated" for file in files)
+    return ", ".join(f"{licence} ({count})" for licence, count in counted.most_common())
+
+
+def known_bytes(files: Iterable[RemoteFile]) -> int:
+    """Return the bytes of files, as far as their sizes are known."""
+    return sum(file.bytes or file.about_bytes or 0 for file in files)
+
+
+def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
+    """Fetch files one after another; one that cannot be had does not keep the others away.
+
+    A server that did not answer is not asked for its other files.
+    """
+    problems: dict[str, CatalogError] = {}
+    silent: dict[str, CatalogError] = {}
+    for file in files:
+        host = _host(file.url)
+        if host in silent:
+            problems[file.url] = DownloadError(
+                f"{file.name} was not asked for: {host} did not answer a moment ago",
+                hint=f"or fetch it by hand and put it at {store.place(file)}",
+            )
+            continue
+        try:
+            store.get(file, functools.partial(told, file))
+        except UnreachableError as problem:
+            problems[file.url] = silent[host] = problem
+        except CatalogError as problem:
+            problems[file.url] = problem
+    return problems
+
+
+def _host(url: str) -> str:
+    """Return which server an address is of, without the login it may hold; the hub's is ``hf:``."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # Nobody is asked for it: the store says what is wrong.
+        return url
+    if parts.scheme == "hf":
+        return "the model hub"
+    return parts.netloc.rpartition("@")[2]
+
+
+def fetch_needed(
+    files: Iterable[RemoteFile], home: Home, told: Told, *, offline: bool = False
+) -> dict[str, CatalogError]:
+    """Fetch all that is lacking, however much it is; see ``supply``."""
+    from catalog.downloads import FileStore
+
+    store = FileStore(home.files, offline=offline)
+    lacking = store.missing(files)
+    if offline:
+        store.require(lacking)
+    require_room(lacking, store)
+    return fetch(lacking, store, told)
+
+
+def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
+    """Return one line on what is to be fetched: how much, and under which terms; None if nothing.
+
+    Parameters
+    ----------
+    files : iterable of RemoteFile
+        What is needed.
+    home : Home
+        Where it goes.
+    """
+    from catalog.downloads import FileStore
+
+    lacking = FileStore(home.files, offline=True).missing(files)
+    if not lacking:
+        return None
+    unknown = sum(not (file.bytes or file.about_bytes) for file in lacking)
+    more = f" and {unknown} of unknown size" if unknown else ""
+    size = known_bytes(lacking) / 1024**3
+    return f"{len(lacking)} files to fetch: {size:.1f} GiB{more}; terms: {_terms(lacking)}"
+
+
+def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:
+    """Return one row a file: how large it is, its terms, whether it is here, and where it goes."""
+    from catalog.downloads import FileStore
+
+    store = FileStore(home.files, offline=True)
+    lacking = {file.url for file in store.missing(files)}
+    rows = [
+        {
+            "file": file.name,
+            "state": "to fetch" if file.url in lacking else "here",
+            "bytes": file.bytes or file.about_bytes,
+            "licence": file.licence,
+            "sha256": file.sha256 or file.sha256_prefix,
+            "url": file.url,
+            "place": str(store.place(file)) if file.url in lacking else str(store.find(file)),
+        }
+        for file in files
+    ]
+    return pa.Table.from_pylist(rows, _INVENTORY)
+
+
+def _files(definition: Definition) -> Iterator[RemoteFile]:
+    for target in targets(definition):
+        if target.file is not None:
+            yield target.file
+    for choice in definition.datasets:
+        yield from needed_files(choice.full_name)

@@ -1,0 +1,181 @@
+"""Why a job is to be measured: nothing of its name is finished yet, or something changed since.
+
+A run that finished before is compared with the job of the same source, architecture, checkpoint
+name and dataset name. Whether a job must be measured is the business of its key alone; this says
+in words what the key does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from catalog.home import Home
+from catalog.store.reader import query
+from survey import MEASURING_VERSION
+
+if TYPE_CHECKING:
+    from jobs.planning.job import Job
+
+#: What there is to say of a job that nothing finished stands behind.
+NEW = "new"
+
+_LATEST = """
+SELECT * FROM runs WHERE status = 'done'
+QUALIFY row_number() OVER (
+  PARTITION BY source, architecture, checkpoint, dataset
+  ORDER BY finished_at DESC NULLS LAST, run_id
+) = 1
+"""
+
+#: Hexadecimal digits of a hash that are shown.
+_DIGITS = 8
+
+Finished = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is not as it was when the newest finished run was measured."""
+
+    #: What: ``checkpoint changed``, ``dataset changed``, ``transform changed``, ``settings
+    #: changed``, ``measuring version changed``, ``library version changed`` or ``key changed``.
+    what: str
+    #: From what to what.
+    detail: str
+
+    def __str__(self) -> str:
+        """Return both, as in ``settings changed: pooling mean -> pre``."""
+        return f"{self.what}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """Why a job is to be measured."""
+
+    #: The newest finished run of the same names; None for a job that is new.
+    run_id: str | None = None
+    #: What changed since; empty for a job that is new.
+    changes: tuple[Change, ...] = ()
+
+    def __str__(self) -> str:
+        """Return ``new``, or every change."""
+        return "; ".join(map(str, self.changes)) or NEW
+
+
+def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
+    """Return why each of some jobs that are not finished is to be measured, by run id.
+
+    Parameters
+    ----------
+    home : Home
+        Where finished runs are kept.
+    jobs : sequence of Job
+        Jobs of which no finished run has the key.
+    """
+    if not jobs:
+        return {}
+    latest = {_names(run): run for run in query(home, _LATEST).to_pylist()}
+    return {job.run_id: compared(job, latest.get(_names_of(job))) for job in jobs}
+
+
+def compared(job: Job, run: Finished | None) -> Staleness:
+    """Return what changed between a finished run's row and a job.
+
+    Parameters
+    ----------
+    job : Job
+        What is to be measured.
+    run : mapping of str to object, or None
+        The row of ``runs`` of the newest finished run of the same names.
+    """
+    if run is None:
+        return Staleness()
+    changes = tuple(_changes(job, run)) or (
+        Change("key changed", "an older version of this program named it otherwise"),
+    )
+    return Staleness(run["run_id"], changes)
+
+
+def told(reasons: Iterable[Staleness]) -> str:
+    """Return how many jobs are new and how many stale, and why: one line, empty for none."""
+    reasons = list(reasons)
+    stale = [reason for reason in reasons if reason.changes]
+    counts = Counter(what for reason in stale for what in {one.what for one in reason.changes})
+    why = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
+    words = [f"{len(reasons) - len(stale)} new"] if len(stale) < len(reasons) else []
+    words += [f"{len(stale)} stale ({why})"] if stale else []
+    return ", ".join(words)
+
+
+def _names(run: Finished) -> tuple[str, ...]:
+    return (run["source"], run["architecture"], run["checkpoint"], run["dataset"])
+
+
+def _names_of(job: Job) -> tuple[str, ...]:
+    return (job.source, job.architecture, job.checkpoint.reference, job.dataset)
+
+
+def _changes(job: Job, run: Finished) -> Iterator[Change]:
+    recorded = json.loads(run["settings"] or "{}")
+    yield from _hash_change("checkpoint", run["checkpoint_sha256"], job.checkpoint_sha256)
+    yield from _hash_change("dataset", run["dataset_fingerprint"], job.dataset_fingerprint)
+    yield from _field_changes("transform", json.loads(run["transform"] or "{}"), job.transform)
+    yield from _field_changes("settings", _comparable(recorded, job), job.settings)
+    before = run["measuring_version"]
+    if before != MEASURING_VERSION:
+        yield Change("measuring version changed", f"{before} -> {MEASURING_VERSION}")
+    yield from _library_changes(job, run, recorded.get("libraries", {}))
+
+
+def _hash_change(what: str, before: str | None, now: str) -> Iterator[Change]:
+    if before != now:
+        detail = f"sha256 {(before or 'unknown')[:_DIGITS]} -> {now[:_DIGITS]}"
+        yield Change(f"{what} changed", detail)
+
+
+def _field_changes(what: str, before: Mapping[str, Any], now: Any) -> Iterator[Change]:
+    """Compare fields; one that is not recorded is newer than the run, and had its default."""
+    differing = []
+    for field in dataclasses.fields(now):
+        value = _plain(getattr(now, field.name))
+        old = before.get(field.name, _plain(field.default))
+        if old != value:
+            differing.append(f"{field.name} {_said(old)} -> {_said(value)}")
+    if differing:
+        yield Change(f"{what} changed", ", ".join(differing))
+
+
+def _comparable(recorded: dict[str, Any], job: Job) -> dict[str, Any]:
+    """Return recorded settings, without what determines no number of either."""
+    if recorded.get("precision") is None and job.settings.precision is None:
+        return {**recorded, "least_batches": job.settings.least_batches}
+    return recorded
+
+
+def _library_changes(job: Job, run: Finished, counted: Mapping[str, str]) -> Iterator[Change]:
+    chosen = dict(job.libraries)
+    for name, version in chosen.items():
+        before = counted.get(name) or run.get(f"{name}_version")
+        if before != version:
+            detail = f"{name} {before or 'unknown'} -> {version}"
+            yield Change("library version changed", detail)
+        elif name not in counted:
+            yield Change("key changed", f"{name} {version} counts from now on")
+    for name in sorted(counted.keys() - chosen):
+        yield Change("key changed", f"the version of {name} does not count any more")
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON gives it back."""
+    if value is dataclasses.MISSING:
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _said(value: object) -> str:
+    return "none" if value is None else str(value)

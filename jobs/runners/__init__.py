@@ -1,0 +1,1 @@
+"""Where jobs run: the contract of a runner, and the runners."""

@@ -1,0 +1,67 @@
+"""The machine a worker runs on: what it is called, and how much of its memory is in use."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from jobs.runners.events import Host
+
+#: What allocators say that raise no error class of their own.
+_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_failed")
+
+
+def host_of(device: torch.device, threads: int) -> Host:
+    """Return what a worker of this process computes on."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return Host(device.type, name, threads, platform.node(), os.getpid())
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an error means that the memory was not enough, on a GPU or the CPU."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Count the most memory in use from here on."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError):
+        # Linux: the process's high-water mark becomes what it holds now.
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Return the most bytes in use since the last reset; None where the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    for line in _lines("/proc/self/status"):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+@cache
+def _processor() -> str:
+    """Return the processor's own name where the system tells it."""
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in _lines("/proc/cpuinfo")
+        if line.startswith("model name")
+    ]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

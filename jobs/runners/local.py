@@ -1,0 +1,57 @@
+"""A runner without Ray: one task after another in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jobs.choices import DeviceChoice
+from jobs.planning.devices import Devices, Machine, choose_devices, local_cores, local_memory
+from jobs.runners.base import Word, Work
+
+
+class LocalRunner:
+    """Runs jobs in the calling process, for notebooks and quick tests.
+
+    A network that ends its process ends the survey with it, and one that hangs is waited for:
+    whoever needs more takes Ray.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+        ``auto`` takes the first GPU if torch sees one.
+    threads : int, optional
+        Threads to compute with; by default as many as there are cores.
+    """
+
+    def __init__(self, device: DeviceChoice = "auto", threads: int | None = None) -> None:
+        import torch
+
+        here = Machine("here", local_cores(), torch.cuda.device_count(), local_memory())
+        self.machines: Sequence[Machine] = [here]
+        self.devices: Devices = choose_devices(device, 1, self.machines, threads=threads)
+
+    def __enter__(self) -> LocalRunner:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+        """Yield what the one worker says, task after task."""
+        import torch
+
+        from jobs.runners.hardware import host_of
+        from jobs.runners.worker import run_task
+
+        device, threads = self.devices.torch_device, self.devices.threads
+        host = host_of(torch.device(device), threads)
+        before = torch.get_num_threads()
+        try:
+            while tasks := work.next_tasks(host):
+                for task in tasks:
+                    for event in run_task(task, device, threads):
+                        yield (Word(0, event),)
+                        if work.withdrawn(task.run_id):
+                            break
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""During a scan: which job goes where, and what is recorded of it."""

@@ -1,0 +1,1 @@
+"""Surveys that run again by themselves."""

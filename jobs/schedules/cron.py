@@ -1,0 +1,192 @@
+"""When a schedule is due, and which of its missed due times are run. Pure: no clock, no store.
+
+Due times follow Debian's cron through changes of the clocks: a fixed time that a change skips is
+due at the first moment after it, one that comes twice is due once, and with ``*`` for the hour or
+the minute the fields are matched as the clock shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from catalog.registry.schedules import Due, Missed, Overlap, Schedule, ScheduleEntry
+from jobs.planning.definition import Definition, parse_definition
+from survey import SettingsError, UnknownName
+
+#: How late a due time may be seen and still count as seen in time.
+GRACE_SECONDS = 60.0
+
+#: Missed due times that are kept as skipped: a home that was off for a year needs no more.
+MOST_SKIPPED = 100
+
+#: The fields of a cron expression and what each may hold.
+FIELDS = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day-of-month": "1 to 31, L (the last day) or LW (the last weekday)",
+    "month": "1 to 12 or JAN to DEC",
+    "day-of-week": "0 to 7 (0 and 7 are Sunday) or SUN to SAT, 5L (the last) or 5#2 (the second)",
+}
+
+_HINT = 'five fields: minute hour day-of-month month day-of-week, such as "0 3 * * 1"'
+
+
+def new_entry(
+    name: str,
+    definition: Definition,
+    origin: Path,
+    *,
+    cron: str,
+    timezone: str,
+    missed: Missed = "latest",
+    overlap: Overlap = "skip",
+) -> ScheduleEntry:
+    """Check what the user gave and return the schedule.
+
+    Parameters
+    ----------
+    name : str
+        What the schedule is called.
+    definition : Definition
+        The survey.
+    origin : pathlib.Path
+        The file it was read from.
+    cron : str
+        Due times as five cron fields.
+    timezone : str
+        The time zone they are meant in, such as ``Europe/Paris``.
+    missed : {"latest", "all", "skip"}
+        Which missed due times are run.
+    overlap : {"skip", "queue", "replace"}
+        What a due time does while a former run goes.
+
+    Raises
+    ------
+    SettingsError
+        If the name or the cron expression cannot be used.
+    UnknownName
+        If nobody knows the time zone.
+    """
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise SettingsError(
+            f"the schedule's name is {name!r}, must be text without spaces around it"
+        )
+    if timezone not in available_timezones():
+        raise UnknownName("time zone", timezone, available_timezones())
+    _check_cron(cron)
+    if next(due_times(cron, timezone, datetime.now(UTC)), None) is None:
+        raise SettingsError(
+            f"the cron expression {cron!r} is never due: no date has that day in that month",
+            hint=_HINT,
+        )
+    return ScheduleEntry(
+        name=name,
+        definition={**definition.to_dict(), "name": definition.name},
+        base=str(definition.base.absolute()),
+        origin=str(origin.absolute()),
+        cron=" ".join(cron.split()),
+        timezone=timezone,
+        missed=missed,
+        overlap=overlap,
+    )
+
+
+def definition_of(schedule: ScheduleEntry) -> Definition:
+    """Return the survey a schedule runs."""
+    return parse_definition(schedule.definition, schedule.name, Path(schedule.base))
+
+
+def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
+    """Yield the due times after a moment, in UTC, without end.
+
+    Parameters
+    ----------
+    cron : str
+        Five cron fields.
+    timezone : str
+        The time zone they are meant in.
+    after : datetime
+        A moment, in any zone.
+    """
+    last = after.astimezone(UTC)
+    for moment in CronSim(cron, after.astimezone(ZoneInfo(timezone))):
+        # In UTC before they are compared: within one zone Python compares what clocks show, and a
+        # clock set back shows an hour twice. What was due in the first one is not due again.
+        if (instant := moment.astimezone(UTC)) > last:
+            last = instant
+            yield instant
+
+
+def due_until(schedule: Schedule, now: datetime) -> list[datetime]:
+    """Return the due times that passed since the last one that was dealt with."""
+    coming = due_times(schedule.cron, schedule.timezone, schedule.settled_at)
+    return list(takewhile(lambda moment: moment <= now, coming))
+
+
+def by_policy(
+    times: Sequence[datetime], missed: Missed, now: datetime, grace_seconds: float
+) -> list[Due]:
+    """Say which of the due times that passed are to be run.
+
+    Parameters
+    ----------
+    times : sequence of datetime
+        Due times, in order.
+    missed : {"latest", "all", "skip"}
+        The schedule's policy.
+    now : datetime
+        When they are seen.
+    grace_seconds : float
+        How late a due time may be seen and still count as seen in time.
+    """
+    if missed == "all":
+        return [Due(moment) for moment in times]
+    if missed == "latest":
+        wanted = set(times[-1:])
+        reason = "missed: the newest is run in its place"
+    else:
+        wanted = {moment for moment in times if now - moment <= timedelta(seconds=grace_seconds)}
+        reason = f"missed: nobody looked until {now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    skipped = [moment for moment in times if moment not in wanted]
+    earlier = len(skipped) - MOST_SKIPPED
+    dues = [Due(moment, reason) for moment in skipped[-MOST_SKIPPED:]]
+    if earlier > 0:
+        dues[0] = Due(dues[0].at, f"{reason}; so were {earlier} earlier ones")
+    return sorted([*dues, *(Due(moment) for moment in wanted)], key=lambda due: due.at)
+
+
+def _check_cron(cron: str) -> None:
+    fields = cron.split()
+    if len(fields) != len(FIELDS):
+        raise SettingsError(
+            f"the cron expression {cron!r} has {len(fields)} fields, must have five", hint=_HINT
+        )
+    # Each field by itself, since the library's word on all of them names the field alone.
+    for place, (name, allowed) in enumerate(FIELDS.items()):
+        alone = ["*"] * len(FIELDS)
+        alone[place] = fields[place]
+        if not _parses(" ".join(alone)):
+            raise SettingsError(
+                f"the cron expression {cron!r} has {fields[place]!r} as its {name}; allowed are"
+                f" {allowed}, lists (1,2), ranges (1-5), steps (*/2) and *",
+                hint=_HINT,
+            )
+    if not _parses(cron):
+        raise SettingsError(
+            f"the cron expression {cron!r} is never due: no date has that day in that month",
+            hint=_HINT,
+        )
+
+
+def _parses(cron: str) -> bool:
+    try:
+        CronSim(cron, datetime.now(UTC))
+    except CronSimError:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""The process that runs a due time, and whether it is still there.
+
+A process of the same kernel and the same space of process numbers can be looked up: it is gone as
+soon as it has ended. Of any other process, such as one on another host, nothing is seen but its
+lease, which it renews while it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+
+from catalog.registry.schedules import Holder, Tick
+
+_PROC = Path("/proc")
+
+#: What the kernel calls a process that has ended but was not waited for.
+_ENDED = ("Z", "X")
+
+
+def this_process() -> Holder:
+    """Return this process as a holder."""
+    pid = os.getpid()
+    return Holder(socket.gethostname(), pid, f"{_kernel()}/{_born(pid)}")
+
+
+def is_gone(tick: Tick, now: datetime) -> bool:
+    """Whether nobody runs a tick that is marked as running."""
+    kernel, _, born = (tick.process or "").partition("/")
+    if tick.pid is not None and kernel and kernel == _kernel():
+        return _born(tick.pid) != born
+    return tick.lease_until is None or tick.lease_until < now
+
+
+def _kernel() -> str:
+    """Return the boot and the space of process numbers; empty where the system does not say."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        # Containers share their host's kernel, and maybe its name, but not its process numbers.
+        return f"{boot}:{(_PROC / 'self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _born(pid: int) -> str:
+    """Return when a process started, in the kernel's ticks; empty if it has ended."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The name in brackets may hold anything, brackets too.
+    state, *fields = text.rpartition(")")[2].split()
+    return "" if state in _ENDED else fields[18]

@@ -1,0 +1,133 @@
+"""Schedules and their due times as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from catalog.registry.schedules import Schedule, Schedules, Tick
+from jobs.schedules.cron import due_times
+from jobs.schedules.process import is_gone
+
+#: Due times that are shown in advance.
+COMING = 5
+
+SCHEDULES = pa.schema(
+    [
+        ("name", pa.string()),
+        ("cron", pa.string()),
+        ("timezone", pa.string()),
+        ("missed", pa.string()),
+        ("overlap", pa.string()),
+        ("state", pa.string()),
+        ("next_due", pa.string()),
+        ("last_due", pa.string()),
+        ("last", pa.string()),
+    ]
+)
+
+TICKS = pa.schema(
+    [
+        ("schedule", pa.string()),
+        ("due", pa.string()),
+        ("state", pa.string()),
+        ("measured", pa.int64()),
+        ("failed", pa.int64()),
+        ("skipped", pa.int64()),
+        ("seconds", pa.float64()),
+        ("started_at", pa.timestamp("us", "UTC")),
+        ("ended_at", pa.timestamp("us", "UTC")),
+        ("host", pa.string()),
+        ("pid", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+
+#: What of a due time a terminal shows.
+TICK_HEADINGS: dict[str, str | None] = {
+    name: None for name in TICKS.names if name not in ("started_at", "ended_at", "host", "pid")
+}
+
+
+def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
+    """Return one row a schedule: what it is, when it is due next, what became of the last."""
+    rows = []
+    for schedule in schedules.all():
+        last = next(iter(schedules.ticks(schedule, 1)), None)
+        coming = coming_up(schedule, now)
+        rows.append(
+            {
+                "name": schedule.name,
+                "cron": schedule.cron,
+                "timezone": schedule.timezone,
+                "missed": schedule.missed,
+                "overlap": schedule.overlap,
+                "state": "paused" if schedule.paused_at else "active",
+                "next_due": None if schedule.paused_at else next(iter(coming), None),
+                "last_due": _local(schedule, last.due_at) if last else None,
+                "last": state_word(last, now) if last else None,
+            }
+        )
+    return pa.Table.from_pylist(rows, SCHEDULES)
+
+
+def ticks_table(ticks: Iterable[tuple[Schedule, Tick]], now: datetime) -> pa.Table:
+    """Return one row a due time, and what became of it."""
+    kept = [name for name in TICKS.names if name not in ("schedule", "due", "state")]
+    rows = [
+        {name: getattr(tick, name) for name in kept}
+        | {"schedule": schedule.name, "due": _local(schedule, tick.due_at)}
+        | {"state": state_word(tick, now)}
+        for schedule, tick in ticks
+    ]
+    return pa.Table.from_pylist(rows, TICKS)
+
+
+def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Table:
+    """Return all that is known of one schedule as one row; its survey as JSON text."""
+    values = facts(schedule) | {
+        "next_due": coming_up(schedule, now),
+        "definition": json.dumps(schedule.definition),
+    }
+    fields = [
+        (name, pa.list_(pa.string()) if name == "next_due" else pa.string()) for name in values
+    ]
+    table = pa.Table.from_pylist([values], pa.schema(fields))
+    column = pa.array([ticks.to_pylist()], pa.list_(pa.struct(TICKS)))
+    return table.append_column("ticks", column)
+
+
+def facts(schedule: Schedule) -> dict[str, Any]:
+    """Return what a schedule was declared with and where it stands, as text."""
+    paused = schedule.paused_at
+    return {
+        "name": schedule.name,
+        "survey": str(schedule.definition.get("name", schedule.name)),
+        "origin": schedule.origin,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "missed": schedule.missed,
+        "overlap": schedule.overlap,
+        "state": f"paused since {_local(schedule, paused)}" if paused else "active",
+    }
+
+
+def coming_up(schedule: Schedule, now: datetime) -> list[str]:
+    """Return the next due times after a moment, in the schedule's zone."""
+    coming = due_times(schedule.cron, schedule.timezone, max(now, schedule.settled_at))
+    return [_local(schedule, moment) for moment in islice(coming, COMING)]
+
+
+def state_word(tick: Tick, now: datetime) -> str:
+    """Return where a tick stands; ``interrupted`` where the process that ran it is gone."""
+    return "interrupted" if tick.state == "running" and is_gone(tick, now) else tick.state
+
+
+def _local(schedule: Schedule, moment: datetime) -> str:
+    return moment.astimezone(ZoneInfo(schedule.timezone)).isoformat(timespec="seconds")

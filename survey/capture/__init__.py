@@ -1,0 +1,1 @@
+"""A forward pass watched: activation calls, their axes, pooled values and counts."""

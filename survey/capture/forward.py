@@ -1,0 +1,421 @@
+"""One forward pass, with the pooled input and output of every activation call.
+
+Modules are seen by forward hooks and functionals by a torch function mode, so that each
+outermost call is met once, in execution order. The input is pooled before the activation runs,
+since an in-place one overwrites it. The network computes exactly what it would compute
+unwatched: nothing in it is called twice, re-laid out or replaced.
+
+What a tensor's axes mean is followed in ``layout``, what it descends from in ``lineage``; which
+call of its block a site is, ``blocks`` tells once the pass is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from survey.capture.activations import activation_called, activation_of, rectifies, site_name
+from survey.capture.blocks import Blocks
+from survey.capture.layout import CONSTANT, Layout, follow, input_layout, layout_of, mark, unmark
+from survey.capture.lineage import Descent, Lineage, begin, forget
+from survey.capture.near_zero import NearZero
+from survey.capture.pooling import pool, pool_and_count, spread
+from survey.capture.unsupported import refuse_hidden
+from survey.errors import CaptureError, SettingsError
+from survey.results import Role, Site
+from survey.settings import Pooling
+
+
+@dataclass(frozen=True, slots=True)
+class PooledPair:
+    """One activation call: what went in and what came out, pooled over space."""
+
+    #: Which call it is.
+    site: Site
+    #: Pooled input, B x c, float64; None where it cannot be pooled.
+    x: torch.Tensor | None
+    #: Pooled output, B x c, float64; None where it cannot be pooled.
+    y: torch.Tensor | None
+    #: Values of the unpooled input and output, and how many of them are nearly zero.
+    before: NearZero
+    after: NearZero
+    #: Machine epsilon of the type that the network's sums were computed in.
+    resolution: float
+    #: Why there is no pair.
+    reason: str | None
+
+
+class Capture:
+    """Watches one model.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any network in eval mode. It is not modified.
+    pooling : {"mean", "pre", "sum", "flatten", "public_code"}
+        How tensors become matrices; see ``MeasureSettings``.
+
+    Raises
+    ------
+    CaptureError
+        If it holds something that runs activations where they cannot be seen.
+    """
+
+    def __init__(self, model: nn.Module, pooling: Pooling = "mean") -> None:
+        self._model = model
+        self._pooling = pooling
+        self._names = {module: name for name, module in model.named_modules()}
+        refuse_hidden(self._names)
+        self._blocks = Blocks(self._names)
+        self._pass = _Pass(0, pooling)
+
+    def forward(self, images: torch.Tensor) -> tuple[Any, list[PooledPair]]:
+        """Run the model once.
+
+        Parameters
+        ----------
+        images : torch.Tensor
+            B images, as the model takes them.
+
+        Returns
+        -------
+        output
+            What the model returned, bit for bit what it returns unwatched.
+        pairs : list of PooledPair
+            One an activation call, in execution order.
+        """
+        self._pass = _Pass(images.shape[0], self._pooling)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_marked(images, self._model))
+            for module, name in self._names.items():
+                for handle in self._watch(module, name):
+                    stack.callback(handle.remove)
+            stack.enter_context(_FunctionMode(self._pass))
+            output = self._model(images)
+            return output, self._pass.finished(output, self._blocks)
+
+    def _watch(self, module: nn.Module, name: str) -> Iterator[Any]:
+        state = self._pass
+        enter: Callable[..., None]
+        leave: Callable[..., None]
+        if isinstance(module, nn.MultiheadAttention):
+            enter, leave = state.enter_attention, state.leave_attention
+        elif (activation := activation_of(module)) is not None:
+            enter, leave = state.enter_activation(name, activation), state.leave_activation
+        else:
+            enter, leave = state.enter_module(name), state.leave_module
+        yield module.register_forward_pre_hook(enter, with_kwargs=True)
+        yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+
+
+#: The same call again, on another input.
+_Again = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An activation that has been entered and not left."""
+
+    number: int
+    site: Site
+    #: The module whose forward calls it.
+    caller: str
+    #: What its output descends from.
+    lineage: Lineage
+    again: _Again
+    #: For a call that gates one half by the other, the half that is activated.
+    half: torch.Tensor | None
+    axes: Layout
+    shape: tuple[int, ...]
+    x: torch.Tensor | None
+    before: NearZero
+    resolution: float
+    reason: str | None
+
+
+class _Pass:
+    """What one forward pass has shown so far."""
+
+    def __init__(self, images: int, pooling: Pooling) -> None:
+        self.images = images
+        self._pooling = pooling
+        #: Number, caller and pair of each site that was left. What was entered is not kept: it
+        #: holds the call's arguments, and so would every activation of the network.
+        self._sites: list[tuple[int, str, PooledPair]] = []
+        self._descent = Descent()
+        self._calls: Counter[tuple[str, str | None]] = Counter()
+        # Each stack holds what was entered with the module that entered it.
+        self._path: list[tuple[nn.Module | None, str]] = [(None, "")]
+        #: Activation modules entered; None for those inside another or independent of the input.
+        self._inside: list[tuple[nn.Module | None, _Open | None]] = []
+        self._paused: list[tuple[nn.Module, Any]] = []
+
+    def finished(self, output: Any, blocks: Blocks) -> list[PooledPair]:
+        """Return the pairs, with what can be told of their sites only at the end."""
+        gates = self._descent.gates(output)
+        repeats = blocks.repeats([caller for _, caller, _ in self._sites])
+        pairs = []
+        for (number, _, pair), repeat in zip(self._sites, repeats, strict=True):
+            role: Role = "gate" if gates >> number & 1 else "main"
+            pairs.append(replace(pair, site=replace(pair.site, role=role, repeat=repeat)))
+        return pairs
+
+    # Hooks of ordinary modules keep the path that names functional calls.
+
+    def enter_module(self, name: str) -> Callable[..., None]:
+        return lambda module, _args, _kwargs: self._path.append((module, name))
+
+    def leave_module(self, module: nn.Module, _args: Any, _kwargs: Any, _output: Any) -> None:
+        _leave(self._path, module)
+
+    # An active torch function mode makes nn.MultiheadAttention leave its fused kernel, which
+    # moves the last bits: it is kept off there. There is no activation inside.
+
+    def enter_attention(self, module: nn.Module, _args: Any, _kwargs: Any) -> None:
+        guard = torch._C.DisableTorchFunction()
+        guard.__enter__()
+        self._paused.append((module, guard))
+
+    def leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if _entered(self._paused, module):
+            _leave(self._paused, module).__exit__(None, None, None)
+        query = _first(args, kwargs, "query")
+        if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
+            mark(output[0], layout)
+            self._descent.join([args, kwargs], output)
+
+    # Activation modules.
+
+    def enter_activation(self, name: str, activation: str) -> Callable[..., None]:
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            target = None if self._inside else _first(args, kwargs, "input")
+            entered = None
+            if target is not None:
+                again = _repeated(module.forward, args, kwargs)
+                dim = getattr(module, "dim", -1)
+                entered = self._open((name, None), activation, target, again, dim)
+            self._inside.append((module, entered))
+
+        return enter
+
+    def leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        entered = _leave(self._inside, module)
+        # Hooks run after an exception too, and then without an output.
+        if not isinstance(output, torch.Tensor):
+            return
+        target = _first(args, kwargs, "input")
+        known = layout_of(target) if target is not None else None
+        if known is not None and layout_of(output) is None:
+            # Scripted or custom kernels inside hide the call that made the output. What is unknown
+            # stays unknown: taken for constant, all that follows would be left out.
+            mark(output, known)
+        if entered is not None and target is not None:
+            self._close(entered, target, output, rectifies(module))
+
+    # Functional activations and every other call.
+
+    def call(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        activation = None if self._inside else activation_called(function)
+        entered, target = None, None
+        if activation is not None and (target := _first(args, kwargs, "input")) is not None:
+            again = _repeated(function, args, kwargs)
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            place = (self._path[-1][1], activation)
+            entered = self._open(place, activation, target, again, dim)
+        output = function(*args, **kwargs)
+        follow(function, args, kwargs, output)
+        if entered is None or target is None:
+            self._descent.follow(function, args, kwargs, output)
+        else:
+            self._close(entered, target, output, rectifies(function))
+        return output
+
+    def _open(
+        self,
+        place: tuple[str, str | None],
+        activation: str,
+        tensor: torch.Tensor,
+        again: _Again,
+        dim: int,
+    ) -> _Open | None:
+        axes = layout_of(tensor)
+        if axes == CONSTANT:
+            return None
+        self._calls[place] += 1
+        # Where nothing is known, nothing is guessed: it may be a table that no image enters.
+        axes = axes or Layout(None, ())
+        number, lineage = self._descent.open_site(tensor, activation)
+        half = None
+        if activation == "glu":
+            # The non-linear part is the gate: a sigmoid of the second half.
+            tensor = half = _second_half(tensor, dim)
+            again = torch.sigmoid
+        name = site_name(*place, self._calls[place])
+        try:
+            x, before, reason = self._pool(tensor, axes)
+        except SettingsError as error:
+            raise SettingsError(f"{name}: {error.message}", hint=error.hint) from None
+        site = Site(
+            site_name=name,
+            activation=activation,
+            call=self._calls[place],
+            graph_depth=lineage.depth,
+            role="main",
+            repeat=1,
+            layout=axes.describe(tensor.shape, self.images),
+            spatial=axes.spatial(tensor.shape),
+        )
+        return _Open(
+            number=number,
+            site=site,
+            caller=self._path[-1][1],
+            lineage=lineage,
+            again=again,
+            half=half,
+            axes=axes,
+            shape=tuple(tensor.shape),
+            x=x,
+            before=before,
+            resolution=_resolution(tensor.dtype),
+            reason=reason,
+        )
+
+    def _close(
+        self, entered: _Open, target: torch.Tensor, output: torch.Tensor, rectified: bool
+    ) -> None:
+        self._descent.mark(output, entered.lineage, [target])
+        activated = output
+        if entered.half is not None:
+            activated = self._again(entered, entered.half)
+        known = entered.before.rectified() if rectified else None
+        y, after, reason = self._pool(activated, entered.axes, known)
+        if self._pooling == "pre" and entered.x is not None:
+            y, reason = self._activated(entered, entered.x, output.dtype)
+        pair = PooledPair(
+            entered.site,
+            entered.x,
+            y,
+            entered.before,
+            after,
+            entered.resolution,
+            entered.reason or reason,
+        )
+        self._sites.append((entered.number, entered.caller, pair))
+
+    def _again(self, entered: _Open, values: torch.Tensor) -> torch.Tensor:
+        """Run the activation once more, as a call that is no site."""
+        self._inside.append((None, None))
+        try:
+            with torch._C.DisableTorchFunction():
+                return entered.again(values)
+        finally:
+            self._inside.pop()
+
+    def _activated(
+        self, entered: _Open, x: torch.Tensor, dtype: torch.dtype
+    ) -> tuple[torch.Tensor | None, str | None]:
+        """Run the activation on the pooled input instead, or say why it does not run there."""
+        with torch._C.DisableTorchFunction():
+            # An in-place activation must not overwrite the pooled input.
+            values = spread(x, entered.axes, entered.shape).to(dtype, copy=True)
+            try:
+                activated = self._again(entered, values)
+                return pool(activated, entered.axes, self.images, "mean"), None
+            except (RuntimeError, CaptureError) as error:
+                # One with a parameter for every position, such as a PReLU over tokens.
+                return None, f"the activation does not run on an average over space: {error}"
+
+    def _pool(
+        self, tensor: torch.Tensor, axes: Layout, count: NearZero | None = None
+    ) -> tuple[torch.Tensor | None, NearZero, str | None]:
+        """Return the pooled tensor and the count of its values near zero, if not known already."""
+        # Pooling is our own arithmetic: the mode must not see it.
+        with torch._C.DisableTorchFunction():
+            try:
+                # A network without storage is followed for its sites alone.
+                if tensor.is_meta:
+                    count = NearZero(0, 0)
+                if count is not None:
+                    return pool(tensor, axes, self.images, self._pooling), count, None
+                return *pool_and_count(tensor, axes, self.images, self._pooling), None
+            except CaptureError as error:
+                return None, NearZero(0, 0), error.message
+
+
+def _resolution(dtype: torch.dtype) -> float:
+    """Return by what share of itself a constant may seem to vary with the order of a sum."""
+    if not dtype.is_floating_point:
+        return 0.0
+    # Half precision is summed in float32: what differs there by a rounding does differ.
+    return min(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+
+
+def _second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    with torch._C.DisableTorchFunction():
+        length = tensor.shape[dim] // 2
+        return tensor.narrow(dim, length, length)
+
+
+def _repeated(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> _Again:
+    """Return the same call with its tensor replaced."""
+    # With the network's own ``out``, the second result would overwrite the first.
+    kwargs = {name: value for name, value in kwargs.items() if name != "out"}
+    if args:
+        return lambda tensor: function(tensor, *args[1:], **kwargs)
+    name = next(name for name in ("input", "x", "self") if name in kwargs)
+    return lambda tensor: function(**{**kwargs, name: tensor})
+
+
+def _entered(stack: list[Any], module: nn.Module) -> bool:
+    # Where another's hook raised before ours ran, the module is left without having been entered.
+    return bool(stack) and stack[-1][0] is module
+
+
+def _leave(stack: list[Any], module: nn.Module) -> Any:
+    """Return what the module had entered, or None."""
+    return stack.pop()[1] if _entered(stack, module) else None
+
+
+def _first(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
+    value = args[0] if args else kwargs.get(name, kwargs.get("x", kwargs.get("self")))
+    return value if isinstance(value, torch.Tensor) else None
+
+
+class _FunctionMode(TorchFunctionMode):
+    def __init__(self, state: _Pass) -> None:
+        super().__init__()
+        self._state = state
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._state.call(func, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def _marked(images: torch.Tensor, model: nn.Module) -> Iterator[None]:
+    """Mark the network's input and the tensors it holds for the length of one pass."""
+    held = [
+        tensor
+        for module in model.modules()
+        for tensor in (*module.buffers(recurse=False), *vars(module).values())
+        if isinstance(tensor, torch.Tensor)
+    ]
+    for tensor in held:
+        mark(tensor, CONSTANT)
+        forget(tensor)
+    mark(images, input_layout(images))
+    begin(images)
+    try:
+        yield
+    finally:
+        for tensor in (*held, images):
+            unmark(tensor)
+            forget(tensor)

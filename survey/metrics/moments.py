@@ -1,0 +1,219 @@
+"""First and second moments of a pooled matrix, in float64, computed once and shared.
+
+A covariance here is always ``gram_weight * Xc' Xc + identity_weight * I``: plain, shrunk
+(Ledoit and Wolf 2004) and ridged ones differ only in the two weights. It is therefore never
+stored as c x c; whoever needs it as a matrix asks for it, in a basis of their choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from survey.settings import Ridge, Shrinkage
+
+#: The ridge of the published script, added to every variance.
+RIDGE = 1e-6
+
+#: Squared share of the greatest singular value under which a direction does not count: 1e-6, as in
+#: scikit-learn. What is smaller is the rounding of a float32 forward pass.
+NO_DIRECTION = 1e-12
+
+#: Ratio of the least and the greatest squared singular value below which directions found from a
+#: Gram matrix lose more than half their digits.
+ILL_CONDITIONED = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean-free rows of one pooled matrix and the weights that make its covariance.
+
+    Parameters
+    ----------
+    centred : torch.Tensor
+        The matrix minus its column means, n x c, float64.
+    mean_variance : float
+        Trace of the unshrunk covariance (divisor n) over c.
+    gram_weight, identity_weight : float
+        Weights of ``centred' centred`` and of the identity in the covariance.
+    gram : torch.Tensor, optional
+        ``centred' centred``, c x c, where it is known already.
+    """
+
+    centred: torch.Tensor
+    mean_variance: float
+    gram_weight: float
+    identity_weight: float
+    gram: torch.Tensor | None = field(default=None, repr=False)
+
+    @property
+    def images(self) -> int:
+        """Rows n."""
+        return self.centred.shape[0]
+
+    @property
+    def channels(self) -> int:
+        """Columns c."""
+        return self.centred.shape[1]
+
+    @property
+    def trace(self) -> float:
+        """Trace of the covariance."""
+        scatter = self.mean_variance * self.channels * self.images
+        return self.gram_weight * scatter + self.identity_weight * self.channels
+
+    def covariance(self, coordinates: torch.Tensor) -> torch.Tensor:
+        """Return the covariance in the basis in which ``coordinates`` (n x r) are the rows."""
+        known = self.gram if coordinates is self.centred else None
+        gram = coordinates.T @ coordinates if known is None else known
+        identity = torch.eye(
+            coordinates.shape[1], dtype=coordinates.dtype, device=coordinates.device
+        )
+        return self.gram_weight * gram + self.identity_weight * identity
+
+
+class Rows:
+    """One pooled matrix, and what several metrics need to know about it, each computed once.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        n x c, n at least 2, finite.
+    """
+
+    def __init__(self, matrix: torch.Tensor) -> None:
+        #: The matrix itself, n x c, float64.
+        self.values = matrix.to(torch.float64)
+        #: Rows n and columns c.
+        self.images, self.channels = self.values.shape
+
+    @cached_property
+    def centred(self) -> torch.Tensor:
+        """The matrix minus its column means, n x c."""
+        return self.values - self.values.mean(dim=0)
+
+    @cached_property
+    def _squares(self) -> tuple[float, torch.Tensor]:
+        """Sum of all squares of the centred matrix, and of each row's."""
+        squares = self.centred.square()
+        return float(squares.sum()), squares.sum(dim=1)
+
+    @property
+    def scatter(self) -> float:
+        """Sum of all squares of the centred matrix."""
+        return self._squares[0]
+
+    @property
+    def row_norms(self) -> torch.Tensor:
+        """Squared norm of each centred row, n."""
+        return self._squares[1]
+
+    @property
+    def mean_variance(self) -> float:
+        """Mean over columns of the variance (divisor n)."""
+        return self.scatter / (self.images * self.channels)
+
+    @cached_property
+    def gram(self) -> torch.Tensor:
+        """The smaller Gram matrix of the centred rows: Xc Xc' if c > n, else Xc' Xc."""
+        rows = self.centred
+        return rows @ rows.T if self.channels > self.images else rows.T @ rows
+
+    @cached_property
+    def gram_squared_norm(self) -> float:
+        """Sum of squares of either Gram matrix."""
+        return float(self.gram.square().sum())
+
+    @cached_property
+    def ledoit_wolf_weight(self) -> float:
+        """Ledoit and Wolf's weight of the identity, in [0, 1]; no c x c matrix is built if c > n.
+
+        With S = Xc' Xc / n and mu = tr S / c: b^2 = (sum_i |x_i|^4 / n - |S|^2) / n,
+        d^2 = |S - mu I|^2, weight = min(b^2, d^2) / d^2. It is 0 where the covariance already is
+        a multiple of the identity.
+        """
+        n, c = self.images, self.channels
+        squared_norm = self.gram_squared_norm / n**2
+        mu = float(self.row_norms.sum()) / (n * c)
+        spread = squared_norm - c * mu**2
+        noise = (float(self.row_norms.square().sum()) / n - squared_norm) / n
+        # With a single channel, or equal variances, the spread is rounding only: nothing to shrink.
+        if spread <= 1e-14 * squared_norm:
+            return 0.0
+        return max(0.0, min(noise, spread)) / spread
+
+    @cached_property
+    def spectrum(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Left singular vectors of the centred matrix (n x r) and squared singular values (r).
+
+        From an eigendecomposition of the smaller Gram matrix; directions under
+        ``NO_DIRECTION``, such as those of dead channels, are left out, so that r is the rank.
+        """
+        # The upper triangle is LAPACK's lower one, which it reads a tenth faster.
+        values, vectors = torch.linalg.eigh(self.gram, UPLO="U")
+        kept = values > NO_DIRECTION * values[-1].clamp_min(0.0)
+        values, vectors = values[kept], vectors[:, kept]
+        if self.channels > self.images:
+            return vectors, values
+        # Lengths measured on the rows keep the digits of small directions; eigenvalues lose them.
+        turned = self.centred @ vectors
+        if bool((values < ILL_CONDITIONED * values[-1:]).any()):
+            # Small directions are then not orthogonal to each other any more.
+            directions, lower = torch.linalg.qr(turned.flip(1))
+            return directions.flip(1), lower.diagonal().flip(0).square()
+        lengths = torch.linalg.vector_norm(turned, dim=0)
+        return turned / lengths, lengths.square()
+
+    def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
+        """Find the covariance's weights; see ``moments``."""
+        floor = RIDGE if ridge == "absolute" else RIDGE * self.mean_variance
+        weights = (1 / (self.images - 1), floor)
+        if shrinkage != "none":
+            weight = self.ledoit_wolf_weight
+            weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
+        gram = self.gram if self.channels <= self.images else None
+        return Moments(self.centred, self.mean_variance, *weights, gram)
+
+
+def moments(
+    matrix: torch.Tensor, shrinkage: Shrinkage = "ledoit-wolf", ridge: Ridge = "absolute"
+) -> Moments:
+    """Centre a matrix and find its covariance's weights.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        n x c, n at least 2, finite.
+    shrinkage : {"ledoit-wolf", "none"}
+        ``none`` divides by n - 1; ``ledoit-wolf`` by n, as scikit-learn does.
+    ridge : {"absolute", "relative"}
+        What is added to every variance: 1e-6, or 1e-6 of the mean variance.
+
+    Returns
+    -------
+    Moments
+        In float64, on the matrix's device.
+
+    References
+    ----------
+    Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
+    matrices", doi:10.1016/S0047-259X(03)00096-4.
+    """
+    return Rows(matrix).moments(shrinkage, ridge)
+
+
+def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:
+    """Return, for each of c columns, whether it varies by no more than a few roundings.
+
+    Parameters
+    ----------
+    matrix : torch.Tensor
+        n x c.
+    resolution : float
+        Machine epsilon of the type the values were computed in.
+    """
+    low, high = matrix.amin(dim=0), matrix.amax(dim=0)
+    size = torch.maximum(low.abs(), high.abs())
+    return (high - low) <= 4 * resolution * size

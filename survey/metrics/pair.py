@@ -1,0 +1,87 @@
+"""A site's pooled input and output on one batch, and what several metrics share about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import torch
+
+from survey.capture.near_zero import NearZero, count_near_zero
+from survey.metrics.moments import Rows, constant_columns
+from survey.settings import Ridge, Shrinkage
+
+T = TypeVar("T")
+
+
+class Pair:
+    """Input and output of one site, ready for every metric.
+
+    Parameters
+    ----------
+    x, y : torch.Tensor
+        Pooled input and output, n x c, finite, n at least 2.
+    shrinkage, ridge
+        The affinity score's settings; see ``MeasureSettings``.
+    before, after : NearZero, optional
+        Counts of the unpooled input's and output's values near zero; the matrices' own if none
+        are given.
+    resolution : float, optional
+        Machine epsilon of the type the network computed in.
+    """
+
+    def __init__(
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        shrinkage: Shrinkage = "ledoit-wolf",
+        ridge: Ridge = "absolute",
+        *,
+        before: NearZero | None = None,
+        after: NearZero | None = None,
+        resolution: float = torch.finfo(torch.float64).eps,
+    ) -> None:
+        self.x, self.y = Rows(x), Rows(y)
+        self.shrinkage: Shrinkage = shrinkage
+        self.ridge: Ridge = ridge
+        self.before = before if before is not None else count_near_zero(x)
+        self.after = after if after is not None else count_near_zero(y)
+        self._resolution = resolution
+        self._known: dict[Callable[[Pair], Any], Any] = {}
+
+    @property
+    def images(self) -> int:
+        """Rows n."""
+        return self.x.images
+
+    @property
+    def channels(self) -> int:
+        """Columns c."""
+        return self.x.channels
+
+    @cached_property
+    def constant_outputs(self) -> torch.Tensor:
+        """For each channel, whether its output is the same for every image."""
+        return constant_columns(self.y.values, self._resolution)
+
+    @cached_property
+    def constant_fraction(self) -> float:
+        """Share of the channels whose output is the same for every image."""
+        return float(self.constant_outputs.double().mean())
+
+    @cached_property
+    def has_constant_input(self) -> bool:
+        """Whether every channel's input is the same for every image."""
+        return bool(constant_columns(self.x.values, self._resolution).all())
+
+    @property
+    def has_constant_output(self) -> bool:
+        """Whether every channel's output is the same for every image."""
+        return self.constant_fraction == 1.0
+
+    def once(self, quantity: Callable[[Pair], T]) -> T:
+        """Return ``quantity(self)``, computed at the first call and kept."""
+        if quantity not in self._known:
+            self._known[quantity] = quantity(self)
+        return cast("T", self._known[quantity])

@@ -1,0 +1,116 @@
+"""What determines the numbers, besides the model and the images.
+
+Free of torch, so that planning, storing and reading need no numerics library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from survey.errors import SettingsError, UnknownName
+
+Shrinkage = Literal["ledoit-wolf", "none"]
+Ridge = Literal["absolute", "relative"]
+
+#: How an n x ... tensor becomes an n x c matrix; see ``survey.capture.pooling``.
+Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
+
+#: Raised whenever a change moves any number; part of every job's key.
+MEASURING_VERSION = 2
+
+#: The largest whole number of a setting: what every store and library can hold.
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """Everything that determines the numbers, besides the model and the images.
+
+    Parameters
+    ----------
+    images_per_score : int
+        Images n in one batch score, at least 2. The paper uses 512.
+    micro_batch : int
+        Images in one forward pass, at least 1. Bounds the memory; moves scores in their last bits.
+    shrinkage : {"ledoit-wolf", "none"}
+        Covariance estimator. ``none`` divides by n - 1 and needs n well above the channels.
+    ridge : {"absolute", "relative"}
+        ``absolute`` adds 1e-6 to every variance, as published; ``relative`` adds 1e-6 of the
+        mean variance, for sites whose variances are far below 1e-4.
+    pooling : {"mean", "pre", "sum", "flatten", "public_code"}
+        ``mean`` activates, then averages over space; ``pre`` averages, then activates
+        (Definition 3.1 taken literally); ``sum`` activates, then sums; ``flatten`` keeps every
+        position as a column of its own; ``public_code`` averages the axes that the published
+        script averages, whatever they mean.
+    precision : float, optional
+        Measuring ends as soon as the standard error over batches is at most this at every site;
+        without one, every image is measured. Affinities range from 0 to 1.
+    least_batches : int
+        Batches measured before a precision counts as reached, at least 2: a standard error from
+        a few scores is itself a guess.
+
+    Raises
+    ------
+    SettingsError
+        If a value is not allowed.
+    """
+
+    images_per_score: int = 512
+    micro_batch: int = 64
+    shrinkage: Shrinkage = "ledoit-wolf"
+    ridge: Ridge = "absolute"
+    pooling: Pooling = "mean"
+    precision: float | None = None
+    least_batches: int = 8
+
+    def __post_init__(self) -> None:
+        _require_int("images_per_score", self.images_per_score, 2)
+        _require_int("micro_batch", self.micro_batch, 1)
+        _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
+        _require_choice("ridge", self.ridge, get_args(Ridge))
+        _require_choice("pooling", self.pooling, get_args(Pooling))
+        _require_int("least_batches", self.least_batches, 2)
+        _require_precision(self.precision)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
+        """Build settings from plain values, refusing names that do not exist."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in known:
+                raise UnknownName("setting", name, known)
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values, in declared order."""
+        return dataclasses.asdict(self)
+
+
+def _require_precision(value: object) -> None:
+    if value is None:
+        return
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0.0 < float(value) < 1.0:  # type: ignore[arg-type]
+        raise SettingsError(
+            f"precision is {value!r}, must be a number between 0 and 1, neither included",
+            hint="it is the standard error of a mean affinity, such as 0.005",
+        )
+
+
+def _require_int(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingsError(
+            f"{name} is {value!r}, must be a whole number of at least {least}",
+            hint=f"a score compares distributions of images: set {name} to {max(least, 512)} or so"
+            if name == "images_per_score"
+            else None,
+        )
+    if value > _MOST:
+        raise SettingsError(f"{name} is {value}, must be at most {_MOST}")
+
+
+def _require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"{name} is {value!r}, must be one of {', '.join(allowed)}")

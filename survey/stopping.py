@@ -1,0 +1,64 @@
+"""How precisely a network's signature is known after some batches, and whether that is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from survey.settings import MeasureSettings
+
+
+@dataclass(slots=True)
+class _Moments:
+    """Number, mean and summed squared deviations of one site's scores (Welford's way)."""
+
+    count: int = 0
+    mean: float = 0.0
+    deviations: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        step = value - self.mean
+        self.mean += step / self.count
+        self.deviations += step * (value - self.mean)
+
+    @property
+    def standard_error(self) -> float | None:
+        if self.count < 2:
+            return None
+        return math.sqrt(self.deviations / (self.count - 1) / self.count)
+
+
+class Spread:
+    """The affinities of every site so far, one batch after another.
+
+    The standard error of a site is the standard deviation of its batch scores (n - 1 below) over
+    the square root of their number: what is left of chance in the mean that makes the signature.
+    """
+
+    def __init__(self) -> None:
+        #: Scored batches taken in.
+        self.batches = 0
+        self._sites: dict[int, _Moments] = {}
+
+    def add(self, scores: Iterable[tuple[int, float | None]]) -> None:
+        """Take one batch in: its sites and affinities; sites without one count for nothing."""
+        for site, value in scores:
+            if value is not None and math.isfinite(value):
+                self._sites.setdefault(site, _Moments()).add(value)
+        self.batches += 1
+
+    @property
+    def standard_error(self) -> float | None:
+        """The largest standard error over sites; None while some site has but one score."""
+        errors = [site.standard_error for site in self._sites.values()]
+        known = [error for error in errors if error is not None]
+        return max(known) if known and len(known) == len(errors) else None
+
+    def reaches(self, settings: MeasureSettings) -> bool:
+        """Tell whether the settings ask for a precision and it is reached."""
+        if settings.precision is None or self.batches < settings.least_batches:
+            return False
+        error = self.standard_error
+        return error is not None and error <= settings.precision

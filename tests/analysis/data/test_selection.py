@@ -1,0 +1,220 @@
+"""Selections, labels and provenance: which runs, what they are called, where numbers come from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.data.model_names import labels
+from analysis.data.provenance import Provenance, carried, provenance_of, runs_hash
+from analysis.data.selection import Selection, member_of
+from survey import __version__
+from survey.errors import SettingsError
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def row(run_id: str, architecture: str = "resnet18", hour: int | None = 0, **values: Any) -> Any:
+    basics = {
+        "run_id": run_id,
+        "source": "torchvision",
+        "architecture": architecture,
+        "checkpoint": f"torchvision:{architecture}/IMAGENET1K_V1",
+        "dataset": "digits",
+        "pooling": "mean",
+        "family": "ResNet",
+        "family_group": "residual",
+        "status": "done",
+        "finished_at": None if hour is None else NOON + timedelta(hours=hour),
+    }
+    return {**basics, **values}
+
+
+ZOO = [
+    row("a"),
+    row("b", "resnet50"),
+    row("c", "vgg11", family="VGG", family_group="pre-residual"),
+    row("d", "vit_b_16", family="ViT", family_group="ViT", dataset="imagenet"),
+    row("e", "digits_vgg7", source="small", checkpoint="bundled", family="Digits VGG"),
+    row("f", "strange", source="python", checkpoint="init:0", family=None, family_group=None),
+]
+
+
+def chosen(**fields: Any) -> str:
+    return "".join(run["run_id"] for run in Selection(**fields).choose(ZOO))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "abcdef"),
+        ({"models": "resnet*"}, "ab"),
+        ({"models": ("resnet18", "vgg11")}, "ac"),
+        ({"models": "torchvision:*"}, "abcd"),
+        ({"models": "*@bundled"}, "e"),
+        ({"models": "torchvision:vgg11@*IMAGENET1K_V1"}, "c"),
+        ({"families": "resnet"}, "ab"),
+        ({"families": "*VGG"}, "ce"),
+        ({"groups": "pre-residual"}, "c"),
+        ({"sources": "small"}, "e"),
+        ({"checkpoints": "init:*"}, "f"),
+        ({"datasets": "imagenet"}, "d"),
+        ({"poolings": "mean"}, "abcdef"),
+        ({"sets": "paper"}, "abcd"),
+        ({"sets": "paper-ssl"}, "b"),
+        ({"sets": ("paper",), "datasets": "digits", "families": ("ViT", "VGG")}, "c"),
+    ],
+)
+def test_every_field_must_fit_and_one_glob_of_it(fields: dict[str, Any], expected: str) -> None:
+    assert chosen(**fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "hint"),
+    [
+        ({"models": "resnt18"}, "no run fits the model 'resnt18'", "did you mean resnet18"),
+        ({"models": "convnext*"}, "no run fits the model", "measured: "),
+        ({"models": "paper"}, "no run fits the model 'paper'", "--set paper"),
+        ({"families": "vit2"}, "no run fits the family 'vit2'", "did you mean ViT"),
+        ({"sets": "papr"}, "unknown set 'papr'", "did you mean paper"),
+        ({"models": ("resnet18", "nothing")}, "'nothing'", None),
+        ({"models": "resnet18", "datasets": "imagenet"}, "none of the 6 runs", "no run fits all"),
+    ],
+)
+def test_what_fits_nothing_is_refused(fields: dict[str, Any], words: str, hint: str | None) -> None:
+    with pytest.raises(SettingsError, match=words) as caught:
+        chosen(**fields)
+    assert hint is None or hint in str(caught.value.hint)
+
+
+def test_a_set_that_was_not_measured_says_so() -> None:
+    with pytest.raises(SettingsError, match="no run fits the set 'paper'"):
+        Selection(sets="paper").choose(ZOO[4:])
+
+
+def test_no_runs_are_no_error_until_something_is_asked_for() -> None:
+    assert Selection().choose([]) == []
+    with pytest.raises(SettingsError) as caught:
+        Selection(models="a").choose([])
+    assert caught.value.hint == "nothing is measured yet"
+
+
+def test_of_repeats_the_newest_finished_one_counts() -> None:
+    runs = [
+        row("old", hour=1),
+        row("new", hour=3),
+        row("failed", hour=9, status="failed"),
+        row("running", hour=None, status="running"),
+        row("sum", hour=0, pooling="sum"),
+        row("only failed", "vgg11", hour=2, status="failed"),
+        row("going on", "vgg11", hour=None, status="running"),
+    ]
+    newest = [run["run_id"] for run in Selection().choose(runs)]
+    assert newest == ["new", "sum", "only failed"]
+    assert Selection(newest=False).choose(runs) == runs
+    assert [run["run_id"] for run in Selection().choose(runs[::-1])] == newest[::-1]
+
+
+def test_words_are_a_line_and_equal_selections_say_the_same() -> None:
+    assert Selection().words() == "all models"
+    assert Selection(models="a*", families=["b", "c"]).words() == "model a*, family b or c"
+    assert Selection(newest=False).words() == "all models, repeats too"
+    assert Selection(models="a") == Selection(models=("a",))
+    assert hash(Selection(models=["a"])) == hash(Selection(models="a"))
+
+
+def test_members_go_by_the_name_that_their_run_has() -> None:
+    full = "torchvision:resnet50/IMAGENET1K_V1"
+    assert member_of("paper", row("a", "resnet50")) == full
+    assert member_of("paper", row("a", "resnet50", checkpoint="IMAGENET1K_V1")) == full
+    assert member_of("paper", row("a", "resnet50", checkpoint="init:0")) is None
+    assert member_of("paper-ssl", row("a", "resnet50", checkpoint="ssl:swav_800"))
+
+
+def test_labels_are_as_short_as_they_can_be() -> None:
+    runs = [
+        row("a"),
+        row("b", "resnet50"),
+        row("c", "resnet50", checkpoint="ssl:swav_800"),
+        row("d", "vgg11", dataset="digits"),
+        row("e", "vgg11", dataset="cifar10"),
+        row("f", "vit_b_16", checkpoint="init:0"),
+        row("g", "vit_b_16", checkpoint="init:0", source="timm"),
+        row("abcdefghij", "swin_t"),
+        row("bcdefghijk", "swin_t"),
+        row("0123456789ab", "swin_s"),
+        row("0123456789cd", "swin_s"),
+    ]
+    assert list(labels(runs).values()) == [
+        "resnet18",
+        "resnet50@IMAGENET1K_V1",
+        "resnet50@ssl:swav_800",
+        "vgg11 on digits",
+        "vgg11 on cifar10",
+        "torchvision:vit_b_16",
+        "timm:vit_b_16",
+        "swin_t abcdefgh",
+        "swin_t bcdefghi",
+        "swin_s 0123456789a",
+        "swin_s 0123456789c",
+    ]
+
+
+def test_two_things_that_differ_are_both_said() -> None:
+    runs = [row(f"{c}{d}", checkpoint=c, dataset=d) for c in "xy" for d in "uv"]
+    assert labels(runs)["xv"] == "resnet18@x on v"
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("ab")] * 5), min_size=1, max_size=12))
+def test_labels_are_unique_whatever_the_runs(drawn: list[tuple[str, ...]]) -> None:
+    names = ("architecture", "source", "checkpoint", "dataset", "pooling")
+    runs = [
+        {**dict(zip(names, each, strict=True)), "run_id": f"run{place:05d}"}
+        for place, each in enumerate(drawn)
+    ]
+    found = labels(runs)
+    assert len(set(found.values())) == len(runs) == len(found)
+
+
+def frame(ids: str, **attrs: Any) -> pd.DataFrame:
+    made = pd.DataFrame({"run_id": list(ids), "affinity": 0.5})
+    made.attrs = attrs
+    return made
+
+
+def test_a_hash_is_that_of_the_set_of_runs() -> None:
+    assert runs_hash("abc") == runs_hash("cabba") != runs_hash("ab")
+    assert len(runs_hash([])) == 12
+    # Independent: printf 'a\nb' | sha256sum
+    assert runs_hash("ba") == "7e18f737311b"
+
+
+def test_a_caption_holds_filter_runs_hash_and_versions() -> None:
+    made = frame("ab", selection="model a*", measuring_versions=[2, 3])
+    found = provenance_of(made)
+    assert found == Provenance("model a*", 2, runs_hash("ab"), __version__, (2, 3))
+    for part in ("model a*", "2 runs", runs_hash("ab"), __version__, "2 and 3"):
+        assert part in found.caption()
+    assert provenance_of(made[made["run_id"] == "a"]).runs == 1
+    assert provenance_of(frame("")).caption().startswith("runs as given; 0 runs")
+
+
+def test_a_result_carries_what_it_was_made_from() -> None:
+    made = frame("abc", selection="words", home="h", measuring_versions=[2])
+    result = carried(pd.DataFrame({"family": ["x"]}), made)
+    assert provenance_of(result) == provenance_of(made)
+    assert provenance_of(carried(pd.DataFrame({"n": [1]}), result)) == provenance_of(made)
+    # What is filtered afterwards was still made from all of them.
+    assert provenance_of(result[:0]).runs == 3
+    both = carried(pd.DataFrame(), made, frame("cd", selection="other"))
+    assert (provenance_of(both).runs, provenance_of(both).selection) == (4, "words")
+
+
+def test_pairs_count_both_their_runs() -> None:
+    pairs = pd.DataFrame({"run_id": ["a", "a"], "other_run_id": ["b", "c"]})
+    assert provenance_of(pairs).runs_hash == runs_hash("abc")

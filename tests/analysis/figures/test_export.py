@@ -1,0 +1,106 @@
+"""Files of figures: whole or not at all, readable offline, and safe whatever models are called."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from analysis import figures
+from analysis.figures.export import csv_text, page, specification
+from survey.errors import SettingsError
+from tests.analysis.figures.frames import surveyed
+
+EVIL = "</script><script>alert(1)</script><b>&"
+
+
+def chart(name: str = "plain") -> alt.Chart:
+    return (
+        alt.Chart(pd.DataFrame({"x": [1, 2], "name": name}))
+        .mark_point()
+        .encode(x="x:Q", color="name:N")
+        .properties(description=name)
+    )
+
+
+def test_every_ending_has_its_format(tmp_path):
+    for ending, begin in ((".svg", b"<svg"), (".png", b"\x89PNG"), (".HTML", b"<!DOCTYPE html>")):
+        figures.save(chart(), tmp_path / f"figure{ending}")
+        assert (tmp_path / f"figure{ending}").read_bytes().startswith(begin)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "figure.HTML", "figure.png", "figure.svg",
+    ]  # fmt: skip
+
+
+def test_the_data_lie_beside_it(tmp_path):
+    rows = pd.DataFrame({"model": ["a,b", "c"], "affinity": [0.5, None]})
+    figures.save(chart(), tmp_path / "figure.svg", rows)
+    assert (tmp_path / "figure.csv").read_text() == 'model,affinity\n"a,b",0.5\nc,\n'
+
+
+def test_a_column_of_any_name_is_written_once_and_harmless():
+    rows = pd.DataFrame([["=1", 0.5, "+a", "b", -2]], columns=[3, "=sum", "twice", "twice", "n"])
+    assert csv_text(rows) == "3,'=sum,twice,twice,n\n'=1,0.5,'+a,b,-2\n"
+    assert csv_text(pd.DataFrame(columns=["@a"])) == "'@a\n"
+
+
+@pytest.mark.parametrize("name", ["figure.pdf", "figure", "figure.svg.txt"])
+def test_other_endings_are_refused(tmp_path, name):
+    with pytest.raises(SettingsError, match=r"must end in \.svg, \.png or \.html"):
+        figures.save(chart(), tmp_path / name)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    with pytest.raises(SettingsError, match="there is no directory"):
+        figures.save(chart(), tmp_path / "nowhere" / "figure.svg")
+    (tmp_path / "figure.svg").mkdir()
+    with pytest.raises(SettingsError, match="cannot be written"):
+        figures.save(chart(), tmp_path / "figure.svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
+
+
+def test_a_page_needs_no_network():
+    drawn = page(figures.model_chart(surveyed(1)))
+    # The scripts name addresses in comments and messages; nothing is loaded from one.
+    markup = re.sub(r"<script>.*?</script>", "", drawn, flags=re.DOTALL)
+    assert not re.search(r"https?:", markup)
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=", markup)
+    assert "default-src 'none'" in markup
+    assert drawn.count("<script>") == drawn.count("</script>") == 2
+
+
+def test_no_name_ends_the_script():
+    drawn = page(chart(EVIL))
+    assert drawn.count("</script>") == 2
+    assert "<script>alert" not in drawn
+    spec = re.search(r'vegaEmbed\("#figure", (\{.*\}), \{"renderer"', drawn)
+    assert spec
+    assert json.loads(spec.group(1))["description"] == EVIL
+    assert "<title>&lt;/script&gt;" in drawn
+    assert "<b>" not in figures.svg(chart(EVIL))
+
+
+def test_many_rows_are_no_error_and_nan_is_null():
+    rows = pd.DataFrame({"x": [float("nan"), *range(6000)]})
+    spec = specification(alt.Chart(rows).mark_point().encode(x="x:Q"))
+    (data,) = spec["datasets"].values()
+    assert len(data) == 6001
+    assert data[0] == {"x": None}
+
+
+@pytest.mark.parametrize("name", [name for name in figures.__all__ if name.endswith("_chart")])
+def test_every_figure_is_documented(name):
+    text = (Path(__file__).parents[3] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    assert f"`{name}(" in text
+
+
+def test_the_package_names_what_it_holds():
+    assert set(figures.__all__) == set(dir(figures))
+    for name in figures.__all__:
+        assert callable(getattr(figures, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        figures.nothing  # noqa: B018

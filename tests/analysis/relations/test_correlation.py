@@ -1,0 +1,245 @@
+"""Correlations agree with scipy, say what they stand on, and why they are blank."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.data.provenance import provenance_of
+from analysis.relations.correlation import (
+    LEAST_SITES,
+    PAPER_METRICS,
+    PAPER_NAMES,
+    correlations,
+    pearson,
+    population_std,
+)
+from survey.errors import SettingsError, UnknownName
+from tests.analysis.made import signature, signatures
+from tests.shared_data import shared
+
+RNG = np.random.default_rng
+
+
+def noisy(name: str, seed: int, sites: int = 30, **values) -> pd.DataFrame:
+    """Return a run whose metrics follow its affinity more or less, one each way."""
+    rng = RNG(seed)
+    affinity = rng.random(sites)
+    columns = {
+        metric: (-1) ** place * place * affinity + rng.normal(size=sites)
+        for place, metric in enumerate(PAPER_METRICS)
+    }
+    return signature(name, affinity, **columns, **values)
+
+
+def at(found: pd.DataFrame, level: str, name: str, metric: str = "cka") -> pd.Series:
+    chosen = found[(found["level"] == level) & (found["name"] == name)]
+    (row,) = chosen[chosen["metric"] == metric].to_dict("records")
+    return pd.Series(row)
+
+
+def test_a_model_agrees_with_scipy() -> None:
+    run = noisy("a", 1)
+    found = correlations(run)
+    for metric in PAPER_METRICS:
+        row, theirs = at(found, "model", "a", metric), stats.pearsonr(run["affinity"], run[metric])
+        interval = theirs.confidence_interval(0.95)
+        assert row["n"] == 30
+        assert row["reason"] == ""
+        assert math.isnan(row["std"])
+        assert row["pearson"] == pytest.approx(theirs.statistic, abs=1e-12)
+        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
+        assert row["p"] == pytest.approx(theirs.pvalue, rel=1e-9)
+
+
+def test_means_over_models_agree_with_scipy() -> None:
+    runs = [noisy(name, seed) for seed, name in enumerate("abcd")]
+    runs += [noisy("e", 9, family="G")]
+    found = correlations(signatures(*runs))
+    for level, name, count in (("family", "F", 4), ("all", "all", 5)):
+        row = at(found, level, name, "norm")
+        each = [stats.pearsonr(run["affinity"], run["norm"]).statistic for run in runs[:count]]
+        theirs = stats.ttest_1samp(each, 0)
+        interval = theirs.confidence_interval(0.95)
+        assert row["n"] == count
+        assert row["pearson"] == pytest.approx(np.mean(each), abs=1e-12)
+        assert row["std"] == pytest.approx(np.std(each, ddof=1), abs=1e-12)
+        assert row["p"] == pytest.approx(theirs.pvalue, rel=1e-9)
+        assert row["low"] == pytest.approx(max(interval.low, -1), abs=1e-12)
+        assert row["high"] == pytest.approx(min(interval.high, 1), abs=1e-12)
+
+
+def test_holm_is_over_all_tests_of_a_level() -> None:
+    found = correlations(signatures(*(noisy(name, seed) for seed, name in enumerate("abc"))))
+    for level, tests in (("model", 15), ("family", 5), ("all", 5)):
+        rows = found[found["level"] == level].sort_values("p")
+        assert len(rows) == tests
+        stepped = np.minimum(1, np.maximum.accumulate(rows["p"] * np.arange(tests, 0, -1)))
+        assert rows["p_corrected"].to_numpy() == pytest.approx(stepped.to_numpy(), rel=1e-12)
+
+
+def test_what_does_not_vary_is_blank() -> None:
+    steps = np.linspace(0.1, 0.9, 20)
+    saturated = 1 - 1e-13 * RNG(0).random(20)
+    runs = [signature("a", steps, cka=steps, r2=saturated), signature("b", np.full(20, 0.3))]
+    found = correlations(signatures(*runs))
+    assert at(found, "model", "a")["pearson"] == pytest.approx(1)
+    for name, metric, words in (
+        ("a", "r2", "r2 does not vary"),
+        ("a", "norm", "norm does not vary"),
+        ("b", "cka", "affinity does not vary"),
+    ):
+        row = at(found, "model", name, metric)
+        assert words in row["reason"]
+        assert row[["pearson", "low", "high", "p", "p_corrected"]].isna().all()
+        assert row["n"] == 20
+    family = at(found, "family", "F")
+    assert (family["n"], family["pearson"]) == (1, pytest.approx(1))
+    assert "one architecture" in family["reason"]
+    assert family[["std", "low", "high", "p"]].isna().all()
+    assert (
+        at(found, "all", "all", "r2")["reason"] == "no architecture that counts has a correlation"
+    )
+
+
+def test_a_mean_is_over_architectures_with_trained_weights() -> None:
+    checkpoints = [
+        noisy(f"a{seed}", seed, architecture="a", checkpoint=f"seed {seed}") for seed in range(5)
+    ]
+    random = noisy("b0", 8, architecture="b", checkpoint="init:0")
+    runs = [*checkpoints, random, noisy("b", 9), noisy("c", 10, checkpoint="init:1", family="G")]
+    each = [stats.pearsonr(run["affinity"], run["norm"]).statistic for run in runs]
+    found = correlations(signatures(*runs))
+    for level, name in (("family", "F"), ("all", "all")):
+        row = at(found, level, name, "norm")
+        assert row["n"] == 2
+        assert row["pearson"] == pytest.approx((np.mean(each[:5]) + each[6]) / 2)
+    assert (
+        at(found, "family", "G", "norm")["reason"]
+        == "no architecture that counts has a correlation"
+    )
+    assert at(found, "model", "c", "norm")["pearson"] == pytest.approx(each[7])
+    with_random = correlations(signatures(*runs), untrained=True)
+    row = at(with_random, "all", "all", "norm")
+    assert row["n"] == 3
+    means = [np.mean(each[:5]), np.mean(each[5:7]), each[7]]
+    assert row["pearson"] == pytest.approx(np.mean(means))
+
+
+def test_sites_without_a_value_are_left_out() -> None:
+    run = noisy("a", 3, sites=12)
+    run.loc[[0, 4], "affinity"] = np.nan
+    run.loc[[4, 7], "cka"] = np.nan
+    kept = run.drop(index=[0, 4, 7])
+    row = at(correlations(run), "model", "a")
+    assert row["n"] == 9
+    assert row["pearson"] == pytest.approx(np.corrcoef(kept["affinity"], kept["cka"])[0, 1])
+
+
+@pytest.mark.parametrize("sites", [0, 1, 3, 4])
+def test_few_sites(sites: int) -> None:
+    run = noisy("a", 4, sites=5)
+    run.loc[sites:, "cka"] = np.nan
+    row = at(correlations(run), "model", "a")
+    assert row["n"] == sites
+    assert bool(row["reason"]) == (sites < LEAST_SITES)
+    assert math.isnan(row["p"]) == (sites < LEAST_SITES)
+
+
+def test_a_perfect_correlation_has_an_interval_of_its_own() -> None:
+    steps = np.arange(8) / 8
+    found = correlations(signature("a", steps, cka=2 * steps + 1, norm=-steps))
+    for metric, sign in (("cka", 1), ("norm", -1)):
+        row = at(found, "model", "a", metric)
+        assert row["pearson"] == pytest.approx(sign, abs=1e-12)
+        assert (row["low"], row["high"]) == pytest.approx((sign, sign), abs=1e-6)
+        assert row["p"] < 1e-12
+
+
+def test_scale_and_shift_change_nothing() -> None:
+    x, y = RNG(5).random((2, 40))
+    assert pearson(3 * x + 7, y) == pytest.approx(pearson(x, y), abs=1e-12)
+    assert pearson(-x, y) == pytest.approx(-pearson(x, y), abs=1e-12)
+    assert pearson(x, y) == pearson(y, x)
+    # Far from zero the plain formula would lose all digits.
+    assert pearson(x + 1e8, y) == pytest.approx(pearson(x, y), abs=1e-6)
+
+
+def test_models_alike_have_no_test() -> None:
+    found = correlations(signatures(noisy("a", 1), noisy("b", 1)))
+    family = at(found, "family", "F")
+    assert (family["std"], family["n"]) == (pytest.approx(0, abs=1e-15), 2)
+    assert "alike" in family["reason"]
+    assert math.isnan(family["p"])
+
+
+def test_a_family_that_nobody_knows_counts_over_all_alone() -> None:
+    found = correlations(signatures(noisy("a", 1, family=None), noisy("b", 2)))
+    assert set(found["name"]) == {"a", "b", "F", "all"}
+    assert at(found, "all", "all")["n"] == 2
+
+
+def test_nothing_to_correlate() -> None:
+    assert correlations(noisy("a", 1).head(0)).empty
+    with pytest.raises(SettingsError, match="no metric"):
+        correlations(noisy("a", 1), [])
+    with pytest.raises(UnknownName, match="spars"):
+        correlations(noisy("a", 1), ["sparsity_chang"])
+    for name in ("run_id", "affinity"):
+        with pytest.raises(UnknownName, match=f"unknown metric '{name}'"):
+            correlations(noisy("a", 1), [name])
+
+
+def test_the_result_carries_where_it_comes_from() -> None:
+    found = correlations(signatures(noisy("a", 1), noisy("b", 2)))
+    assert provenance_of(found).runs == 2
+    assert provenance_of(found).selection == "made up"
+
+
+def test_the_interval_of_a_model_holds_the_truth() -> None:
+    """Bivariate normal with correlation 0.6, 12 sites, 1,000 models in one call."""
+    rng, truth = RNG(11), 0.6
+    x, noise = rng.normal(size=(2, 12_000))
+    runs = signature("all", x, cka=truth * x + (1 - truth**2) ** 0.5 * noise)
+    runs["run_id"] = np.repeat([f"m{number}" for number in range(1000)], 12)
+    found = correlations(runs, ["cka"])
+    models = found[found["level"] == "model"]
+    held = ((models["low"] <= truth) & (truth <= models["high"])).mean()
+    assert abs(held - 0.95) < 3 * (0.95 * 0.05 / 1000) ** 0.5
+
+
+def test_the_paper_prints_the_deviation_over_n() -> None:
+    """Its Table 1 follows from its Table 2 for the families where the two agree."""
+    rows = {}
+    for table, key in (("table1_pearson_by_family", "family"), ("table2_pearson", "model")):
+        with shared(f"facts/paper_{table}.csv").open() as file:
+            rows[table] = {row[key]: row for row in csv.DictReader(file)}
+    swins = ("swin_t", "swin_s", "swin_b")
+    for name in PAPER_NAMES.values():
+        each = [float(rows["table2_pearson"][model][name]) for model in swins]
+        std = population_std(np.std(each, ddof=1), len(each))
+        printed = float(rows["table1_pearson_by_family"]["Swins"][f"{name}_std"])
+        assert abs(std - printed) < 0.006
+
+
+def test_means_are_over_models_of_one_dataset_and_pooling() -> None:
+    """The same network on other images is no other network."""
+    runs = [
+        noisy(f"{name}{dataset}{pooling}", seed, dataset=dataset, pooling=pooling)
+        for seed, (name, dataset, pooling) in enumerate(
+            (n, *where) for where in (("x", "mean"), ("y", "mean"), ("x", "sum")) for n in "abc"
+        )
+    ]
+    found = correlations(signatures(*runs), ["cka"])
+    for level, name in (("family", "F"), ("all", "all")):
+        means = found[(found["level"] == level) & (found["name"] == name)].set_index("dataset")
+        assert list(means.index) == ["x", "x, pooled sum", "y"]
+        for place, dataset in enumerate(("x", "y", "x, pooled sum")):
+            own = found[found["level"] == "model"]["pearson"].iloc[3 * place : 3 * place + 3]
+            assert means.loc[dataset, "n"] == 3
+            assert means.loc[dataset, "pearson"] == pytest.approx(own.mean())

@@ -1,0 +1,454 @@
+"""The report: whole or not at all, safe with any name, and every number leads back to the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data.selection import Selection
+from analysis.relations.accuracy_spread import accuracy_spread, chance_words
+from analysis.report import Report, write_report, zoo
+from analysis.report.captioned_svg import Words, framed
+from analysis.report.data import Material, slug
+from analysis.report.elements import NOTHING, Column, fixed, missing, probability, table, words
+from analysis.report.folder import MARKER, ReportFolder
+from analysis.report.svg import embedded
+from catalog.home import Home
+from catalog.store.reader import query
+from catalog.store.writer import Writer
+from survey.errors import SettingsError
+from survey.results import BatchScores
+from tests.analysis.homes import Builder
+from tests.catalog.records import run, score
+
+#: A checkpoint that anybody may call a file of weights.
+HOSTILE = 'file:</title><script>alert("x")</script>&amp;\'.pth'
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def store(home: Path, run_id: str, scores: list[list[float | None]], **values: object) -> None:
+    """Store a finished run: scores by site, one a batch; None is a batch without a score."""
+    basics = {"finished_at": NOON, "images": 128, "batches": 2, "sites": len(scores)}
+    basics |= {"pooling": "mean"}
+    record = run(run_id, **{"status": "done", **basics, **values})
+    with Writer.open(Home.open(home, create=False)) as writer:
+        for number in range(len(scores[0]) if scores else 0):
+            rows = []
+            for site, batches in enumerate(scores):
+                value = batches[number]
+                numbers = dict.fromkeys(("cka", "norm", "r2"), (value or 0) * (site + 1) % 1)
+                row = score(number, site, value or 0.0, repeat=1 + site % 2, **numbers)
+                if value is None:
+                    reason = "the output is <the> same"
+                    row = dataclasses.replace(row, affinity=None, status="constant", reason=reason)
+                rows.append(row)
+            writer.write_batch(run_id, 1, BatchScores(number, 64, tuple(rows), 64, 1, 1, 1.0), 64)
+        writer.write_run(record)
+
+
+def curve(seed: int, sites: int, level: float) -> list[list[float | None]]:
+    rng = np.random.default_rng(seed)
+    means = np.clip(level + rng.normal(0, 0.08, sites), 0, 1)
+    return [[float(mean), float(min(1, mean + 0.01))] for mean in means]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six networks of two families, one of them with a hostile name; one failed, one unscored."""
+    place = tmp_path_factory.mktemp("report") / "home"
+    Home.open(place, create=True)
+    for number, (name, family, year, level) in enumerate(
+        [
+            ("digits_resnet14", "ResNet", 2015, 0.9),
+            ("digits_resnet20", "ResNet", 2015, 0.92),
+            ("digits_resnet26", "ResNet", 2016, 0.95),
+            ("digits_plain14", "VGG", 2014, 0.6),
+            ("digits_plain20", "VGG", 2014, 0.65),
+        ]
+    ):
+        store(
+            place, f"r{number}", curve(number, 7 + number, level), architecture=name, family=family,
+            family_group="small", year=year, measured_top1=0.9 + number / 100, gflops=0.1 * number,
+            parameters=10 * number, depth=14 + number, settings='{"pooling": "mean"}',
+        )  # fmt: skip
+    gaps = curve(9, 7, 0.8)
+    gaps[3] = [None, None]
+    store(place, "r5", gaps, architecture="digits_resnet14", family="ResNet", checkpoint=HOSTILE)
+    store(place, "r6", [[None, None]] * 3, architecture="mute", family="VGG")
+    store(
+        place, "r7", [], status="failed", architecture="broken", stage="load",
+        error="<b>the file</b> & more", sites=None,
+    )  # fmt: skip
+    return place
+
+
+@pytest.fixture(scope="module")
+def written(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return write_report(home, tmp_path_factory.mktemp("out") / "report", title="Nets & <friends>")
+
+
+class Page(HTMLParser):
+    """What the tests ask of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
+
+    def count(self, tag: str) -> int:
+        return sum(1 for found, _ in self.tags if found == tag)
+
+
+def pages(report: Report) -> Iterator[tuple[Path, Page]]:
+    for path in sorted(report.folder.rglob("*.html")):
+        yield path, Page(path)
+
+
+def test_every_page_is_there_and_every_link_leads_somewhere(written: Report) -> None:
+    found = dict(pages(written))
+    assert len(found) == written.pages
+    assert len(list((written.folder / "models").iterdir())) == written.runs == 8
+    for path, page in found.items():
+        for address in (*page.values("href"), *page.values("src")):
+            if address.startswith("#"):
+                assert address[1:] in page.values("id"), (path, address)
+            else:
+                assert (path.parent / address).resolve().is_file(), (path, address)
+
+
+def test_a_page_is_one_that_any_reader_can_use(written: Report) -> None:
+    for path, page in pages(written):
+        ids = page.values("id")
+        assert len(ids) == len(set(ids)), path
+        assert page.count("h1") == page.count("main") == page.count("header") == 1, path
+        assert ("html", {"lang": "en"}) in page.tags
+        assert page.count("caption") == page.count("table"), path
+        drawings = [attrs for tag, attrs in page.tags if tag == "svg"]
+        assert all(each["role"] == "img" and each["aria-label"] for each in drawings), path
+        assert all(attrs.get("scope") for tag, attrs in page.tags if tag == "th"), path
+
+
+def test_a_page_asks_no_network(written: Report) -> None:
+    for path in written.folder.rglob("*"):
+        if path.suffix in {".html", ".css", ".js"}:
+            text = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
+            assert "http:" not in text, path
+            assert "https:" not in text, path
+    page = Page(written.index)
+    (policy,) = [a["content"] for _, a in page.tags if a.get("http-equiv")]
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    assert not [attrs for _, attrs in page.tags if "style" in attrs]
+
+
+def test_names_are_text_wherever_they_stand(written: Report) -> None:
+    hostile = "</title><script>"
+    seen = 0
+    for path, page in pages(written):
+        assert [attrs for tag, attrs in page.tags if tag == "script"] == [
+            {"defer": None, "src": f"{'../' * (path.parent.name == 'models')}assets/report.js"}
+        ], path
+        seen += hostile in "".join(page.text)
+    assert seen > 3
+    broken = next(page for path, page in pages(written) if path.name.startswith("broken"))
+    assert "<b>the file</b> & more" in "".join(broken.text)
+    assert broken.count("b") == 0
+    assert Page(written.index).text.count("Nets & <friends>") >= 2
+    for path in (written.folder / "figures").iterdir():
+        assert not [e for e in Xml.parse(path).iter() if e.tag.endswith("script")]
+
+
+def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
+    opened = Home.open(home, create=False)
+    statements = sorted((written.folder / "data").glob("*.sql"))
+    assert len(statements) >= 8
+    for statement in statements:
+        rows = query(opened, statement.read_text(encoding="utf-8")).to_pandas()
+        assert len(rows), statement
+        if statement.name.startswith("signature-"):
+            data = pd.read_csv(statement.with_suffix(".csv"))
+            pd.testing.assert_frame_equal(rows, data, check_dtype=False, rtol=0, atol=1e-12)
+
+
+def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written: Report) -> None:
+    statement = (written.folder / "data" / "regressions.sql").read_text(encoding="utf-8")
+    rows = query(Home.open(home, create=False), statement).to_pandas()
+    (clause,) = chance_words(accuracy_spread(rows))
+    (page,) = [page for path, page in pages(written) if path.stem == "regressions"]
+    assert clause in "".join(page.text)
+
+
+def test_every_figure_has_its_data_and_its_statement(written: Report) -> None:
+    drawn = {path.stem for path in (written.folder / "figures").iterdir()}
+    for ending in ("csv", "sql"):
+        assert {path.stem for path in (written.folder / "data").glob(f"*.{ending}")} == drawn
+    models = [stem for stem in drawn if stem.startswith("signature-")]
+    # The failed run and the one without any score have none.
+    assert len(models) == 6
+    assert {"signatures", "dendrogram", "timeline", "correlations"} <= drawn
+
+
+def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
+    texts = {path.name: "".join(page.text) for path, page in pages(written)}
+    (mute,) = [text for name, text in texts.items() if name.startswith("mute")]
+    assert "none of its 3 sites has an affinity score" in mute
+    assert "3 of 3 sites without a score: the output is <the> same" in mute
+    (gap,) = [text for name, text in texts.items() if name.endswith("-r5.html")]
+    assert "1 of 7 sites without a score" in gap
+    assert "Failed (load)" in next(t for n, t in texts.items() if n.startswith("broken"))
+    assert "1 run failed" in texts["index.html"]
+    assert texts["missing.html"].count("the output is <the> same") == 4
+
+
+def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None:
+    texts = {path.stem: "".join(page.text) for path, page in pages(written)}
+    assert f"the mean over {zoo.STABILITY_DRAWS} draws of batches" in texts["clusters"]
+    assert "stability: of the cluster" in texts["clusters"]
+    alike = "accuracies of the 5 small networks on digits differ by no more than chance would make"
+    assert alike in texts["regressions"]
+
+
+def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
+    Home.open(tmp_path, create=True)
+    for number in range(3):
+        scores = [batches[:1] for batches in curve(number, 5, 0.5)]
+        store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
+    (_, said) = zoo.clusters(Material(tmp_path)).paragraphs
+    assert "on one batch: how stable clusters are is not known" in said
+
+
+def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
+    from analysis.data.provenance import runs_hash
+
+    marker = json.loads((written.folder / MARKER).read_text(encoding="utf-8"))
+    assert marker["runs_hash"] == runs_hash([f"r{number}" for number in range(8)])
+    for _, page in pages(written):
+        assert marker["runs_hash"] in "".join(page.text)
+    (one,) = written.folder.glob("models/digits-plain20-*.html")
+    assert "all models, model digits_plain20; 1 run" in "".join(Page(one).text)
+
+
+def test_the_same_runs_give_the_same_files(home: Path, written: Report, tmp_path: Path) -> None:
+    chosen = Selection(models=("digits_plain*",))
+    both = [write_report(home, tmp_path / name, chosen).folder for name in ("one", "two")]
+    files = [sorted(path.relative_to(folder) for path in folder.rglob("*.*")) for folder in both]
+    assert files[0] == files[1]
+    for name in files[0]:
+        assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name
+
+
+def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
+    alone = write_report(home, tmp_path / "one", Selection(models=("digits_plain14",)))
+    reasons = dict(alone.absent)
+    assert {"Clusters", "Regressions", "Timeline", "Datasets", "Training"} <= set(reasons)
+    assert all(reasons.values())
+    text = "".join(Page(alone.index).text)
+    assert all(reason in text for reason in reasons.values())
+    assert not (alone.folder / "clusters.html").exists()
+    none = write_report(home, tmp_path / "none", Selection(models=("mute", "broken")))
+    assert {reason for _, reason in none.absent} == {"no run of the selection has a score"}
+    assert "no run of this selection has a score" in "".join(Page(none.index).text)
+
+
+def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_path: Path) -> None:
+    Home.open(tmp_path, create=True)
+    for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
+        scores = curve(number, 4 + number, 0.5)
+        store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
+    found = zoo.depth(Material(tmp_path))
+    assert len({exhibit.name for exhibit in found.exhibits}) == 2
+
+
+def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
+    tmp_path: Path,
+) -> None:
+    make = Builder(tmp_path / "home")
+    make("many", [0.4, 0.5, 0.6])
+    make("few", [0.4, 0.5, 0.6], architecture="vgg7", images_per_score=32)
+    seen: list[int] = []
+
+    def watch(items: Any) -> Any:
+        for number, item in enumerate(items):
+            seen.append(number)
+            yield item
+
+    written = write_report(tmp_path / "home", tmp_path / "out", watch=watch)
+    assert seen == [0, 1]
+    assert written.conditions == ("32 images a score", "64 images a score")
+    assert "scores of different ways do not compare" in "".join(Page(written.index).text)
+
+
+def test_a_report_is_replaced_whole(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    out.mkdir()
+    first = write_report(home, out, Selection(models=("mute", "broken")))
+    assert len(list((out / "models").iterdir())) == first.runs == 2
+    write_report(home, out, Selection(models=("mute",)))
+    assert len(list((out / "models").iterdir())) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_what_is_no_report_is_left_alone(tmp_path: Path) -> None:
+    file, folder, link = tmp_path / "file", tmp_path / "folder", tmp_path / "link"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    link.symlink_to(folder)
+    for place, why in (
+        (file, "is a file"),
+        (folder, "is no report"),
+        (link, "is a link"),
+        (tmp_path / "nowhere" / "report", "there is no directory"),
+    ):
+        with pytest.raises(SettingsError, match=why):
+            ReportFolder(place, {})
+    (folder / MARKER).write_text('{"kind": "something else", "files": ["notes.txt"]}')
+    with pytest.raises(SettingsError, match="is no report"):
+        ReportFolder(folder, {})
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_put_into_a_report_is_not_lost(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    with ReportFolder(out, {}) as folder:
+        folder.write("index.html", "first")
+    (out / "models").mkdir()
+    (out / "models" / "mine.txt").write_text("mine")
+    with pytest.raises(SettingsError, match=re.escape("models/mine.txt")):
+        ReportFolder(out, {})
+
+
+def test_half_a_report_is_none(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+
+    def interrupted() -> None:
+        with ReportFolder(out, {}) as folder:
+            folder.write("index.html", "second")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(tmp_path.iterdir())
+    with ReportFolder(out, {}) as folder:
+        folder.write("index.html", "first")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (out / "index.html").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_file_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+
+    def disturbed() -> None:
+        with ReportFolder(out, {}) as folder:
+            folder.write("index.html", "ours")
+            out.mkdir()
+            (out / "theirs.txt").write_text("theirs")
+
+    with pytest.raises(SettingsError, match="is no report"):
+        disturbed()
+    assert [path.name for path in out.iterdir()] == ["theirs.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_drawings_in_one_page_share_no_name() -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><defs><clipPath id="clip1">'
+        '<path d="M0,0"/></clipPath></defs><g clip-path="url(#clip1)" role="graphics-object"'
+        ' aria-roledescription="mark"/></svg>'
+    )
+    one = embedded(drawn, "one", 'a < b & "c"')
+    assert 'id="one-clip1"' in one
+    assert "url(#one-clip1)" in one
+    assert "graphics-object" not in one
+    assert Xml.fromstring(one).get("aria-label") == 'a < b & "c"'
+    assert "clip1" not in embedded(drawn, "two", "").replace("two-clip1", "")
+
+
+def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="200" height="90" viewBox="0 0 200 90">'
+        '<path d="M0,0h200v90"/></svg>'
+    )
+    words = Words(("a <finding>", "& its second line"), ("",), ("a caption that is wide" * 9,))
+    root = Xml.fromstring(framed(drawn, words))
+    texts = [each for each in root.iter() if each.tag.endswith("}text")]
+    assert [each.text for each in texts] == [*words.finding, *words.caption]
+    assert root.get("aria-label") == "a <finding> & its second line"
+    (inner,) = [each for each in root if each.tag.endswith("}g")]
+    top = float(re.findall(r"[0-9.]+", inner.get("transform") or "")[1])
+    ends = [float(each.get("y") or 0) for each in texts]
+    # Words end above the drawing or begin below it, and all is within the file.
+    assert ends[1] < top
+    assert top + 90 < ends[2] < float(root.get("height") or 0)
+    assert float(root.get("width") or 0) > 22 * 9 * 9 * 0.48
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
+    Home.open(tmp_path / "home", create=True)
+    scores = curve(0, 5, 0.5)
+    store(tmp_path / "home", "r0", scores, architecture="=HYPERLINK(1)", family="-2+3")
+    folder = write_report(tmp_path / "home", tmp_path / "out").folder
+    signatures = pd.read_csv(folder / "data" / "signatures.csv")
+    assert set(signatures["model"]) == {"'=HYPERLINK(1)"}
+    assert set(signatures["family"]) == {"'-2+3"}
+    assert signatures["affinity"].tolist() == pytest.approx([np.mean(each) for each in scores])
+    for path in (folder / "data").glob("*.csv"):
+        cells = path.read_text(encoding="utf-8").replace('"', "").replace("\n", ",").split(",")
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))], path
+
+
+def test_only_words_too_long_for_paper_are_broken() -> None:
+    frame = pd.DataFrame({"a": ["characteristic of a net", "file:/a/long/path/of/weights.pth"]})
+    found = table("t", "caption", frame, [Column("a", "A")])
+    assert [row[0].long for row in found.rows] == [False, True]
+
+
+def test_values_are_written_as_readers_expect() -> None:
+    assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
+    assert [fixed(1)(each) for each in (-123456789.0, 12345)] == ["-1.2e+08", "12345.0"]
+    assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
+    assert words(np.array(["a", "b"])) == "a, b"
+    assert words(0.123456) == "0.1235"
+    assert [probability(each) for each in (0.5, 1e-5)] == ["0.500", "1.0e-05"]
+    assert not missing(0)
+    assert [slug(each) for each in ("ResNet-18 @ <x>", "..", "Ünï")] == ["resnet-18-x", "run", "n"]
+
+
+def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
+    frame = pd.DataFrame({"a": ["x", "Y"], "b": [2.0, np.nan], "c": [None, None]})
+    shown = table("t", "caption", frame, [Column("a", "A", links={"x": "p.html"}), Column("b", "B"),
+                                          Column("c", "C"), Column("d", "D")])  # fmt: skip
+    assert [column.heading for column in shown.columns] == ["A", "B"]
+    (first, second) = shown.rows
+    assert (first[0].link, second[0].link) == ("p.html", "")
+    assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
+    assert shown.numeric == (False, True)
+    empty = table("t", "caption", frame.iloc[:0], [Column("a", "A")])
+    assert (empty.rows, empty.numeric) == ((), (False,))

@@ -1,0 +1,61 @@
+"""A report of more models than a page can show: figures show some, their files hold the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.report import pages, zoo
+from analysis.report.data import Material
+from analysis.report.svg import finding_of
+from catalog.home import Home
+from catalog.store.reader import query
+from tests.analysis.figures.drawn import words
+from tests.analysis.homes import Builder
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Store twelve runs of three families."""
+    path = tmp_path_factory.mktemp("many") / "home"
+    rng = np.random.default_rng(0)
+    with Builder(path) as store:
+        for place in range(12):
+            family = ("VGG", "ResNet", "ViT")[place % 3]
+            name = f"{family.lower()}{place}"
+            store(name, rng.uniform(size=(2, 6 + place)), architecture=name, family=family)
+    return path
+
+
+def test_the_overview_shows_some_and_its_files_hold_those(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    material = Material(home)
+    (whole,) = pages.overview_exhibits(material)
+    assert whole.rows["run_id"].nunique() == 12
+    monkeypatch.setattr(pages, "MOST_SIGNATURES", 6)
+    (exhibit,) = pages.overview_exhibits(material)
+    shown = set(exhibit.rows["run_id"])
+    assert len(shown) == 6
+    assert set(query(Home.open(home, create=False), exhibit.sql)["run_id"].to_pylist()) == shown
+    assert "6 of 12 models shown" in words(exhibit.chart)
+    assert finding_of(exhibit.chart) == finding_of(whole.chart)
+
+
+def test_clusters_are_shown_by_few_leaves_representatives_and_the_most_unlike(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in {"MOST_LEAVES": 5, "MOST_UNLIKE": 4, "MOST_IN_MATRIX": 8}.items():
+        monkeypatch.setattr(zoo, name, most)
+    monkeypatch.setattr(zoo, "STABILITY_DRAWS", 1)
+    section = zoo.clusters(Material(home))
+    tree, heat, odd = section.exhibits
+    assert [len(each.rows) for each in (tree, heat, odd)] == [3 * 4, 3 * 3, 4]
+    assert "The last 4 merges of 11" in words(tree.chart)
+    assert "12 models" in section.finding
+    assert "The 4 most unlike of 12" in words(odd.chart)
+    # The tables keep every model.
+    tables = {each.name: len(each.rows) for each in section.tables}
+    assert tables["members"] == tables["novelty"] == 12

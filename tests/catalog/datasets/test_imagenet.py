@@ -1,0 +1,253 @@
+"""ImageNet's validation images: three forms, one dataset; and what is not all of it refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+from catalog.datasets import ImageDataset, needed_files, open_dataset
+from catalog.datasets.kinds import imagenet
+from catalog.datasets.kinds.imagenet_devkit import ARCHIVE, FOLDER
+from catalog.datasets.label_map import imagenet_wnids, label_map
+from catalog.models.base import InputTransform
+from survey.errors import DatasetError
+from tests.catalog.weights.packs import jpeg, noise, tar
+
+SMALL = InputTransform(size=16, resize=20)
+WNIDS = tuple(imagenet_wnids()[index] for index in (7, 0, 999, 400))
+IMAGES = 12
+#: Numbers of the development kit's classes: not in the order of their wnids.
+TRUTH = [1, 2, 3, 4, 4, 3, 2, 1, 1, 3, 2, 4]
+
+
+def meta(wnids: tuple[str, ...] = WNIDS) -> bytes:
+    fields = [(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "num_children")]
+    rows = [(number, wnid, "a, b", 0) for number, wnid in enumerate(wnids, 1)]
+    rows.append((len(wnids) + 1, "n00001740", "entity", 4))
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"synsets": np.array(rows, dtype=fields)})
+    return file.getvalue()
+
+
+def kit(truth: list[int] = TRUTH, classes: bytes | None = None) -> dict[str, bytes]:
+    return {
+        f"{FOLDER}/readme.txt": b"hello",
+        f"{FOLDER}/data/meta.mat": meta() if classes is None else classes,
+        f"{FOLDER}/data/ILSVRC2012_validation_ground_truth.txt": "".join(
+            f"{number}\n" for number in truth
+        ).encode(),
+    }
+
+
+def images() -> dict[str, bytes]:
+    # From the last to the first, so that order in the archive is not order by number.
+    numbers = range(IMAGES, 0, -1)
+    return {f"ILSVRC2012_val_{number:08d}.JPEG": jpeg(number) for number in numbers}
+
+
+def write(root: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+def as_tar(root: Path) -> Path:
+    tar(root / ARCHIVE, kit())
+    return tar(root / imagenet.TAR, images(), "w").parent
+
+
+def as_flat(root: Path) -> Path:
+    return write(root, {**images(), **kit()})
+
+
+def as_flat_val(root: Path) -> Path:
+    write(root / "val", images())
+    return tar(root / ARCHIVE, kit()).parent
+
+
+def as_classes(root: Path) -> Path:
+    shown = {f"ILSVRC2012_val_{n:08d}.JPEG": WNIDS[c - 1] for n, c in enumerate(TRUTH, 1)}
+    return write(root, {f"{shown[name]}/{name}": data for name, data in images().items()})
+
+
+def as_classes_val(root: Path) -> Path:
+    as_classes(root / "val")
+    return root
+
+
+FORMS: list[Callable[[Path], Path]] = [as_tar, as_flat, as_flat_val, as_classes, as_classes_val]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imagenet, "IMAGES", IMAGES)
+    monkeypatch.setattr(imagenet, "CLASSES", len(WNIDS))
+
+
+def contents(dataset: ImageDataset) -> list[tuple[int, str, int | None, bytes]]:
+    return [
+        (sample.position, sample.name, sample.label, sample.pixels.numpy().tobytes())
+        for sample in dataset.samples(SMALL)
+        if sample.pixels is not None
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_every_form_is_the_same_dataset(tmp_path: Path, form: Callable[[Path], Path]) -> None:
+    reference = open_dataset(f"imagenet:{as_tar(tmp_path / 'tar')}", Path())
+    dataset = open_dataset(f"imagenet:{form(tmp_path / 'other')}", Path())
+    assert len(dataset) == len(reference) == IMAGES
+    assert dataset.class_names == reference.class_names == tuple(sorted(WNIDS))
+    assert contents(dataset) == contents(reference)
+    assert dataset.labels() == reference.labels()
+    assert dataset.fingerprint() == reference.fingerprint()
+
+
+def test_labels_are_the_kits_and_lead_to_imagenets_outputs(tmp_path: Path) -> None:
+    dataset = open_dataset(f"imagenet:{as_tar(tmp_path)}", Path())
+    outputs = label_map(dataset.class_names, 1000)
+    assert outputs is not None
+    index = {wnid: number for number, wnid in enumerate(imagenet_wnids())}
+    for sample in dataset.samples(SMALL):
+        number = int(sample.name[-13:-5])
+        assert sample.label is not None
+        assert outputs[sample.label] == index[WNIDS[TRUTH[number - 1] - 1]]
+        assert sample.pixels is not None
+        assert sample.pixels.dtype == torch.uint8
+
+
+def test_the_bare_name_looks_in_the_folder_of_datasets(tmp_path: Path) -> None:
+    as_tar(tmp_path / "datasets" / "imagenet")
+    dataset = open_dataset("imagenet", Path(), data_dir=tmp_path / "datasets")
+    assert dataset.name == "imagenet"
+    assert len(dataset) == IMAGES
+    assert needed_files("imagenet") == ()
+
+
+@pytest.mark.parametrize("data_dir", [True, False])
+def test_without_images_it_says_what_to_put_where(tmp_path: Path, data_dir: bool) -> None:
+    with pytest.raises(DatasetError) as caught:
+        open_dataset("imagenet", Path(), data_dir=tmp_path if data_dir else None)
+    hint = str(caught.value.hint)
+    if data_dir:
+        assert imagenet.TAR in hint
+        assert ARCHIVE in hint
+        assert str(tmp_path / "imagenet") in hint
+    else:
+        assert "imagenet:PATH" in hint
+
+
+def test_an_archive_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    archive = as_tar(tmp_path) / imagenet.TAR
+    whole = archive.read_bytes()
+    with tarfile.open(archive) as opened:
+        last = opened.getmembers()[-1]
+    # Within the last image, after a whole image, within a header.
+    for size in (last.offset_data + last.size - 1, last.offset, last.offset + 100):
+        archive.write_bytes(whole[:size])
+        with pytest.raises(DatasetError, match=r"lacks 1 of 12|cannot be read"):
+            open_dataset(f"imagenet:{tmp_path}", Path())
+
+
+def test_a_missing_or_broken_image_is_told(tmp_path: Path) -> None:
+    fewer = dict(list(images().items())[1:])
+    tar(as_tar(tmp_path / "tar") / imagenet.TAR, fewer, "w")
+    with pytest.raises(DatasetError, match=r"lacks 1 of 12 files: ILSVRC2012_val_00000012\.JPEG"):
+        open_dataset(f"imagenet:{tmp_path / 'tar'}", Path())
+    (as_flat(tmp_path / "flat") / "ILSVRC2012_val_00000003.JPEG").unlink()
+    with pytest.raises(DatasetError, match=r"ILSVRC2012_val_00000003\.JPEG"):
+        open_dataset(f"imagenet:{tmp_path / 'flat'}", Path())
+    broken = images() | {"ILSVRC2012_val_00000005.JPEG": b"no picture"}
+    tar(tmp_path / "tar" / imagenet.TAR, broken, "w")
+    dataset = open_dataset(f"imagenet:{tmp_path / 'tar'}", Path())
+    (bad,) = [sample for sample in dataset.samples(SMALL) if sample.pixels is None]
+    assert bad.name.endswith("ILSVRC2012_val_00000005.JPEG")
+    assert bad.label is not None
+    assert bad.error == f"{bad.name} cannot be decoded: the file is not a picture"
+
+
+def test_an_archive_that_shrinks_while_it_is_read_ends_the_run(tmp_path: Path) -> None:
+    dataset = open_dataset(f"imagenet:{as_tar(tmp_path)}", Path())
+    signature = dataset.stat_signature()
+    archive = tmp_path / imagenet.TAR
+    archive.write_bytes(archive.read_bytes()[:2000])
+    with pytest.raises(DatasetError, match="shorter than"):
+        list(dataset.samples(SMALL))
+    assert dataset.stat_signature() != signature
+    archive.unlink()
+    for read in (lambda: list(dataset.samples(SMALL)), dataset.fingerprint):
+        with pytest.raises(DatasetError, match="cannot be read"):
+            read()
+
+
+def test_a_part_of_the_classes_is_a_folder_and_not_imagenet(tmp_path: Path) -> None:
+    root = as_classes(tmp_path)
+    for path in (root / WNIDS[0]).iterdir():
+        path.unlink()
+    with pytest.raises(DatasetError, match="9 images of 3 classes") as caught:
+        open_dataset(f"imagenet:{root}", Path())
+    assert f"folder:{root}" in str(caught.value.hint)
+    dataset = open_dataset(f"folder:{root}", Path())
+    assert label_map(dataset.class_names, 1000) is not None
+
+
+def test_other_classes_are_refused(tmp_path: Path) -> None:
+    root = as_classes(tmp_path)
+    write(root, {"cats/1.JPEG": jpeg()})
+    with pytest.raises(DatasetError, match="no classes of ImageNet: cats"):
+        open_dataset(f"imagenet:{root}", Path())
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "lacks the development kit"),
+        (kit(TRUTH[:-1]), "classes of 11 images"),
+        (kit([1] * 12), "3 of each class"),
+        (kit([9, *TRUTH[1:]]), "no list of classes"),
+        (kit(classes=b"MATLAB 5.0 MAT-file" + bytes(200)), "meta.mat cannot be read"),
+        (kit(classes=meta()[:300]), "meta.mat cannot be read"),
+        (kit(classes=meta(WNIDS[:3])), "names 3 classes"),
+        (kit(classes=meta((*WNIDS[:3], "n99999999"))), "not ImageNet's"),
+        ({f"{FOLDER}/readme.txt": b"x"}, "cannot be read"),
+    ],
+)
+def test_another_kit_is_refused(tmp_path: Path, files: dict[str, bytes], words: str) -> None:
+    with pytest.raises(DatasetError, match=words):
+        open_dataset(f"imagenet:{write(tmp_path, {**images(), **files})}", Path())
+
+
+def test_a_kit_is_read_to_the_sum_at_its_end(tmp_path: Path) -> None:
+    archive = as_tar(tmp_path) / ARCHIVE
+    content = bytearray(archive.read_bytes())
+    content[-8] ^= 1  # of gzip's sum over all content
+    archive.write_bytes(content)
+    with pytest.raises(DatasetError, match="cannot be read: CRC check failed"):
+        open_dataset(f"imagenet:{tmp_path}", Path())
+
+
+def test_a_kit_packed_otherwise_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+    long = {**kit(), f"{FOLDER}/readme.txt": noise(1 << 20).tobytes()}
+    archive = tar(as_tar(tmp_path) / ARCHIVE, long)
+    content = bytearray(lzma.compress(gzip.decompress(archive.read_bytes())))
+    content[len(content) // 2] ^= 255
+    archive.write_bytes(content)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        open_dataset(f"imagenet:{tmp_path}", Path())
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"cats/1.jpg": jpeg()})
+    with pytest.raises(DatasetError, match="holds no validation images") as caught:
+        open_dataset(f"imagenet:{tmp_path}", Path())
+    assert imagenet.TAR in str(caught.value.hint)

@@ -1,0 +1,222 @@
+"""Models of the user's own: a function by name, and sources that packages bring."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+
+from catalog import models
+from catalog.checkpoints import load_model, resolve
+from catalog.models import find
+from catalog.models.base import InputTransform
+from catalog.models.cost_table import cost_of
+from catalog.models.selection import select
+from survey.errors import CatalogError, UnknownName
+
+SOURCE = """
+import torch
+from torch import nn
+
+def net():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+
+def plain():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+
+plain.survey = {"size": 8, "mean": [0.5, 0.5, 0.5], "classes": 4, "family": "Mine"}
+
+def half_sized():
+    return plain()
+
+half_sized.survey = {"size": 2}
+
+def number():
+    return 3
+
+def typo():
+    return plain()
+
+typo.survey = {"sizes": 8}
+def wrong():
+    return plain()
+
+wrong.survey = {"mean": [0.5, "a", 0.5]}
+def failing():
+    raise RuntimeError("no weights here")
+
+def needy(width):
+    return plain()
+
+def saying(**said):
+    def net():
+        return plain()
+    net.survey = said
+    return net
+
+no_deviation = saying(std=[0.5, 0, 0.5])
+no_number = saying(mean=[float("nan")] * 3)
+minus = saying(classes=-1)
+half = saying(classes="ten")
+nameless = saying(family=3)
+narrow = saying(size=32, resize=16)
+listed = saying()
+listed.survey = [32]
+CONSTANT = 4
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_nets.py").write_text(SOURCE)
+    (tmp_path / "broken_nets.py").write_text("import nothing_of_this_name\n")
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("own_nets", "broken_nets", "script"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return "own_nets"
+
+
+def test_a_function_gives_network_and_weights() -> None:
+    (chosen,) = select("python:own_nets:plain")
+    architecture = chosen.architecture
+    assert architecture.full_name == "python:own_nets:plain"
+    assert (architecture.classes, architecture.family) == (4, "Mine")
+    assert architecture.transform == InputTransform(size=8, resize=8, mean=(0.5, 0.5, 0.5))
+    checkpoint = resolve(None, architecture, Path())
+    first, second = (load_model(architecture, checkpoint) for _ in range(2))
+    assert first.sha256 == second.sha256 == checkpoint.sha256()
+    assert not first.model.training
+    assert torch.equal(first.model[0].weight, second.model[0].weight)  # type: ignore[index]
+
+
+def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
+    (architecture,) = find("python:own_nets:plain")
+    before = resolve(None, architecture, Path()).sha256()
+    for change in ("nn.ReLU()", "nn.GELU()"), ("Conv2d(3, 4, 3)", "Conv2d(3, 4, 3, bias=False)"):
+        (tmp_path / "own_nets.py").write_text(SOURCE.replace(*change))
+        del sys.modules["own_nets"]
+        assert resolve(None, architecture, Path()).sha256() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nothing_here:net", "importing nothing_here fails"),
+        ("broken_nets:net", "nothing_of_this_name"),
+        ("script:net", "importing script fails: SystemExit: 0"),
+        ("own_nets:absent", "has no absent"),
+        ("own_nets:CONSTANT", "something else than a function"),
+        ("own_nets:typo", "sizes"),
+        ("own_nets:wrong", "mean = .* must be three numbers"),
+        ("own_nets:no_deviation", "std = .* must be three numbers above 0"),
+        ("own_nets:no_number", "mean = .* must be three numbers"),
+        ("own_nets:minus", "classes = -1, must be a whole number"),
+        ("own_nets:half", "classes = 'ten', must be a whole number"),
+        ("own_nets:nameless", "family = 3, must be a name"),
+        ("own_nets:narrow", "resize = 16 and size = 32"),
+        ("own_nets:listed", "is a list, must be a dictionary"),
+    ],
+)
+def test_what_cannot_be_used_says_why(name: str, words: str) -> None:
+    with pytest.raises(CatalogError, match=words):
+        find(f"python:{name}")
+
+
+@pytest.mark.parametrize("name", ["own_nets", "own_nets:", "a b:c", "os:system;x", "../x:y"])
+def test_names_have_one_form(name: str) -> None:
+    with pytest.raises(UnknownName):
+        find(f"python:{name}")
+
+
+def test_a_name_of_another_form_is_answered_with_the_form() -> None:
+    with pytest.raises(UnknownName, match="python:MODULE:FUNCTION"):
+        select("python:own_nets")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "hint"),
+    [
+        ("failing", "fails: RuntimeError: no weights here", "own_nets.py:"),
+        ("needy", "cannot be called without arguments: .*'width'", "without required arguments"),
+    ],
+)
+def test_a_function_that_cannot_give_a_network_says_why(name: str, words: str, hint: str) -> None:
+    (architecture,) = find(f"python:own_nets:{name}")
+    with pytest.raises(CatalogError, match=words) as caught:
+        load_model(architecture, resolve(None, architecture, Path()))
+    assert hint in str(caught.value.hint)
+
+
+def test_a_network_is_counted_at_its_own_size_and_says_where_it_fails() -> None:
+    (plain,), (net,) = find("python:own_nets:plain"), find("python:own_nets:half_sized")
+    assert (cost_of(plain).size, cost_of(plain).parameters, cost_of(plain).depth) == (8, 112, 1)
+    with pytest.raises(CatalogError, match="fails on an image of 3 x 2 x 2: RuntimeError"):
+        cost_of(net)
+
+
+def test_what_is_no_network_is_refused() -> None:
+    (architecture,) = find("python:own_nets:number")
+    with pytest.raises(CatalogError, match="returned a int"):
+        load_model(architecture, resolve(None, architecture, Path()))
+
+
+class Brought:
+    """A source as a package might bring it."""
+
+    name = "brought"
+
+    def names(self) -> list[str]:
+        return ["resnet18"]
+
+    def get(self, name: str) -> models.Architecture:
+        if name != "resnet18":
+            raise UnknownName("brought architecture", name, self.names())
+        (own,) = find("torchvision:resnet18")
+        return own
+
+    def published(self) -> tuple[()]:
+        return ()
+
+
+class Lacking:
+    """No source."""
+
+    name = "lacking"
+
+
+def _announced(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    entry = EntryPoint("mine", value, models.ENTRY_POINTS)
+    monkeypatch.setattr(models, "entry_points", lambda group: [entry])
+    models.sources.cache_clear()
+
+
+def test_packages_bring_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    _announced(monkeypatch, f"{__name__}:Brought")
+    try:
+        assert find("brought:resnet18") == find("torchvision:resnet18")
+    finally:
+        models.sources.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (f"{__name__}:Lacking", "lacks names"),
+        ("no_such_package:Source", "cannot be loaded"),
+        ("catalog.models.timm:TimmSource", "has the name of another"),
+    ],
+)
+def test_a_source_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+) -> None:
+    _announced(monkeypatch, value)
+    try:
+        with pytest.raises(CatalogError, match=words):
+            find("brought:resnet18")
+    finally:
+        models.sources.cache_clear()

@@ -1,0 +1,436 @@
+"""The registry and the home: what is to be done, kept by many processes at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from catalog.home import Home
+from catalog.registry.database import registry_engine
+from catalog.registry.registry import Description, End, JobEntry, JobState, Registry, Start
+from catalog.registry.tables import METADATA
+from catalog.store.reader import query
+from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
+
+ROOT = Path(__file__).resolve().parents[3]
+
+OPEN = """
+import sys
+from pathlib import Path
+from catalog.home import Home
+from survey.errors import SurveyError
+try:
+    Home.open(Path(sys.argv[1]), create=True)
+except SurveyError as error:
+    sys.exit(f"{type(error).__name__}: {error} | {error.hint}")
+"""
+
+#: Runs a command where the folder is the mount point of a read-only file system.
+READ_ONLY = 'mount -t tmpfs -o ro tmpfs "$1" && shift && exec "$@"'
+
+
+def job(key: str = "k1", **values: str) -> JobEntry:
+    basics = {"run_id": f"run-{key}", "architecture": "resnet20", "source": "small"}
+    fixed = {"checkpoint": "bundled", "dataset": "digits"}
+    return JobEntry(key, settings={"images_per_score": 512}, **{**basics, **fixed, **values})
+
+
+@pytest.fixture
+def registry(home: Home) -> Registry:
+    return Registry(home)
+
+
+def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
+    with registry_engine(home).connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_every_table_and_column_has_a_sentence() -> None:
+    for table in METADATA.tables.values():
+        for thing in (table, *table.columns):
+            assert thing.comment, thing.name
+            assert thing.comment.endswith("."), thing.name
+
+
+def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
+    survey = registry.record_survey("zoo", {"models": ["a"]})
+    assert registry.record_survey("zoo", {"models": ["a"]}) == survey
+    assert registry.record_survey("zoo", {"models": ["b"]}) != survey
+    assert registry.add_jobs(survey, [job("k1"), job("k2")]) == 2
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w0"), "done")
+    assert registry.add_jobs(survey, [job("k1"), job("k2"), job("k3")]) == 1
+    jobs = {one.key: one for one in registry.jobs(survey)}
+    assert {key: one.state for key, one in jobs.items()} == {
+        "k1": "done",
+        "k2": "todo",
+        "k3": "todo",
+    }
+    assert jobs["k2"].settings == {"images_per_score": 512}
+    age = datetime.now(UTC) - jobs["k2"].created_at
+    assert timedelta(0) <= age < timedelta(minutes=5)
+    assert registry.jobs(survey + 99) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [("done", "done"), ("failed", "failed"), ("lost", "todo"), ("interrupted", "todo")],
+)
+def test_an_attempt_moves_its_job(registry: Registry, outcome: str, state: str) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    number = registry.start_attempt("k1", "worker-0", os.getpid())
+    assert registry.jobs()[0].state == "running"
+    registry.finish_attempt("k1", number, outcome, stage="load", error="no", images_done=5)
+    assert registry.jobs()[0].state == state
+    (attempt,) = registry.attempts("k1")
+    assert (attempt.outcome, attempt.stage, attempt.images_done) == (outcome, "load", 5)
+    assert (attempt.worker, attempt.pid) == ("worker-0", os.getpid())
+
+
+def test_a_late_end_moves_nothing(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    first, second = registry.start_attempt("k1", "a"), registry.start_attempt("k1", "b")
+    assert (first, second) == (1, 2)
+    registry.finish_attempt("k1", first, "failed")
+    assert registry.jobs()[0].state == "running"
+    registry.finish_attempt("k1", second, "done")
+    registry.finish_attempt("k1", second, "failed")
+    assert registry.jobs()[0].state == "done"
+    assert [one.outcome for one in registry.attempts("k1")] == ["failed", "done"]
+
+
+def test_what_a_killed_scan_left_open_is_interrupted(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.start_attempt("k1", "a")
+    registry.finish_attempt("k2", registry.start_attempt("k2", "a"), "done")
+    assert registry.mark_interrupted() == 1
+    assert registry.mark_interrupted() == 0
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "todo", "k2": "done"}
+    assert registry.attempts("k1")[0].outcome == "interrupted"
+    assert registry.start_attempt("k1", "a") == 2
+
+
+def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
+    with Registry(home) as one:
+        one.add_jobs(one.record_survey("s", {}), [job()])
+
+    def start(worker: int) -> int:
+        with Registry(home) as own:
+            return own.start_attempt("k1", f"w{worker}")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(start, range(24))) == list(range(1, 25))
+
+
+def test_many_surveys_share_a_job(registry: Registry) -> None:
+    first, second = (registry.record_survey(name, {}) for name in ("a", "b"))
+    assert registry.add_jobs(first, [job("k1"), job("k2")]) == 2
+    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 1
+    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 0
+    assert [one.key for one in registry.jobs(first)] == ["k1", "k2"]
+    assert [one.key for one in registry.jobs(second)] == ["k2", "k3"]
+    assert [one.key for one in registry.jobs()] == ["k1", "k2", "k3"]
+
+
+def test_many_attempts_in_one_go(registry: Registry) -> None:
+    keys = [f"k{number:05}" for number in range(12_000)]
+    survey = registry.record_survey("s", {})
+    assert registry.add_jobs(survey, [job(key) for key in keys]) == len(keys)
+    numbers = registry.start_attempts(
+        [Start(key, "w", after=number % 3) for number, key in enumerate(keys)]
+    )
+    assert numbers == [number % 3 + 1 for number in range(len(keys))]
+    assert registry.start_attempts([Start("k00000", "a"), Start("k00000", "b")]) == [2, 3]
+    registry.describe_attempts(
+        [Description("k00000", 3, "host", 7), Description("k00001", 2, "h", 8)]
+    )
+    assert [(one.worker, one.pid) for one in registry.attempts("k00000")] == [
+        ("w", None),
+        ("a", None),
+        ("host", 7),
+    ]
+    registry.finish_attempts(
+        [End(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
+    )
+    assert [registry.attempts(key)[-1].attempt for key in keys[:3]] == [3, 2, 3]
+    assert {one.state for one in registry.jobs()} == {"done", "running"}
+    assert [one.key for one in registry.jobs() if one.state == "running"] == ["k00000"]
+
+
+def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    with pytest.raises(UnknownName, match="unknown job 'k9'"):
+        registry.start_attempts([Start("k1", "w"), Start("k9", "w")])
+    assert registry.attempts("k1") == []
+    assert registry.jobs()[0].state == "todo"
+    number = registry.start_attempt("k1", "w")
+    with pytest.raises(SettingsError, match="outcome"):
+        registry.finish_attempts(
+            [End("k1", number, "done"), End("k1", 2, "gone")]  # type: ignore[arg-type]
+        )
+    assert registry.jobs()[0].state == "running"
+
+
+def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    number = registry.start_attempt("k1", "w")
+    registry.finish_attempts([End("k1", number, "lost"), End("k1", number, "failed")])
+    assert registry.attempts("k1")[0].outcome == "lost"
+    assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
+
+
+def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+
+    def losses(**how: bool) -> int:
+        number = registry.start_attempt("k1", "w")
+        registry.finish_attempts([End("k1", number, "lost", **how)])
+        return registry.jobs()[0].losses
+
+    assert [losses(), losses(), losses(progressed=True), losses()] == [1, 2, 0, 1]
+    registry.set_states(["k1"], "todo")
+    assert registry.jobs()[0].losses == 0
+    losses()
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    assert registry.jobs()[0].losses == 0
+
+
+@pytest.mark.parametrize("state", ["parked", "cancelled"])
+def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state: JobState) -> None:
+    survey = registry.record_survey("s", {})
+    registry.add_jobs(survey, [job("k1"), job("k2")])
+    number = registry.start_attempt("k1", "w")
+    assert registry.set_states(["k1", "k9"], state) == 1
+    assert registry.cancelled_keys() == ({"k1"} if state == "cancelled" else set())
+    registry.finish_attempt("k1", number, "lost")
+    registry.mark_interrupted()
+    registry.add_jobs(survey, [job("k1")])
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": state, "k2": "todo"}
+    registry.set_states(["k1"], "todo")
+    assert {one.state for one in registry.jobs()} == {"todo"}
+    with pytest.raises(SettingsError, match="state is 'gone'"):
+        registry.set_states(["k1"], "gone")  # type: ignore[arg-type]
+
+
+def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.set_states(["k1"], "cancelled")
+    starts = [Start("k1", "w"), Start("k2", "w"), Start("k1", "v")]
+    assert registry.start_attempts(starts) == [None, 1, None]
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "cancelled", "k2": "running"}
+    assert registry.attempts("k1") == []
+    with pytest.raises(SettingsError, match="job k1 is cancelled"):
+        registry.start_attempt("k1", "w")
+
+
+@pytest.mark.parametrize(("outcome", "state"), [("failed", "cancelled"), ("done", "done")])
+def test_only_being_done_moves_a_job_that_was_cancelled_meanwhile(
+    registry: Registry, outcome: str, state: str
+) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    number = registry.start_attempt("k1", "w")
+    registry.set_states(["k1"], "cancelled")
+    registry.finish_attempt("k1", number, outcome)
+    assert registry.jobs()[0].state == state
+
+
+def test_a_job_that_moved_meanwhile_stays_where_it_is(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    assert registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"]) == 1
+    assert {one.key: one.state for one in registry.jobs()} == {"k1": "done", "k2": "cancelled"}
+
+
+def test_the_smallest_micro_batch_that_was_told_stays(registry: Registry) -> None:
+    for told in (32, 16, 64):
+        registry.remember_micro_batch("timm:vit", "H100", 224, told)
+    registry.remember_micro_batch("timm:vit", "H100", 384, 8)
+    assert registry.micro_batches() == {("timm:vit", "H100", 224): 16, ("timm:vit", "H100", 384): 8}
+
+
+def test_a_forked_process_uses_connections_of_its_own(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
+    pool = registry._database._engine.pool
+    child = os.fork()
+    if child == 0:
+        own = registry._database._engine.pool is not pool
+        os._exit(0 if own and registry.start_attempt("k1", "child") == 1 else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert registry.start_attempt("k1", "parent") == 2
+
+
+def test_wrong_names_are_refused(registry: Registry) -> None:
+    with pytest.raises(UnknownName, match="unknown job 'k9'"):
+        registry.start_attempt("k9", "a")
+    with pytest.raises(SettingsError, match="outcome is 'vanished'"):
+        registry.finish_attempt("k1", 1, "vanished")  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="FOREIGN KEY"):
+        registry.add_jobs(99, [job()])
+
+
+def test_a_file_is_hashed_again_only_when_it_changed(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.th"
+    path.write_bytes(b"one")
+    assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "catalog.registry.hash_cache.file_sha256", lambda _: pytest.fail("hashed again")
+        )
+        assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    path.write_bytes(b"other")
+    assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        registry.hashes.checkpoint_sha256(tmp_path / "absent.th")
+
+
+def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> None:
+    computed = iter(["f1", "f2"])
+
+    def fingerprint(signature: str) -> str:
+        return registry.hashes.dataset_fingerprint("digits", signature, lambda: next(computed), 9)
+
+    assert [fingerprint(s) for s in ("a", "a", "b", "b")] == ["f1", "f1", "f2", "f2"]
+
+
+def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
+    with closing(sqlite3.connect(home.registry)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    with pytest.raises(StoreError, match="version 9999"):
+        Home.open(home.path, create=True)
+    for side in home.path.glob("registry.sqlite*"):
+        side.unlink()
+    home.registry.write_bytes(b"no database at all " * 100)
+    with pytest.raises(StoreError, match="not a database") as caught:
+        Home.open(home.path, create=True)
+    assert caught.value.hint
+
+
+def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "new" / "home")]
+    started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    home = Home.open(tmp_path / "new" / "home", create=False)
+    assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
+    assert Registry(home).jobs() == []
+
+
+def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
+    """Whoever looks while a home is made, or after its maker was killed, sees all or nothing."""
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "home")]
+    home = Home(tmp_path / "home")
+    for _ in range(3):
+        maker = subprocess.Popen(command, cwd=ROOT)
+        while not home.registry.exists():
+            assert maker.poll() is None
+        maker.kill()
+        maker.wait()
+        assert Registry(home).jobs() == []
+        shutil.rmtree(home.path)
+
+
+OLD_LOGS = """
+import os, sqlite3, sys
+file = sqlite3.connect(sys.argv[1] + "/registry.sqlite", isolation_level=None)
+file.execute("PRAGMA journal_mode = WAL")
+file.execute("PRAGMA wal_autocheckpoint = 0")
+file.execute("CREATE TABLE filler (x)")
+file.execute("BEGIN")
+file.executemany("INSERT INTO filler VALUES (?)", [("y" * 500,)] * 500)
+file.execute("COMMIT")
+file.execute("PRAGMA wal_checkpoint(RESTART)")
+file.execute("BEGIN")
+file.executemany("INSERT INTO filler VALUES (?)", [("z" * 500,)] * 5)
+file.execute("COMMIT")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_logs_of_a_store_that_was_taken_away_do_not_spoil_the_new_one(home: Home) -> None:
+    subprocess.run([sys.executable, "-c", OLD_LOGS, str(home.path)], check=False)
+    assert home.path.joinpath("registry.sqlite-wal").stat().st_size
+    home.registry.unlink()
+    home.signatures.rename(home.path / "kept.duckdb")
+    home.path.joinpath("signatures.duckdb.wal").write_bytes(b"left by a killed process")
+    fresh = Home.open(home.path, create=True)
+    assert query(fresh, "SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 0}]
+    with Registry(fresh) as registry:
+        assert registry.jobs() == []
+    with closing(sqlite3.connect(fresh.registry)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        names = connection.execute("SELECT name FROM sqlite_master WHERE name = 'filler'")
+        assert names.fetchall() == []
+
+
+def test_opening_again_changes_nothing(home: Home) -> None:
+    before = home.signatures.read_bytes()
+    assert Home.open(home.path, create=True) == Home.open(home.path, create=False)
+    assert home.signatures.read_bytes() == before
+
+
+def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no home") as caught:
+        Home.open(tmp_path / "home", create=False)
+    assert "survey run" in str(caught.value.hint)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("below", ["", "home", "deep/home"])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_home_below_a_file_is_refused(tmp_path: Path, below: str, create: bool) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    with pytest.raises(SettingsError, match="is a file"):
+        Home.open(file / below, create=create)
+    assert file.read_text() == "text"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("below", ["", "home", "deep/home"])
+def test_a_home_on_a_read_only_mount_is_refused(tmp_path: Path, below: str) -> None:
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh"]
+    try:
+        tried = subprocess.run(
+            [*inside, str(tmp_path), "true"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("no `unshare` here: a read-only mount cannot be made")
+    if tried.returncode:
+        pytest.skip(f"a read-only mount cannot be made here: {tried.stderr.strip()}")
+    made = subprocess.run(
+        [*inside, str(tmp_path), sys.executable, "-c", OPEN, str(tmp_path / below)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.stderr.startswith("StoreError: the home"), made.stderr
+    assert "Read-only file system" in made.stderr
+    assert "--home" in made.stderr
+
+
+def test_a_home_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SurveyError, match="Permission denied"):
+        Home.open(tmp_path / "home", create=True)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,56 @@
+"""A home that is made on a disk without room for it: refused, and made once there is room."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from catalog.registry.registry import Registry
+from catalog.store.reader import query
+from survey.errors import SettingsError, StoreError
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk; without leave to mount one the tests are skipped."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = mounted("-t", "tmpfs", "-o", "size=16k", "tmpfs", place)
+    if done.returncode:
+        pytest.skip(f"mounting does not work here: {done.stderr.decode().strip()}")
+    yield place
+    # Lazily: a test that fails may keep a file open for as long as it is told of.
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def mounted(*arguments: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["mount", *map(str, arguments)], capture_output=True, check=False)
+
+
+def test_wherever_the_disk_ends_nothing_half_made_is_left(disk: Path) -> None:
+    refusals: list[str] = []
+    for kilobytes in range(64, 1600, 32):
+        assert mounted("-o", f"remount,size={kilobytes}k", disk).returncode == 0
+        try:
+            home = Home.open(disk / "home", create=True)
+        except StoreError as error:
+            refusals.append(error.message)
+        else:
+            break
+    assert any("signatures.duckdb" in message for message in refusals)
+    assert any("registry.sqlite" in message for message in refusals)
+    assert mounted("-o", "remount,size=32m", disk).returncode == 0
+    assert query(home, "SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 0}]
+    with Registry(home) as registry:
+        assert registry.jobs() == []
+    assert {path.name for path in home.path.glob("signatures*")} == {"signatures.duckdb"}
+
+
+def test_a_home_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    for create in (True, False):
+        with pytest.raises(SettingsError, match="not text in UTF-8"):
+            Home.open(tmp_path / "h\udcff", create=create)

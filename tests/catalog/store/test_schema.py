@@ -1,0 +1,167 @@
+"""The signature store's schema is declared once, told in sentences and reached by migrations."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from catalog.home import Home
+from catalog.store import schema
+from catalog.store.queries import named_queries, named_query
+from catalog.store.reader import query
+from catalog.store.records import RunRecord
+from catalog.store.segments import BATCH_SCHEMA, RUN_SCHEMA
+from catalog.store.upgrade import migrations
+from catalog.store.writer import Writer
+from survey.errors import StoreError, UnknownName
+from survey.results import SiteScore
+from survey.settings import MeasureSettings
+from tests.catalog.records import batch, run
+
+ENTRIES = (*schema.TABLES, *schema.VIEWS)
+
+CATALOG = {
+    "tables": "SELECT table_name, comment, estimated_size FROM duckdb_tables()",
+    "views": "SELECT view_name, comment, sql FROM duckdb_views() WHERE NOT internal",
+    "columns": "SELECT table_name, column_index, column_name, data_type, comment, is_nullable,"
+    " column_default FROM duckdb_columns() WHERE NOT internal",
+    "constraints": "SELECT table_name, constraint_type, constraint_text FROM duckdb_constraints()",
+}
+
+
+def catalog_of(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[object, ...]]]:
+    return {
+        name: connection.execute(f"{sql} ORDER BY ALL").fetchall() for name, sql in CATALOG.items()
+    }
+
+
+def test_all_migrations_give_exactly_the_declared_schema() -> None:
+    with duckdb.connect() as migrated, duckdb.connect() as declared:
+        for migration in migrations():
+            migrated.execute(migration.sql).fetchall()
+        for statement in schema.statements():
+            declared.execute(statement).fetchall()
+        assert catalog_of(migrated) == catalog_of(declared)
+
+
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
+    assert [m.version for m in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_a_new_home_records_its_migrations(home: Home) -> None:
+    rows = query(home, "SELECT version, name FROM migrations ORDER BY version").to_pylist()
+    assert rows == [{"version": m.version, "name": m.name} for m in migrations()]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_table_view_and_column_has_a_sentence(entry: schema.Table | schema.View) -> None:
+    for thing in (entry, *entry.columns):
+        assert re.fullmatch(r"\S.{8,}[^.]\.", thing.sentence, re.DOTALL), thing.name
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_declared_columns_are_those_of_the_store_and_of_arrow(
+    home: Home, entry: schema.Table | schema.View
+) -> None:
+    described = query(home, f"DESCRIBE {entry.name}").to_pylist()
+    types = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
+    met = [(r["column_name"], types.get(r["column_type"], r["column_type"])) for r in described]
+    assert met == [(column.name, column.type) for column in entry.columns]
+
+
+def test_a_run_record_is_a_row_of_runs() -> None:
+    fields = {field.name for field in dataclasses.fields(RunRecord)}
+    assert fields == set(schema.RUNS.names) == set(RUN_SCHEMA.names)
+
+
+def test_a_site_score_is_a_row_of_batch_scores() -> None:
+    fields = [field.name for field in dataclasses.fields(SiteScore)]
+    assert list(schema.BATCH_SCORES.names) == ["run_id", *fields]
+    nested = BATCH_SCHEMA.field("scores").type.value_type
+    assert [field.name for field in nested] == fields[1:]
+    assert isinstance(nested, pa.StructType)
+
+
+def test_the_columns_of_a_site_score_have_the_types_of_its_fields() -> None:
+    sql = {str: "VARCHAR", int: "INTEGER", float: "DOUBLE", tuple: "VARCHAR[]"}
+    columns = {column.name: column.type for column in schema.BATCH_SCORES.columns}
+    for name, hint in typing.get_type_hints(SiteScore).items():
+        parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        plain = parts[0]
+        if typing.get_origin(plain) is typing.Literal:
+            plain = str
+        assert columns[name] == sql[typing.get_origin(plain) or plain], name
+
+
+def test_the_metrics_are_the_numbers_a_site_score_may_come_without() -> None:
+    optional = [
+        field.name
+        for field in dataclasses.fields(SiteScore)
+        if field.default is None and field.name != "notes"
+    ]
+    assert [column.name for column in schema.METRICS] == optional
+
+
+def test_every_setting_is_a_column_of_runs_in_order() -> None:
+    settings = [field.name for field in dataclasses.fields(MeasureSettings)]
+    assert [name for name in schema.RUNS.names if name in settings] == settings
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_comments_reach_the_reader(home: Home, merged: bool) -> None:
+    with Writer.open(home) as writer:
+        writer.write_run(run())
+        if merged:
+            writer.merge()
+        rows = query(
+            home,
+            "SELECT comment FROM duckdb_columns()"
+            " WHERE table_name = 'signatures' AND column_name = 'affinity_se'"
+            " AND database_name = $database",
+            {"database": "signatures" if merged else "temp"},
+        ).to_pylist()
+    assert rows == [{"comment": "Standard error: deviation over the root of batches."}]
+
+
+def test_named_queries_run_and_carry_a_sentence(home: Home) -> None:
+    with Writer.open(home) as writer:
+        writer.write_run(run(status="done", seconds=1.0, images=512))
+        writer.write_batch("r1", 1, batch(0), 512)
+    assert {"signatures_overview", "run_sites", "run_costs"} <= set(named_queries())
+    for entry in named_queries().values():
+        assert entry.sentence.endswith(".")
+        wanted = {"run_id": "r1", "run_ids": ["r1"], "limit": 5}
+        asked = set(re.findall(r"\$(\w+)", entry.sql))
+        values = {name: value for name, value in wanted.items() if name in asked}
+        assert query(home, entry.sql, values).num_rows >= 1
+    with pytest.raises(UnknownName, match="run_site"):
+        named_query("run_site")
+
+
+def test_a_newer_store_is_refused(home: Home) -> None:
+    with duckdb.connect(home.signatures) as connection:
+        connection.execute("INSERT INTO migrations VALUES (999, 'later', now())").fetchall()
+    for attempt in (lambda: query(home, "SELECT 1"), lambda: Home.open(home.path, create=True)):
+        with pytest.raises(StoreError, match="version 999") as caught:
+            attempt()
+        assert "upgrade" in str(caught.value.hint)
+
+
+def test_a_foreign_or_corrupt_file_is_refused(home: Home) -> None:
+    home.signatures.unlink()
+    with duckdb.connect(home.signatures) as connection:
+        connection.execute("CREATE TABLE others (x INTEGER)").fetchall()
+    with pytest.raises(StoreError, match="something else"):
+        query(home, "SELECT 1")
+    for content in (b"", b"not a store " * 1000):
+        home.signatures.write_bytes(content)
+        with pytest.raises(StoreError, match="cannot be used") as caught:
+            query(home, "SELECT 1")
+        assert caught.value.hint
+        assert home.signatures.read_bytes() == content

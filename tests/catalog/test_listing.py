@@ -1,0 +1,202 @@
+"""Listings: filters refuse nonsense, close names are apt, and every fact says where it is from."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from catalog import listing
+from catalog.listing import (
+    Wanted,
+    WantedWeights,
+    list_checkpoints,
+    list_datasets,
+    list_models,
+    show_model,
+)
+from catalog.models import SOURCES
+from catalog.models.base import RemoteFile
+from catalog.models.index import architectures, matching
+from catalog.models.timm import TimmSource
+from survey.errors import CatalogError, SettingsError, UnknownName
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(year=-5),
+        Wanted(year=2500),
+        Wanted(most_parameters=-1),
+        Wanted(most_parameters=math.nan),
+    ],
+)
+def test_numbers_that_no_network_can_have_are_refused(wanted: Wanted, cache: Path) -> None:
+    with pytest.raises(SettingsError, match="must be"):
+        list_models(wanted, cache)
+
+
+@pytest.mark.parametrize("top1", [76, -0.1, math.nan])
+def test_accuracies_are_fractions(top1: float, cache: Path) -> None:
+    with pytest.raises(SettingsError, match=r"--min-top1 is .*, must be from 0 to 1"):
+        list_checkpoints(WantedWeights(least_top1=top1), cache)
+
+
+def test_a_known_value_is_not_unknown_because_another_filter_left_none(cache: Path) -> None:
+    assert list_models(Wanted(family="ResNet", group="nas-based"), cache).num_rows == 0
+    with pytest.raises(UnknownName):
+        list_models(Wanted(family="ResNet", group="nas"), cache)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("timm:convnxt*", "timm:convnext*"),
+        ("torchvsion:*", "torchvision:*"),
+        ("convnxt_tiny", "did you mean convnext_tiny or convnextv2_tiny"),
+        ("papr", "paper"),
+        ("timm", "'timm:*'"),
+        ("timm:", "'timm:*'"),
+        ("", "survey models"),
+        ("qqqqzzzz", "survey models"),
+    ],
+)
+def test_close_patterns_are_apt(pattern: str, hint: str, cache: Path) -> None:
+    with pytest.raises(UnknownName) as caught:
+        list_models(Wanted(pattern), cache)
+    assert hint in str(caught.value.hint)
+    assert repr(pattern) in caught.value.message
+    suggested = str(caught.value.hint).removeprefix("did you mean ").split(" or ")[0].rstrip("?")
+    if suggested.endswith("*"):
+        assert matching(architectures(cache), "architecture", suggested, "architecture").num_rows
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"), [("IMAGENET1K_V2", "'*/IMAGENET1K_V2'"), ("a1_in1k", "'*.a1_in1k'")]
+)
+def test_a_tag_alone_is_answered_with_a_glob(pattern: str, hint: str, cache: Path) -> None:
+    with pytest.raises(UnknownName) as caught:
+        list_checkpoints(WantedWeights(pattern), cache)
+    assert hint in str(caught.value.hint)
+
+
+def test_checkpoints_are_found_by_their_other_names(cache: Path) -> None:
+    (row,) = list_checkpoints(WantedWeights("ssl:tv_resnet50_v1"), cache).to_pylist()
+    assert row["checkpoint"] == "torchvision:resnet50/IMAGENET1K_V1"
+    assert row["aliases"] == ["ssl:tv_resnet50_v1"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [("small:digits_vgg7", "--checkpoint bundled"), ("timm:convnext_atto_rms", "init:SEED")],
+)
+def test_networks_without_published_weights_are_told_from_unknown_ones(
+    pattern: str, hint: str, cache: Path
+) -> None:
+    with pytest.raises(CatalogError, match="nobody publishes weights") as caught:
+        list_checkpoints(WantedWeights(pattern), cache)
+    assert hint in str(caught.value.hint)
+
+
+def test_torchvisions_weights_have_a_size(cache: Path) -> None:
+    found = list_checkpoints(WantedWeights("torchvision:*"), cache).to_pylist()
+    assert all(row["bytes"] for row in found)
+
+
+def test_our_own_networks_have_a_cost_and_a_family(cache: Path) -> None:
+    rows = {row["architecture"]: row for row in list_models(Wanted("small:*"), cache).to_pylist()}
+    resnet = rows["small:cifar_resnet20"]
+    # Table 6 of He et al. 2016: 0.27 million parameters at 20 layers.
+    assert (resnet["depth"], round(resnet["parameters"] / 1e6, 2)) == (20, 0.27)
+    assert (resnet["family_group"], resnet["year"]) == ("residual", 2015)
+    assert rows["small:cifar_plain20"]["family_group"] == "pre-residual"
+    assert all(row["parameters"] and row["gflops"] for row in rows.values())
+
+
+def test_networks_of_ones_own_are_named_not_listed(cache: Path) -> None:
+    with pytest.raises(CatalogError, match="named, not listed"):
+        list_models(Wanted("python:nets:make_net"), cache)
+
+
+def test_datasets_are_found_by_kind_and_glob(tmp_path: Path) -> None:
+    def named(pattern: str | None = None, *, here: bool = False) -> set[str]:
+        return set(list_datasets(tmp_path, pattern, here=here)["dataset"].to_pylist())
+
+    assert named("cifar10") == {"cifar10", "cifar10:train"}
+    assert named("cifar*") > named("cifar10")
+    assert {"digits", "random"} <= named(here=True) <= named() - named("cifar*") - {"imagenet"}
+    (tmp_path / "datasets/imagenet").mkdir(parents=True)
+    assert "imagenet" in named(here=True)
+    assert named("cifar10", here=True) == set()
+    with pytest.raises(UnknownName) as caught:
+        named("cifar1")
+    assert "cifar10" in str(caught.value.hint)
+
+
+def facts(name: str) -> dict[str, dict[str, str]]:
+    return {row["fact"]: row for row in show_model(name).to_pylist()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("torchvision:googlenet", "timm:resnet50", "timm:resnet50.a1_in1k", "small:digits_vgg7"),
+        *("ssl:swav_800", "ssl:byol_1000", "ssl:tv_resnet50_v1", "small:cifar_resnet20"),
+    ],
+)
+def test_every_fact_says_where_it_is_from(name: str) -> None:
+    rows = show_model(name).to_pylist()
+    assert [row["fact"] for row in rows if not row["source"]] == []
+
+
+def test_a_source_that_a_package_brings_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Brought:
+        name = "brought"
+
+    monkeypatch.setattr("catalog.models.sources", lambda: (*SOURCES, Brought()))
+    assert listing._package("brought") == __name__
+    assert listing._package("small") == "this package"
+
+
+def test_accuracies_at_two_image_sizes_are_told_apart() -> None:
+    told = facts("timm:resnet50.a1_in1k")
+    assert told["top-1 reported (supervised, imagenet, 224 pixels)"]["value"] == "0.80382"
+    assert told["top-1 reported (supervised, imagenet, 288 pixels)"]["value"] == "0.8124"
+    assert "top-5 reported (supervised, imagenet, 224 pixels)" in told
+    assert told["other names"]["value"] == "ssl:timm_resnet50.a1_in1k"
+
+
+def test_a_squashed_image_is_said_to_be_one() -> None:
+    published = TimmSource().published()
+    squashed = next(each.full_name for each in published if each.transform.crop == "squash")
+    assert "both sides to" in facts(squashed)["images are prepared"]["value"]
+
+
+def test_a_whole_hash_is_not_said_to_be_a_beginning() -> None:
+    file = RemoteFile(url="https://x.org/a", name="a", sha256="ab" * 32, bytes=3)
+    told = {fact: value for fact, value, _ in listing._file_facts(file, "the test")}
+    assert told["sha256"] == "ab" * 32
+
+
+@pytest.mark.parametrize("name", ["paper", "timm:convnext*"])
+def test_show_tells_of_one_model_alone(name: str) -> None:
+    with pytest.raises(SettingsError, match="show tells of one model"):
+        show_model(name)
+
+
+def test_a_source_that_cannot_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        name = "failing"
+
+        def names(self) -> list[str]:
+            raise RuntimeError("no table")
+
+    monkeypatch.setattr("catalog.models.sources", lambda: (Failing(),))
+    with pytest.raises(CatalogError, match=r"model source 'failing' cannot be listed.*no table"):
+        architectures(None)

@@ -1,0 +1,72 @@
+"""What a person decides about jobs, and what the command line answers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from catalog.home import Home
+from catalog.registry.registry import Registry
+from jobs.cli.main import app
+from jobs.operations import control
+from jobs.operations.control import cancel_jobs
+from survey import SettingsError
+from tests.jobs.jobs import job
+
+
+@pytest.fixture
+def registry(tmp_path: Path):
+    """Give the registry of a home with one job that waits."""
+    with Registry(Home.open(tmp_path / "home", create=True)) as registry:
+        registry.add_jobs(registry.record_survey("s", {}), [job().to_entry()])
+        yield registry
+
+
+def said(*arguments: str, home: Path, code: int = 0) -> Result:
+    ended = CliRunner().invoke(app, ["--home", str(home), *arguments])
+    assert ended.exit_code == code, ended.stderr
+    return ended
+
+
+def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monkeypatch):
+    home = Home.open(tmp_path / "home", create=False)
+    (one,) = registry.jobs()
+
+    def states(_: Home) -> dict[str, object]:
+        # Between the reading of the jobs and their moving the scan goes on.
+        registry.finish_attempt(one.key, registry.start_attempt(one.key, "w"), "done")
+        return {}
+
+    monkeypatch.setattr(control, "run_states", states)
+    cancel_jobs(home, [one])
+    assert registry.jobs()[0].state == "done"
+
+
+def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
+    (one,) = registry.jobs()
+    registry.finish_attempt(one.key, registry.start_attempt(one.key, "w"), "done")
+    for move in (control.retry_jobs, control.cancel_jobs):
+        with pytest.raises(SettingsError, match="is done") as caught:
+            move(Home.open(tmp_path / "home", create=False), registry.jobs())
+        assert caught.value.hint == "what is measured stays: survey show shows it"
+
+
+def test_nothing_to_move_is_said_so(registry, tmp_path):
+    home = tmp_path / "home"
+    assert said("retry", "--all", home=home).stderr.startswith("nothing to try again")
+    ended = said("cancel", "--all", home=home)
+    assert f"{job().title}\n1 job cancelled; survey retry takes them up again" in ended.stderr
+    assert said("cancel", "--all", home=home).stderr.startswith("nothing to cancel")
+
+
+def test_watching_ends_with_ctrl_c_and_no_error(registry, tmp_path, monkeypatch):
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    ended = said("status", "--watch", home=tmp_path / "home")
+    assert "1 todo; no scan is writing" in ended.stderr
+    assert "interrupted" not in ended.stderr

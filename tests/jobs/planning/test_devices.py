@@ -1,0 +1,69 @@
+"""Choosing devices, sharing out threads, and placing workers on machines."""
+
+import pytest
+
+from jobs.planning.devices import Devices, Machine, choose_devices, placed
+from survey import ClusterError, SettingsError
+
+
+def machines(nodes, gpus=()):
+    """Return machines by their cores and GPUs."""
+    gpus = list(gpus) + [0] * (len(nodes) - len(gpus))
+    return [Machine(f"m{k}", c, g) for k, (c, g) in enumerate(zip(nodes, gpus, strict=True))]
+
+
+@pytest.mark.parametrize(
+    ("choice", "workers", "gpus", "nodes", "expected"),
+    [
+        ("auto", None, [], [8], Devices("cpu", 1, 8)),
+        ("auto", 4, [], [8], Devices("cpu", 4, 2)),
+        ("auto", 3, [], [8], Devices("cpu", 3, 2)),
+        ("auto", None, [4], [8], Devices("cuda", 4, 2)),
+        ("cuda", 2, [4], [8], Devices("cuda", 2, 4)),
+        ("cpu", None, [4], [8], Devices("cpu", 1, 8)),
+        ("auto", None, [], [1, 1], Devices("cpu", 2, 1)),
+        ("auto", None, [], [4, 8], Devices("cpu", 2, 4)),
+        ("auto", 3, [], [4, 8], Devices("cpu", 3, 4)),
+        ("auto", 4, [], [4, 8], Devices("cpu", 4, 2)),
+        ("auto", None, [2, 1, 1], [8, 8, 8], Devices("cuda", 4, 4)),
+        ("auto", None, [0, 2], [8, 4], Devices("cuda", 2, 2)),
+    ],
+)
+def test_one_worker_a_gpu_else_one_a_machine(choice, workers, gpus, nodes, expected):
+    assert choose_devices(choice, workers, machines(nodes, gpus)) == expected
+
+
+def test_a_gpu_may_be_shared():
+    chosen = choose_devices("auto", None, machines([8, 8], [1, 2]), share=0.5)
+    assert chosen == Devices("cuda", 6, 2, 0.5)
+    assert placed(chosen, machines([8, 8], [1, 2])) == ["m0", "m1", "m0", "m1", "m1", "m1"]
+    with pytest.raises(SettingsError, match="share of a GPU is 2"):
+        choose_devices("auto", None, machines([8], [4]), share=2)
+
+
+@pytest.mark.parametrize(("workers", "gpus"), [(0, []), (9, []), (5, [4]), (-1, [])])
+def test_more_workers_than_devices_are_refused(workers, gpus):
+    with pytest.raises(SettingsError, match=f"workers is {workers}"):
+        choose_devices("auto", workers, machines([8], gpus))
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(ClusterError, match="no GPU"):
+        choose_devices("cuda", None, machines([8]))
+
+
+def test_an_unknown_device_is_named():
+    with pytest.raises(SettingsError, match="'tpu'"):
+        choose_devices("tpu", None, machines([8]))
+
+
+def test_workers_spread_over_machines_before_they_share_one():
+    devices = Devices("cpu", 3, 2)
+    assert placed(devices, machines([4, 8])) == ["m0", "m1", "m0"]
+
+
+def test_lost_workers_are_placed_where_there_is_room():
+    devices = Devices("cuda", 4, 1)
+    three = machines([8, 8, 8], [2, 1, 1])
+    assert placed(devices, three[:2], taken=["m0"]) == ["m1", "m0"]
+    assert placed(devices, three, taken=["m0", "m0", "m1", "m2"]) == []

@@ -1,0 +1,102 @@
+"""Plans: which jobs, which of them are done, and what their keys depend on."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from catalog.models.base import InputTransform
+from catalog.store.records import RunState, Span
+from jobs.planning.definition import parse_definition
+from jobs.planning.plan import make_plan, plain_holdings
+from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
+from tests.jobs.jobs import declared, job
+
+
+def planned(values):
+    return make_plan(parse_definition(values, "test", Path()), {}, plain_holdings())
+
+
+def test_every_model_meets_every_checkpoint_on_every_dataset():
+    plan = planned(
+        {
+            "models": [{"name": "small:cifar_resnet[12]4", "checkpoints": ["init:0", "init:1"]}],
+            "datasets": [{"name": "digits"}, {"name": "random"}],
+        }
+    )
+    assert len(plan.jobs) == len({one.key for one in plan.jobs}) == 1 * 2 * 2
+
+
+def test_what_is_named_twice_is_one_job():
+    plan = planned({"models": [{"name": "small:cifar_resnet8", "checkpoints": ["init:0"]}] * 2})
+    assert len(plan.jobs) == 1
+
+
+def test_a_glob_takes_only_models_that_have_a_checkpoint():
+    plan = planned({"models": [{"name": "small:*"}]})
+    assert len(plan.jobs) == 8
+    assert {one.checkpoint.reference for one in plan.jobs} == {"bundled"}
+    explicit = planned({"models": [{"name": "small:*", "checkpoints": ["bundled"]}]})
+    assert explicit.jobs == plan.jobs
+
+
+def test_a_glob_without_any_checkpoint_names_the_choices():
+    with pytest.raises(CatalogError, match="bundled") as caught:
+        planned({"models": [{"name": "small:cifar_*"}]})
+    assert "init:SEED" in (caught.value.hint or "")
+
+
+def test_too_few_images_name_the_setting():
+    with pytest.raises(SettingsError, match="images_per_score"):
+        make_plan(declared(size=2000), {}, plain_holdings())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"architecture": "cifar_plain8"},
+        {"source": "other"},
+        {"checkpoint_sha256": "0" * 64},
+        {"dataset_fingerprint": "0" * 64},
+        {"transform": InputTransform(32, 32, mean=(0.5, 0.5, 0.5))},
+        {"settings": MeasureSettings(images_per_score=128)},
+        {"settings": MeasureSettings(images_per_score=256, ridge="relative")},
+        {"settings": MeasureSettings(images_per_score=256, micro_batch=32)},
+        {"settings": MeasureSettings(images_per_score=256, pooling="pre")},
+    ],
+)
+def test_the_key_changes_with_what_determines_the_numbers(change):
+    assert dataclasses.replace(job(), **change).key != job().key
+
+
+@pytest.mark.parametrize("change", [{"dataset": "another name"}, {"base": Path("elsewhere")}])
+def test_the_key_does_not_change_with_names_and_places(change):
+    assert dataclasses.replace(job(), **change).key == job().key
+
+
+@pytest.mark.parametrize(("status", "todo"), [("done", 0), ("running", 1), ("failed", 1)])
+def test_only_what_is_done_is_left_out(status, todo):
+    state = RunState(status, 7, 1, 2, (Span(0, 2, 512),), 512, 512, 1, 1, 0, (), 1.0)
+    plan = make_plan(declared(), {job().run_id: state}, plain_holdings())
+    assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
+
+
+def test_what_an_older_version_measured_is_measured_again(monkeypatch):
+    state = RunState("done", 7, 1, 8, (Span(0, 8, 1797),), 1797, 1797, 1, 1, 0, (), 1.0)
+    with monkeypatch.context() as older:
+        older.setattr("jobs.planning.job.MEASURING_VERSION", MEASURING_VERSION - 1)
+        states = {job().run_id: state}
+        assert make_plan(declared(), states, plain_holdings()).todo == ()
+    assert len(make_plan(declared(), states, plain_holdings()).todo) == 1
+
+
+def test_a_golden_key_stays_what_it_is():
+    """Whatever setting is added later: this key must not change, or all is measured again.
+
+    It changes with MEASURING_VERSION alone, when numbers move and must be measured again.
+    """
+    made = dataclasses.replace(
+        job(), dataset_fingerprint="d" * 64, checkpoint_sha256="c" * 64,
+        settings=MeasureSettings(), transform=InputTransform(32, 32),
+    )  # fmt: skip
+    assert made.run_id == "2d694895b20c"

@@ -1,0 +1,104 @@
+"""Whether machines and disks have room: what cannot work is refused, what is tight is said."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from jobs.planning.devices import Devices, Machine, local_memory
+from jobs.planning.estimate import History, Measured
+from jobs.planning.preflight import (
+    BARE_BYTES,
+    memory_bytes,
+    pixel_bytes,
+    require_room,
+    row_bytes,
+    tight_memory,
+)
+from jobs.run import run_survey
+from jobs.runners.local import LocalRunner
+from jobs.scan.reporter import SilentReporter
+from survey import ClusterError, StoreError
+from tests.jobs.jobs import declared, job
+
+GB = 10**9
+TWO_WORKERS = Devices("cpu", 2, 1)
+Usage = namedtuple("Usage", "total used free")
+
+
+def machine(memory: int, cores: int = 2) -> Machine:
+    return Machine("m", cores, 0, memory)
+
+
+def test_what_a_network_took_before_counts_more_than_any_guess():
+    one = job(model="torchvision:vgg16")
+    guess = memory_bytes(one, History())
+    # 138.4 million parameters, held twice while they are loaded.
+    assert guess > BARE_BYTES + 8 * 138_000_000
+    history = History(
+        [Measured(one.full_name, 1.0, 10, 1.0, peak_memory=peak) for peak in (3, 5, 4)]
+    )
+    assert memory_bytes(one, history) == 5
+
+
+def test_decoded_images_are_counted_once_for_jobs_that_share_them():
+    one, other = job(), job(model="small:cifar_resnet14")
+    assert pixel_bytes([one]) == one.images * 3 * one.transform.size**2
+    assert pixel_bytes([one, other]) == pixel_bytes([one])
+    assert row_bytes([one, other], {}) > row_bytes([one], {}) > 0
+
+
+def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
+    home = Home.open(tmp_path / "home", create=True)
+    jobs = [job(), job(model="torchvision:vgg16")]
+    with pytest.raises(ClusterError, match=r"vgg16.*at least 1\.3 GB.*more than 1\.0 GB"):
+        require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
+    require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(2 * GB)])
+    # The larger machine has no core for a worker with so many threads.
+    with pytest.raises(ClusterError):
+        require_room(home, jobs, {}, Devices("cpu", 1, 2), [machine(GB), machine(2 * GB, cores=1)])
+    # A machine that does not say what it has is tried.
+    require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(0)])
+
+
+def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = Home.open(tmp_path / "home", create=True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
+    with pytest.raises(StoreError, match=r"has 0\.0 MB free"):
+        run_survey(home, declared(), LocalRunner("cpu"), SilentReporter())
+
+
+def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried():
+    jobs = [job(), job(model="torchvision:vgg16")]
+    each = memory_bytes(jobs[1], History())
+    words = tight_memory(jobs, History(), TWO_WORKERS, [machine(2 * each - 1)])
+    assert words is not None
+    assert "vgg16" in words
+    assert "2 of them" in words
+    assert "--workers" in words
+    assert tight_memory(jobs, History(), TWO_WORKERS, [machine(2 * each)]) is None
+    assert tight_memory(jobs, History(), TWO_WORKERS, [machine(0)]) is None
+    # Only a worker knows what its GPU has left.
+    gpu = Machine("g", 2, 2, 1)
+    assert tight_memory(jobs, History(), Devices("cuda", 2, 1), [gpu]) is None
+
+
+def test_a_scan_says_what_may_become_tight(tmp_path: Path):
+    class Hearing(SilentReporter):
+        heard = ""
+
+        def warned(self, words: str) -> None:
+            self.heard = words
+
+    runner, reporter = LocalRunner("cpu"), Hearing()
+    assert runner.machines[0].memory == local_memory() > GB
+    runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
+    home = Home.open(tmp_path / "home", create=True)
+    assert run_survey(home, declared(), runner, reporter).done
+    assert "cifar_resnet8" in reporter.heard

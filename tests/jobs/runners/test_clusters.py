@@ -1,0 +1,254 @@
+"""Joining clusters: which are refused and why, and a head that is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+import ray
+from ray._private import services
+from ray._raylet import AuthenticationTokenLoader
+
+from jobs.operations import doctor
+from jobs.runners.ray import cluster
+from jobs.runners.ray.cluster import connect, token_source
+from jobs.runners.ray.private import HERE, Head, Silent, Versions
+from survey import ClusterError, SettingsError
+from tests.jobs.runners.heads import TOKEN, answer, free_port, head
+from tests.style.repository import ROOT
+
+#: Joins a cluster and prints what there is on it.
+JOIN = """
+import sys
+from jobs.runners.ray.cluster import connect
+import ray
+head = connect(sys.argv[1], insecure="--insecure" in sys.argv)
+print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machines()])
+"""
+
+#: Runs a runner that keeps its worker waiting for work; says so once the worker is there.
+WAITING = """
+import sys
+from jobs.runners.ray.runner import RayRunner
+from survey import ClusterError
+
+class Work:
+    def next_tasks(self, host):
+        print("ready", flush=True)
+        return ()
+
+    def withdrawn(self, run_id):
+        return False
+
+try:
+    with RayRunner("cpu", address=sys.argv[1]) as runner:
+        runner._any_idle = lambda: False
+        for words in runner.run(Work()):
+            pass
+except ClusterError as error:
+    print(error.message, flush=True)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.fixture(scope="module")
+def open_head():
+    with head() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def closed_head():
+    with head(TOKEN) as started:
+        yield started
+
+
+@pytest.fixture
+def tokenless(monkeypatch, tmp_path):
+    """A home without a token."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    yield
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+def outer() -> str:
+    """Return this machine's address on its network."""
+    address = services.get_node_ip_address()
+    if address.startswith("127."):
+        pytest.skip("this machine has no address beyond loopback")
+    return address
+
+
+def join(port, *arguments, host="127.0.0.1", **environment):
+    """Join a cluster in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", JOIN, f"{host}:{port}", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.ray
+def test_an_open_cluster_beyond_loopback_is_refused(open_head):
+    with pytest.raises(ClusterError, match="asks nobody for a token") as caught:
+        connect(f"{outer()}:{open_head.port}")
+    assert "--insecure" in caught.value.hint
+    assert not ray.is_initialized()
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("how", ["loopback", "insecure"])
+def test_an_open_cluster_is_joined_on_loopback_or_where_somebody_says_so(open_head, how):
+    there = ("127.0.0.1", ()) if how == "loopback" else (outer(), ("--insecure",))
+    ended = join(open_head.port, *there[1], host=there[0])
+    assert ended.stdout.startswith("42 [1]"), ended.stderr
+
+
+@pytest.mark.ray
+def test_a_cluster_with_a_token_lets_in_who_has_it(closed_head):
+    # The mode is not set: that the cluster asks for a token is found out.
+    ended = join(closed_head.port, host=outer(), RAY_AUTH_TOKEN=TOKEN)
+    assert ended.stdout.startswith("42 [1]"), ended.stderr
+    assert TOKEN not in ended.stdout + ended.stderr
+
+
+@pytest.mark.ray
+def test_who_has_no_token_or_a_wrong_one_is_told_so_without_it(closed_head, tokenless, monkeypatch):
+    address = f"127.0.0.1:{closed_head.port}"
+    with pytest.raises(ClusterError, match="asks for a token, and there is none here") as caught:
+        connect(address, insecure=True)
+    assert "RAY_AUTH_TOKEN" in caught.value.hint
+    wrong = "f" * 64
+    monkeypatch.setenv("RAY_AUTH_TOKEN", wrong)
+    with pytest.raises(ClusterError, match="does not take the token from RAY_AUTH_TOKEN") as caught:
+        connect(address)
+    assert wrong not in f"{caught.value.message} {caught.value.hint} {caught.value.__cause__}"
+
+
+@pytest.mark.ray
+def test_a_cluster_that_runs_other_versions_is_refused_by_both(open_head, monkeypatch):
+    other = Versions("2.9.0", "3.9.1")
+    monkeypatch.setattr(Head, "versions", lambda self: other)
+    with pytest.raises(ClusterError, match=r"runs Ray 2\.9\.0 on Python 3\.9\.1") as caught:
+        connect(f"127.0.0.1:{open_head.port}")
+    assert str(HERE) in caught.value.message
+
+
+@pytest.mark.ray
+def test_a_head_says_what_it_runs(open_head):
+    assert Head(f"127.0.0.1:{open_head.port}").versions() == HERE
+
+
+@pytest.mark.ray
+def test_a_local_ray_refuses_a_client_without_its_token(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    # Also where the environment would have it open.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    try:
+        address = connect(None).address
+        assert address.startswith("127.0.0.1:")
+        assert answer(address, None) is grpc.StatusCode.UNAUTHENTICATED
+        assert answer(address, "f" * 64) is grpc.StatusCode.UNAUTHENTICATED
+        assert answer(address, TOKEN) is grpc.StatusCode.OK
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.parametrize(
+    "address", ["ray://127.0.0.1:10001", "http://127.0.0.1:8265", "somewhere", "host:x", "host:0"]
+)
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(SettingsError, match="must be HOST:PORT or auto"):
+        connect(address)
+
+
+def test_auto_takes_the_address_of_the_environment(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:10001")
+    with pytest.raises(SettingsError, match="ray://127"):
+        connect("auto")
+
+
+def test_nobody_listening_is_said_at_once():
+    with pytest.raises(ClusterError, match="Connection refused"):
+        connect(f"127.0.0.1:{free_port()}")
+
+
+def test_something_else_that_listens_is_no_head():
+    def hang_up(server):
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(hang_up, server)
+        with pytest.raises(ClusterError, match="not as a cluster's head"):
+            connect(f"127.0.0.1:{server.getsockname()[1]}")
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeypatch, tmp_path):
+    assert token_source() is None
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
+    assert token_source() == "~/.ray/auth_token"
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(ClusterError, match="RAY_AUTH_TOKEN_PATH"):
+        token_source()
+    (tmp_path / "none").write_text(TOKEN)
+    assert token_source() == "RAY_AUTH_TOKEN_PATH"
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    assert token_source() == "RAY_AUTH_TOKEN"
+    assert TOKEN not in repr(Head("127.0.0.1:1", cluster._token_header()))
+
+
+@pytest.mark.slow(seconds=60)
+@pytest.mark.ray
+def test_a_lost_head_ends_the_scan_with_a_word_and_not_with_the_process():
+    with head(TOKEN) as started:
+        scan = subprocess.Popen(
+            [sys.executable, "-c", WAITING, f"127.0.0.1:{started.port}"],
+            cwd=ROOT,
+            env=os.environ | {"RAY_AUTH_TOKEN": TOKEN},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        overdue = threading.Timer(150, scan.kill)
+        overdue.start()
+        assert scan.stdout.readline() == "ready\n", scan.communicate()[1]
+        os.kill(started.gcs_pid(), signal.SIGKILL)
+        said, _ = scan.communicate()
+        overdue.cancel()
+    assert "the head of the Ray cluster has not answered for" in said
+    assert scan.returncode == 3
+
+
+def test_a_head_that_is_not_there_is_silent():
+    with pytest.raises(Silent):
+        Head(f"127.0.0.1:{free_port()}").machines()
+
+
+def test_the_checkup_says_where_the_token_comes_from(tokenless, monkeypatch, tmp_path):
+    (none,) = doctor._token(tmp_path)
+    assert none.state == "ok"
+    assert "none here" in none.detail
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    (found,) = doctor._token(tmp_path)
+    assert found.detail.endswith("from RAY_AUTH_TOKEN")
+    assert TOKEN not in f"{found}"

@@ -1,0 +1,143 @@
+"""Scans on a local Ray: parts, backpressure and cancelling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from catalog.registry.registry import Registry
+from catalog.store.reader import query
+from jobs.operations.control import cancel_jobs
+from jobs.planning.job import Job
+from jobs.run import run_survey
+from jobs.runners.events import Event, Finished, Skipped, Started
+from jobs.runners.hardware import host_of
+from jobs.runners.heartbeat import WAITING, Pulse
+from jobs.runners.local import LocalRunner
+from jobs.runners.ray.runner import RayRunner
+from jobs.runners.ray.worker_handle import AHEAD
+from jobs.runners.task import Task
+from jobs.scan.reporter import SilentReporter
+from tests.jobs.jobs import declared
+from tests.jobs.runners.heads import head
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70)]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[str]:
+    """One machine that all join: starting one for each takes longer than most that is shown."""
+    with head() as started:
+        yield f"127.0.0.1:{started.port}"
+
+
+def scan(home: Path, runner, reporter=None, **changes):
+    opened = Home.open(home, create=True)
+    return run_survey(opened, declared(**changes), runner, reporter or SilentReporter())
+
+
+def measured(home: Path) -> list[dict]:
+    """Return all that was measured, without what differs from time to time."""
+    sql = """SELECT s.*, b.images, b.end_position, b.labelled, b.top1_hits, b.top5_hits
+             FROM batch_scores s JOIN batches b USING (run_id, batch)
+             ORDER BY run_id, batch, site"""
+    return query(Home.open(home, create=False), sql).to_pylist()
+
+
+def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
+    """The one here that starts a Ray of its own, as a survey without an address does."""
+    monkeypatch.setattr("jobs.scan.shards.LEAST_SECONDS", 0.001)
+    what = {"dataset": "digits:heldout", "size": 32}
+    scan(tmp_path / "parts", RayRunner("cpu", 2), **what)
+    scan(tmp_path / "whole", LocalRunner("cpu", threads=1), **what)
+    assert measured(tmp_path / "parts") == measured(tmp_path / "whole")
+    runs = "SELECT status, images, batches, parts, measured_top1, threads FROM runs"
+    (parts,), (whole,) = (
+        query(Home.open(tmp_path / name, create=False), runs).to_pylist()
+        for name in ("parts", "whole")
+    )
+    assert (parts.pop("parts"), whole.pop("parts")) == (2, 1)
+    assert parts == whole
+    registry = Registry(Home.open(tmp_path / "parts", create=False))
+    (job,) = registry.jobs()
+    assert job.state == "done"
+    assert [each.outcome for each in registry.attempts(job.key)] == ["done", "done"]
+
+
+def talkative(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
+    """Say much more than anybody can write down, and count it in a file."""
+    import torch
+
+    count = task.job.home / "said.txt"
+    yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
+    for number in range(2000):
+        count.write_text(str(number))
+        yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
+    yield Finished(task.run_id, task.attempt, (Skipped("last", "to be seen"),))
+
+
+class Slow(SilentReporter):
+    """Takes its time over the first events, as a store that is locked would."""
+
+    def __init__(self, home: Path) -> None:
+        self.heard, self.home, self.ahead = 0, home, 0
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        self.heard += 1
+        if self.heard == 10:
+            time.sleep(3)
+            self.ahead = int((self.home / "said.txt").read_text())
+
+
+def test_a_worker_does_not_run_ahead_of_a_slow_store(tmp_path, machine):
+    home = tmp_path / "home"
+    slow = Slow(home)
+    scan(home, RayRunner("cpu", 1, machine, do=talkative), slow)
+    assert slow.heard == 2002
+    # What waits in the worker, what is on its way, and what is being handled.
+    assert 0 < slow.ahead <= (AHEAD + 4) * WAITING < 1000
+
+
+def endless(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
+    """Go on for ever, with signs of life."""
+    import torch
+
+    yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
+    while True:
+        pulse.beat()
+        time.sleep(0.1)
+
+
+class Cancelling(SilentReporter):
+    """Cancels the first job that begins."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.cancelled = home, None
+
+    def event(self, worker: int, job: Job, event: Event) -> None:
+        if self.cancelled is None:
+            home = Home.open(self.home, create=False)
+            (self.cancelled,) = cancel_jobs(
+                home, [each for each in Registry(home).jobs() if each.run_id == job.run_id]
+            )
+
+
+def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):
+    home = tmp_path / "home"
+    outcome = scan(home, RayRunner("cpu", 1, machine, do=endless), Cancelling(home))
+    assert (len(outcome.cancelled), outcome.done, outcome.failed) == (1, (), ())
+
+
+def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machine):
+    def silent(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
+        time.sleep(3600)
+        yield Finished(task.run_id, task.attempt, ())
+
+    outcome = scan(tmp_path / "home", RayRunner("cpu", 1, machine, do=silent, stall_seconds=2))
+    ((_, failure),) = outcome.failed
+    assert "the worker hung: nothing was done for 2 seconds" in failure.message
+    assert "3 workers lost in a row; parked" in failure.message

@@ -1,0 +1,265 @@
+"""One worker's work: what it says, and that going on is the same as never having stopped."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import jobs.runners.worker
+from catalog.datasets import open_dataset
+from catalog.models.base import InputTransform
+from catalog.models.small import SmallSource
+from jobs.planning.plan import make_plan, plain_holdings
+from jobs.runners.events import BatchDone, Failed, Finished, Halved, Started
+from jobs.runners.task import Part, Task
+from jobs.runners.worker import normalise, run_task
+from jobs.scan.job_log import append, described, read_log
+from survey.stopping import Spread
+from tests.jobs.jobs import declared, job
+
+
+def said(planned, part=None, **changes):
+    """Return what a worker says of a part of a job, by default the whole of it."""
+    return list(run_task(Task(planned, 1, part or Part(), **changes), "cpu", 1))
+
+
+def batches_in(events):
+    """Return the batches among events without what differs from time to time."""
+    return [
+        dataclasses.replace(event.batch, seconds=0)
+        for event in events
+        if isinstance(event, BatchDone)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return said(job())
+
+
+def test_a_worker_starts_measures_and_finishes(whole):
+    assert [type(event) for event in whole] == [Started, *[BatchDone] * 8, Finished]
+    assert whole[0].parameters == 432 + 32 + 4672 + 13952 + 55552 + 650
+    assert whole[0].gflops == pytest.approx(0.0125, rel=0.05)
+    batches = [event.batch for event in whole[1:-1]]
+    assert [batch.images for batch in batches] == [256] * 7 + [5]
+    assert [len(batch.scores) for batch in batches] == [7] * 7 + [0]
+    assert sum(batch.labelled for batch in batches) == 1797
+    assert [event.end_position for event in whole[1:-1]] == [*range(256, 1793, 256), 1797]
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7, 8])
+def test_going_on_gives_the_batches_that_were_missing(whole, stop):
+    rest = said(job(), Part(stop, None, whole[stop].end_position))
+    assert len(rest) == 2 + 8 - stop
+    assert [event.end_position for event in rest[1:-1]] == [
+        event.end_position for event in whole[stop + 1 : -1]
+    ]
+    assert batches_in(rest) == batches_in(whole)[stop:]
+
+
+def test_parts_equal_the_whole_bit_for_bit(whole):
+    parts = [Part(5, None, None), Part(0, 2, 0), Part(2, 5, None)]
+    said_of_parts = [said(job(), part) for part in parts]
+    found = [batch for events in said_of_parts for batch in batches_in(events)]
+    assert sorted(found, key=lambda batch: batch.batch) == batches_in(whole)
+    assert all(isinstance(events[-1], Finished) for events in said_of_parts)
+
+
+def test_a_part_after_the_last_image_is_empty():
+    events = said(job(), Part(9, None, None))
+    assert [type(event) for event in events] == [Started, Finished]
+
+
+class Scarce:
+    """Stands in for the measuring, with memory for so many images at once."""
+
+    def __init__(self, fits: int, error: Exception) -> None:
+        self.fits, self.error, self.sizes = fits, error, []
+        self.measure = jobs.runners.worker.measure_batches
+
+    def __call__(self, model, feed, settings, **position):
+        self.sizes.append(settings.micro_batch)
+        for batch in self.measure(model, feed, settings, **position):
+            if settings.micro_batch > self.fits and batch.batch == 2:
+                raise self.error
+            yield batch
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+)
+def test_too_little_memory_halves_the_micro_batch(monkeypatch, whole, error):
+    scarce = Scarce(16, error)
+    monkeypatch.setattr(jobs.runners.worker, "measure_batches", scarce)
+    events = said(job())
+    assert [event.micro_batch for event in events if isinstance(event, Halved)] == [32, 16]
+    assert scarce.sizes == [64, 32, 16]
+    assert [e.micro_batch for e in events if isinstance(e, BatchDone)] == [64, 64] + [16] * 6
+    ours, theirs = batches_in(events), batches_in(whole)
+    assert ours[:2] == theirs[:2]
+    assert [batch.batch for batch in ours] == [batch.batch for batch in theirs]
+    assert [batch.top1_hits for batch in ours] == [batch.top1_hits for batch in theirs]
+    for mine, its in zip(ours, theirs, strict=True):
+        for score, other in zip(mine.scores, its.scores, strict=True):
+            assert score.affinity == pytest.approx(other.affinity, abs=1e-5)
+
+
+def test_an_image_that_does_not_fit_alone_fails(monkeypatch):
+    monkeypatch.setattr(jobs.runners.worker, "measure_batches", Scarce(0, MemoryError("no room")))
+    events = said(job(size=32))
+    assert (events[-1].stage, events[-1].message) == ("measure", "MemoryError: no room")
+    assert [e.micro_batch for e in events if isinstance(e, Halved)] == [32, 16, 8, 4, 2, 1]
+
+
+def test_other_errors_are_no_want_of_memory(monkeypatch):
+    monkeypatch.setattr(
+        jobs.runners.worker, "measure_batches", Scarce(0, RuntimeError("mat1 and mat2"))
+    )
+    assert [type(event) for event in said(job())] == [Started, BatchDone, BatchDone, Failed]
+
+
+def test_a_precision_ends_a_job_early(whole):
+    planned = job()
+    spread, scored = Spread(), batches_in(whole)[:-1]
+    errors = []
+    for batch in scored:
+        spread.add((score.site, score.affinity) for score in batch.scores)
+        errors.append(spread.standard_error)
+    wanted = errors[4] * 1.0001
+    settings = dataclasses.replace(planned.settings, precision=wanted, least_batches=3)
+    stop = next(k for k in range(2, 7) if errors[k] <= wanted) + 1
+    events = said(dataclasses.replace(planned, settings=settings))
+    assert batches_in(events) == scored[:stop]
+    assert isinstance(events[-1], Finished)
+    # Going on after two batches that are known ends at the same place.
+    known = Spread()
+    for batch in scored[:2]:
+        known.add((score.site, score.affinity) for score in batch.scores)
+    part = Part(2, None, whole[2].end_position)
+    rest = said(dataclasses.replace(planned, settings=settings), part, spread=known)
+    assert batches_in(rest) == scored[2:stop]
+
+
+def test_a_deadline_fails_a_job_and_keeps_what_it_measured():
+    events = said(job(size=32), deadline=1e-9)
+    assert (events[-1].stage, type(events[-1])) == ("measure", Failed)
+    assert "deadline" in events[-1].message
+
+
+def pictures(folder: Path, broken: tuple[int, ...], count: int) -> Path:
+    """Write pictures without labels, some of which cannot be decoded."""
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:03}.png")
+    names = [
+        s.name for s in open_dataset(f"folder:{folder}", Path()).samples(InputTransform(32, 32))
+    ]
+    for place in broken:
+        (folder / names[place]).write_bytes(b"not a picture")
+    return folder
+
+
+def test_broken_images_are_counted_where_they_stand(tmp_path):
+    broken = (0, 5, 40, 63, 64, 99)  # first, inside, around the end of a batch, and last
+    folder = pictures(tmp_path / "pictures", broken, 100)
+    events = said(job(dataset=f"folder:{folder}", size=32))
+    batches = events[1:-1]
+    assert [event.batch.images for event in batches] == [32, 32, 30]
+    skipped = [name for event in batches for name in event.skipped] + list(events[-1].skipped)
+    assert len(skipped) == len(set(skipped)) == len(broken)
+    # A worker that begins with the last batch finds its first image, with the broken ones before.
+    for position in (batches[1].end_position, None):
+        rest = said(job(dataset=f"folder:{folder}", size=32), Part(2, None, position))
+        assert [*rest[1].skipped, *rest[-1].skipped] == [*batches[2].skipped, *events[-1].skipped]
+        assert batches_in(rest) == batches_in(batches[2:])
+
+
+def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
+    folder = pictures(tmp_path / "pictures", (), 70)
+    events = run_task(Task(job(dataset=f"folder:{folder}", size=32), 1), "cpu", 1)
+    seen = [next(events), next(events)]
+    (folder / "another.png").write_bytes((folder / "000.png").read_bytes())
+    seen += events
+    assert [type(event) for event in seen] == [Started, *[BatchDone] * 3, Failed]
+    assert "the dataset changed since the run was planned" in seen[-1].message
+
+
+def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
+    file = tmp_path / "weights.pth"
+    network = SmallSource().get("cifar_resnet8").build()
+    torch.save(network.state_dict(), file)
+    (planned,) = make_plan(declared(f"file:{file}"), {}, plain_holdings()).jobs
+    torch.save(SmallSource().get("cifar_resnet8").build().state_dict(), file)
+    (changed,) = said(planned)
+    assert "the checkpoint changed since the run was planned" in changed.message
+    file.unlink()
+    (gone,) = said(planned)
+    assert isinstance(gone, Failed)
+    assert str(file) in gone.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "stage"),
+    [
+        ({"architecture": "cifar_resnet9"}, "build"),
+        ({"dataset": "folder:gone"}, "data"),
+        ({"checkpoint_sha256": "0" * 64}, "load"),
+        ({"dataset_stat": "0" * 64}, "data"),
+        ({"architecture": "digits_vgg7", "transform": InputTransform(2, 2)}, "load"),
+    ],
+)
+def test_a_failure_says_at_which_stage(changes, stage):
+    events = said(dataclasses.replace(job(), **changes))
+    assert isinstance(events[-1], Failed)
+    assert (events[-1].stage, bool(events[-1].message)) == (stage, True)
+    assert "Traceback" in events[-1].traceback
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (Mute(), "Mute"),
+        # What Python makes of a file's name that is no text.
+        (RuntimeError("bad\udcff.png"), "RuntimeError: bad\\udcff.png"),
+    ],
+)
+def test_whatever_a_network_raises_is_a_failure_that_stores_and_logs_can_hold(
+    monkeypatch, tmp_path, error, message
+):
+    def raising(*_):
+        raise error
+
+    monkeypatch.setattr(jobs.runners.worker, "load_model", raising)
+    (failed,) = said(job())
+    assert (failed.stage, failed.message) == ("load", message)
+    failed.traceback.encode()
+    append(tmp_path, "r", described(failed))
+    append(tmp_path, "r", "lost: bad\udcff.png")
+    assert r"lost: bad\udcff.png" in read_log(tmp_path, "r")
+
+
+def test_normalising_is_torchvisions(tmp_path):
+    pixels = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    transform = InputTransform(8, 8)
+    mean, std = (torch.tensor(v)[:, None, None] for v in (transform.mean, transform.std))
+    expected = (pixels.float() / 255 - mean) / std
+    assert torch.allclose(normalise(pixels, transform), expected, atol=1e-6)
+    floats = torch.randn(2, 3, 8, 8)
+    assert normalise(floats, transform) is floats

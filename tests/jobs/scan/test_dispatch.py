@@ -1,0 +1,130 @@
+"""Who gets which jobs: order, bundles, and what fitted into memory before."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from catalog.registry.registry import Registry
+from catalog.store.writer import Writer
+from jobs.planning.devices import Devices
+from jobs.planning.ordering import ordered
+from jobs.planning.plan import make_plan, plain_holdings
+from jobs.runners.base import Word
+from jobs.runners.events import Host, Lost
+from jobs.scan.dispatch import TOGETHER, Limits, Scan
+from jobs.scan.job_progress import Account
+from jobs.scan.recorder import Ledger
+from survey import SettingsError
+from tests.jobs.jobs import declared, job
+
+HERE = Host("cpu", "a processor", 1, "here", 1)
+
+
+@pytest.fixture
+def scan_of(tmp_path: Path):
+    """Make scans of so many jobs, each expected to take so many seconds."""
+    home = Home.open(tmp_path / "home", create=True)
+    registry, writers = Registry(home), []
+
+    def make(count: int, seconds: float, workers: int = 2) -> Scan:
+        definition = declared(*(f"init:{number}" for number in range(count)))
+        jobs = make_plan(definition, {}, plain_holdings()).jobs
+        registry.add_jobs(registry.record_survey("test", {}), [each.to_entry() for each in jobs])
+        writers.append(Writer.open(home))
+        ledger = Ledger(writers[-1], registry, home.logs)
+        expected = {each.run_id: seconds for each in jobs}
+        devices = Devices("cpu", workers, 1)
+        accounts = [Account(each, None) for each in jobs]
+        return Scan(accounts, expected, ledger, registry, devices, Limits())
+
+    make.registry = registry
+    yield make
+    for writer in writers:
+        writer.close()
+    registry.close()
+
+
+def test_short_jobs_come_in_bundles_and_long_ones_alone(scan_of):
+    short = scan_of(1000, 0.01)
+    assert len(short.next_tasks(HERE)) == TOGETHER
+
+
+def test_long_jobs_come_alone(scan_of):
+    assert len(scan_of(100, 30.0).next_tasks(HERE)) == 1
+
+
+def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
+    scan = scan_of(3, 30.0)
+    first, second, third = (account.job for account in scan._ledger.accounts.values())
+    scan_of.registry.set_states([first.key, third.key], "cancelled")
+    assert [task.run_id for task in scan.next_tasks(HERE)] == [second.run_id]
+    assert scan.next_tasks(HERE) == ()
+    assert scan.cancelled == [first, third]
+    states = {one.run_id: one.state for one in scan_of.registry.jobs()}
+    assert [states[job.run_id] for job in (first, second, third)] == [
+        *("cancelled", "running", "cancelled")
+    ]
+
+
+def test_bundles_shrink_as_jobs_run_out(scan_of):
+    scan, sizes = scan_of(40, 0.01), []
+    while tasks := scan.next_tasks(HERE):
+        sizes.append(len(tasks))
+    assert sum(sizes) == 40
+    assert sizes == sorted(sizes, reverse=True)
+    assert (sizes[0], sizes[-1]) == (5, 1)
+
+
+def test_a_job_that_lost_its_worker_goes_alone(scan_of):
+    scan = scan_of(400, 0.01)
+    first, *_ = scan.next_tasks(HERE)
+    scan.handle([Word(0, Lost(first.run_id, first.attempt, "the worker died"))])
+    (again,) = scan.next_tasks(HERE)
+    assert (again.run_id, again.attempt) == (first.run_id, first.attempt + 1)
+
+
+def test_every_job_is_given_out_once(scan_of):
+    scan, seen = scan_of(50, 0.3), []
+    while tasks := scan.next_tasks(HERE):
+        seen += [task.run_id for task in tasks]
+    assert len(seen) == len(set(seen)) == 50
+
+
+def test_what_fitted_before_is_where_a_job_begins(scan_of):
+    scan_of.registry.remember_micro_batch("small:cifar_resnet8", "a processor", 32, 16)
+    (task,) = scan_of(1, 30.0).next_tasks(HERE)
+    assert task.micro_batch == 16
+
+
+def test_another_device_has_its_own_memory(scan_of):
+    scan_of.registry.remember_micro_batch("small:cifar_resnet8", "another", 32, 16)
+    (task,) = scan_of(1, 30.0).next_tasks(HERE)
+    assert task.micro_batch == 64
+
+
+def test_a_worker_killed_for_memory_goes_on_with_half(scan_of):
+    scan = scan_of(1, 30.0)
+    (task,) = scan.next_tasks(HERE)
+    scan.handle([Word(0, Lost(task.run_id, task.attempt, "low on memory", of_memory=True))])
+    (again,) = scan.next_tasks(HERE)
+    assert (task.micro_batch, again.micro_batch) == (64, 32)
+
+
+def test_groups_of_the_same_images_stand_together_the_longest_first():
+    jobs = [
+        dataclasses.replace(job(), dataset_fingerprint=images, checkpoint_sha256=str(number))
+        for number, images in enumerate("abab")
+    ]
+    seconds = dict(zip((each.run_id for each in jobs), (1.0, 5.0, 3.0, 2.0), strict=True))
+    found = [each.checkpoint_sha256 for each in ordered(jobs, seconds)]
+    assert found == ["1", "3", "2", "0"]
+
+
+@pytest.mark.parametrize(("deadline", "losses"), [(0.0, 3), (-1.0, 3), (None, 0)])
+def test_limits_that_allow_nothing_are_refused(deadline, losses):
+    with pytest.raises(SettingsError):
+        Limits(deadline, losses)

@@ -1,0 +1,212 @@
+"""Depths and roles follow from descent: on hand-made graphs whose answer can be read off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torchvision.ops import SqueezeExcitation
+
+from survey.capture.forward import Capture
+
+Function = Callable[[torch.Tensor], object]
+
+
+class Graph(nn.Module):
+    """A function as a network."""
+
+    def __init__(self, function: Function, *modules: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        #: Modules that the function calls, so that they are part of the network.
+        self.held = nn.ModuleList(modules)
+
+    def forward(self, images: torch.Tensor) -> object:
+        return self.function(images)
+
+
+def sites(function: Function, *modules: nn.Module) -> list[tuple[str, int, str]]:
+    """Return activation, depth and the first letter of the role of every site."""
+    images = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        _, pairs = Capture(Graph(function, *modules).eval()).forward(images)
+    return [(p.site.activation, p.site.graph_depth, p.site.role[0]) for p in pairs]
+
+
+relu, tanh, sigmoid, gelu = functional.relu, torch.tanh, torch.sigmoid, functional.gelu
+
+
+def _mean(x: torch.Tensor) -> torch.Tensor:
+    return x.mean((2, 3), keepdim=True)
+
+
+def _split(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two tensors that do not descend from any activation."""
+    return x[:, :2], x[:, 2:]
+
+
+def _grn(x: torch.Tensor) -> torch.Tensor:
+    norm = x.norm(2, (2, 3), keepdim=True)
+    return x + x * (norm / (norm.mean(1, keepdim=True) + 1e-6))
+
+
+def _split_attention(x: torch.Tensor) -> torch.Tensor:
+    parts = torch.stack([x, x * 2], 1)
+    weights = gelu(_mean(parts.sum(1)))[:, None].expand(-1, 2, -1, -1, -1).softmax(1)
+    return (parts * weights).sum(1)
+
+
+def _linear_attention(x: torch.Tensor) -> torch.Tensor:
+    value, context = relu(x[:, :2]), _mean(x[:, 2:])
+    return value * context.expand_as(value)
+
+
+def _both(x: torch.Tensor) -> torch.Tensor:
+    inner = relu(_mean(x))
+    return x * sigmoid(inner) + inner
+
+
+def _in_place(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x *= functional.interpolate(torch.sigmoid_(_mean(x)), size=6)
+    return x.relu_()
+
+
+ROLES: dict[str, tuple[Function, str]] = {
+    "chain": (lambda x: tanh(gelu(relu(x))), "m1 m2 m3"),
+    "squeeze and excite": (lambda x: tanh(x * sigmoid(relu(_mean(x)))), "g1 g2 m3"),
+    "excite and squeeze": (lambda x: sigmoid(relu(_mean(x))) * x, "g1 g2"),
+    "after an activation": (lambda x: (y := relu(x)) * sigmoid(gelu(_mean(y))), "m1 g2 g3"),
+    "gate reshaped, resized and scaled": (
+        lambda x: x * (2 * functional.interpolate(sigmoid(x.mean((2, 3)))[..., None, None], 6) - 1),
+        "g1",
+    ),
+    "gate scaled by a weight": (
+        lambda x: x * (sigmoid(_mean(x)) * torch.ones(1, 4, 1, 1)).flatten(1)[:, :, None, None],
+        "g1",
+    ),
+    "gate that goes on by itself too": (lambda x: x * (s := sigmoid(_mean(x))) + s, "g1"),
+    "gate expanded like another": (lambda x: x * sigmoid(_mean(x)).expand_as(tanh(x)), "g1 m1"),
+    "gated linear unit": (lambda x: gelu(_split(x)[0]) * _split(x)[1], "g1"),
+    "torch's gated linear unit": (lambda x: relu(functional.glu(tanh(x), 1)), "m1 g2 m3"),
+    "swish by hand": (lambda x: x * sigmoid(x), "m1"),
+    "swish by hand, in place": (lambda x: (y := x + 1).mul_(sigmoid(y)), "m1"),
+    "QuickGELU by hand": (lambda x: x * sigmoid(1.702 * x), "m1"),
+    "Mish by hand": (lambda x: x * tanh(functional.softplus(x)), "m1 m2"),
+    "hard swish by hand": (lambda x: x * functional.relu6(x + 3) / 6, "m1"),
+    "tanh GELU by hand": (
+        lambda x: 0.5 * x * (1 + tanh(0.8 * (x + 0.0447 * torch.pow(x, 3)))),
+        "m1",
+    ),
+    "a pointwise function of its own": (lambda x: x * sigmoid(gelu(x)), "m1 m2"),
+    "written over": (lambda x: tanh(relu(relu(x)).copy_(x)), "m1 m2 m1"),
+    "written over by a sum": (lambda x: tanh(torch.add(x, 1, out=relu(relu(x)))), "m1 m2 m1"),
+    "swish by hand, reshaped": (lambda x: x.flatten(2) * sigmoid(x).flatten(2), "m1"),
+    "half by half is no swish": (lambda x: x.chunk(2, 1)[0] * sigmoid(x.chunk(2, 1)[1]), "g1"),
+    "gate by a product into memory": (
+        lambda x: torch.mul(x, sigmoid(_mean(x)), out=torch.empty_like(x)),
+        "g1",
+    ),
+    "swish by hand as a gate": (
+        lambda x: (a := _split(x)[0] + 1) * sigmoid(a) * _split(x)[1],
+        "g1",
+    ),
+    "swish by hand after an activation": (lambda x: (y := relu(x)) * sigmoid(y), "m1 m2"),
+    "in place": (_in_place, "g1 m2"),
+    "out in two steps": (lambda x: torch.mul(x, sigmoid(_mean(x)) * sigmoid(x[:, :1])), "g1 g1"),
+    "gates in a row": (lambda x: x * sigmoid(_mean(x)) * sigmoid(x[:, :1]), "g1 g1"),
+    "sigmoid and tanh": (lambda x: tanh(_split(x)[0]) * sigmoid(_split(x)[1]), "m1 g1"),
+    "sigmoid and relu": (lambda x: sigmoid(_split(x)[0]) * relu(_split(x)[1]), "g1 m1"),
+    "two alike": (lambda x: relu(_split(x)[0]) * relu(_split(x)[1]), "m1 m1"),
+    "response normalisation": (lambda x: _grn(relu(x)), "m1"),
+    "split attention": (lambda x: _split_attention(relu(x)), "m1 m2"),
+    "linear attention": (_linear_attention, "m1"),
+    "spread over each other": (lambda x: gelu(_mean(x)) * x[:, :1], "m1"),
+    "spatial gating": (lambda x: (y := gelu(x))[:, :2] * y[:, 2:].softmax(1), "m1"),
+    "the inner one goes on too": (_both, "m1 g2"),
+    "scaled by a constant": (lambda x: relu(x) * torch.ones(4, 1, 1), "m1"),
+    "scaled by the input": (lambda x: x * sigmoid(x.mean((2, 3), keepdim=True)) * 2, "g1"),
+    "reaches no output": (lambda x: (relu(x), tanh(x))[1], "m1 m1"),
+    "several outputs": (
+        lambda x: {"a": [relu(x)], "b": (x * sigmoid(_mean(gelu(x))),)},
+        "m1 g1 g2",
+    ),
+    "sum of branches": (lambda x: tanh(relu(gelu(x)) + relu(x)), "m1 m2 m1 m3"),
+    "joined branches": (lambda x: tanh(torch.cat([relu(x), x], 1)), "m1 m2"),
+    "written into a blank": (
+        lambda x: tanh(torch.zeros(2, 4, 6, 6).index_copy(0, torch.tensor([0, 1]), relu(x))),
+        "m1 m2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_roles_and_depths_of_hand_made_graphs(name: str) -> None:
+    function, expected = ROLES[name]
+    assert " ".join(f"{role}{depth}" for _, depth, role in sites(function)) == expected
+
+
+def test_writing_into_parts_deepens_the_whole() -> None:
+    def assigned(x: torch.Tensor) -> torch.Tensor:
+        blank = torch.zeros_like(x)
+        blank[:, :2] = relu(x[:, :2])
+        return tanh(blank)
+
+    def through_a_view(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        relu(y[:, :2], inplace=True)
+        return tanh(y)
+
+    for function in (assigned, through_a_view):
+        assert [depth for _, depth, _ in sites(function)] == [1, 2]
+
+
+def test_attention_passes_depth_on_from_query_key_and_value() -> None:
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def own(x: torch.Tensor) -> object:
+        tokens = x.flatten(2).mT
+        deeper = relu(relu(relu(tokens)))
+        return deeper, tanh(attention(tokens, tokens, tokens)[0])
+
+    def cross(x: torch.Tensor) -> object:
+        tokens = x.flatten(2).mT
+        deeper = relu(relu(relu(tokens)))
+        mixed = attention(tokens, relu(tokens), gelu(relu(tokens)), need_weights=False)[0]
+        return tanh(mixed), deeper
+
+    assert [depth for _, depth, _ in sites(cross, attention)] == [1, 2, 3, 1, 1, 2, 3]
+    assert [depth for _, depth, _ in sites(own, attention)] == [1, 2, 3, 1]
+
+
+def test_what_is_hidden_from_torch_makes_no_gates() -> None:
+    def hidden(x: torch.Tensor) -> torch.Tensor:
+        x = torch.from_numpy(gelu(relu(x)).numpy() * 2)
+        return tanh(x * sigmoid(relu(x)))
+
+    # Only the sigmoid might be told for a gate, and even that is not known. Nothing is shallower
+    # than what ran before.
+    assert [role for _, _, role in sites(hidden)] == ["m"] * 5
+    assert [depth for _, depth, _ in sites(hidden)] == [1, 2, 3, 4, 5]
+
+
+def test_squeeze_excite_modules_are_two_gates() -> None:
+    module = SqueezeExcitation(4, 2).eval()
+    assert sites(module) == [("relu", 1, "g"), ("sigmoid", 2, "g")]
+
+
+def test_a_second_pass_does_not_remember_the_first() -> None:
+    images = torch.randn(2, 4)
+    kept: list[torch.Tensor] = []
+
+    def remembering(x: torch.Tensor) -> torch.Tensor:
+        kept[:] = kept or [torch.ones(4) * 2]
+        return relu(x) * kept[0]
+
+    capture = Capture(Graph(remembering).eval())
+    with torch.inference_mode():
+        first, second = (capture.forward(images)[1] for _ in range(2))
+    assert [pair.site for pair in first] == [pair.site for pair in second]
