@@ -13,11 +13,9 @@ Importing this package imports neither torch nor what draws and clusters; the fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from analysis.data.frames import layers, models, signatures
-from analysis.data.provenance import Provenance, provenance_of
-from analysis.data.selection import Selection
+from survey.lazy import lazy_names
 
 if TYPE_CHECKING:
     from analysis import figures
@@ -25,6 +23,9 @@ if TYPE_CHECKING:
     from analysis.contrasts.datasets import dataset_deviations
     from analysis.contrasts.residual import residual_contrast
     from analysis.contrasts.training import training_shift
+    from analysis.data.frames import layers, models, signatures
+    from analysis.data.provenance import Provenance, provenance_of
+    from analysis.data.selection import Selection
     from analysis.figures import signature_chart
     from analysis.paper.compare import compare_paper
     from analysis.relations.correlation import correlations
@@ -48,92 +49,5 @@ if TYPE_CHECKING:
     from analysis.studies.seeds import seed_chart, seed_scores
     from analysis.studies.shrinkage import shrinkage_chart, shrinkage_scores
     from analysis.studies.training import training_chart, training_scores
-
-__all__ = [
-    "Provenance",
-    "Selection",
-    "batch_size_chart",
-    "batch_size_scores",
-    "cluster",
-    "clusters",
-    "compare_paper",
-    "comparison_chart",
-    "comparison_scores",
-    "correlations",
-    "dataset_deviations",
-    "distance_matrix",
-    "distances",
-    "family_predictions",
-    "figures",
-    "kmeans",
-    "layers",
-    "mlp_chart",
-    "mlp_scores",
-    "mlp_summary",
-    "models",
-    "novelty",
-    "polynomial_chart",
-    "polynomial_scores",
-    "provenance_of",
-    "range_chart",
-    "range_line_chart",
-    "range_scores",
-    "range_summary",
-    "reduction_chart",
-    "reduction_scores",
-    "regressions",
-    "residual_contrast",
-    "robustness",
-    "seed_chart",
-    "seed_scores",
-    "shrinkage_chart",
-    "shrinkage_scores",
-    "signature_chart",
-    "signatures",
-    "spread",
-    "timeline",
-    "training_chart",
-    "training_scores",
-    "training_shift",
-]
-
-#: What is imported on first use, by the module that has it.
-_FOUND_IN = {
-    "similarity.clusters": ("cluster", "clusters", "kmeans"),
-    "contrasts.checkpoints": ("robustness",),
-    "contrasts.datasets": ("dataset_deviations",),
-    "contrasts.residual": ("residual_contrast",),
-    "contrasts.training": ("training_shift",),
-    "relations.correlation": ("correlations",),
-    "figures": ("signature_chart",),
-    "relations.timeline": ("timeline",),
-    "similarity.neighbours": ("family_predictions", "novelty"),
-    "similarity.distances": ("distance_matrix", "distances"),
-    "paper.compare": ("compare_paper",),
-    "relations.regression": ("regressions",),
-    "studies.batch_sizes": ("batch_size_chart", "batch_size_scores"),
-    "studies.comparison": ("comparison_chart", "comparison_scores"),
-    "studies.mlps": ("mlp_chart", "mlp_scores", "mlp_summary"),
-    "studies.networks": ("spread",),
-    "studies.polynomials": ("polynomial_chart", "polynomial_scores"),
-    "studies.ranges": ("range_chart", "range_line_chart", "range_scores", "range_summary"),
-    "studies.reductions": ("reduction_chart", "reduction_scores"),
-    "studies.seeds": ("seed_chart", "seed_scores"),
-    "studies.shrinkage": ("shrinkage_chart", "shrinkage_scores"),
-    "studies.training": ("training_chart", "training_scores"),
-}
-_LAZY = {name: module for module, names in _FOUND_IN.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name == "figures":
-        return importlib.import_module("analysis.figures")
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"analysis.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'analysis' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -9,7 +9,9 @@ network. Importing this package loads neither: the first use of a figure does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from survey.lazy import lazy_names
 
 if TYPE_CHECKING:
     from analysis.figures.barycentres import barycentre_chart, barycentre_rows
@@ -46,144 +48,5 @@ if TYPE_CHECKING:
     from analysis.figures.theme import Figure
     from analysis.figures.timeline import timeline_chart, timeline_rows
     from analysis.figures.training import training_chart, training_rows
-
-__all__ = [
-    "Figure",
-    "barycentre_chart",
-    "barycentre_rows",
-    "correlation_chart",
-    "correlation_rows",
-    "dataset_chart",
-    "dataset_rows",
-    "dendrogram_chart",
-    "dendrogram_rows",
-    "density_rows",
-    "depth_chart",
-    "distribution_chart",
-    "distribution_rows",
-    "drift_chart",
-    "drift_rows",
-    "matrix_chart",
-    "matrix_rows",
-    "model_chart",
-    "model_rows",
-    "neighbour_chart",
-    "neighbour_rows",
-    "novelty_chart",
-    "novelty_rows",
-    "paper_chart",
-    "paper_rows",
-    "prediction_chart",
-    "prediction_rows",
-    "regression_chart",
-    "regression_rows",
-    "representatives",
-    "require_drawable",
-    "residual_chart",
-    "residual_rows",
-    "robustness_chart",
-    "robustness_rows",
-    "save",
-    "save_signatures",
-    "signature_chart",
-    "signature_lines",
-    "svg",
-    "timeline_chart",
-    "timeline_rows",
-    "training_chart",
-    "training_rows",
-]
-
-_FIGURES = {
-    "barycentres": (
-        "barycentre_chart",
-        "barycentre_rows",
-    ),
-    "correlation": (
-        "correlation_chart",
-        "correlation_rows",
-    ),
-    "datasets": (
-        "dataset_chart",
-        "dataset_rows",
-    ),
-    "dendrogram": (
-        "dendrogram_chart",
-        "dendrogram_rows",
-    ),
-    "distributions": (
-        "density_rows",
-        "distribution_chart",
-        "distribution_rows",
-    ),
-    "drift": (
-        "drift_chart",
-        "drift_rows",
-    ),
-    "matrix": (
-        "matrix_chart",
-        "matrix_rows",
-        "representatives",
-    ),
-    "neighbours": (
-        "neighbour_chart",
-        "neighbour_rows",
-        "novelty_chart",
-        "novelty_rows",
-    ),
-    "paper": (
-        "paper_chart",
-        "paper_rows",
-    ),
-    "predictions": (
-        "prediction_chart",
-        "prediction_rows",
-    ),
-    "regression": (
-        "regression_chart",
-        "regression_rows",
-    ),
-    "residual": (
-        "residual_chart",
-        "residual_rows",
-    ),
-    "robustness": (
-        "robustness_chart",
-        "robustness_rows",
-    ),
-    "export": (
-        "require_drawable",
-        "save",
-        "svg",
-    ),
-    "signatures": (
-        "depth_chart",
-        "model_chart",
-        "model_rows",
-        "save_signatures",
-        "signature_chart",
-        "signature_lines",
-    ),
-    "theme": ("Figure",),
-    "timeline": (
-        "timeline_chart",
-        "timeline_rows",
-    ),
-    "training": (
-        "training_chart",
-        "training_rows",
-    ),
-}
-_LAZY = {name: module for module, names in _FIGURES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        import importlib
-
-        return getattr(importlib.import_module(f"analysis.figures.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'analysis.figures' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
