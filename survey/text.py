@@ -1,8 +1,11 @@
-"""Words that every room says alike: a number with its noun."""
+"""How counts, sizes and durations are written, and text that a spreadsheet must not run."""
 
 from __future__ import annotations
 
 from typing import Any
+
+#: Text that begins so is run by a spreadsheet, or skipped to look for such a beginning.
+_FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
@@ -18,24 +21,48 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
-#: What a cell begins with that a spreadsheet computes, or passes over to find such a beginning.
-BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\n")
+def format_bytes(size: int) -> str:
+    """Return a size with three digits, such as ``97.8 MB``.
+
+    Units are decimal (1 MB = 10^6 bytes) on disk, in memory and on the network alike: sizes of
+    downloads and of disks are published so, and needs can be compared with what is free.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    """
+    if size < 1000:
+        return counted(size, "byte")
+    value = float(size)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+    return f"{value / 1000:.3g} TB"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a length of time, such as ``4.2 s``, ``70 s``, ``12 min`` or ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def harmless(value: Any) -> Any:
-    """Return a cell with an apostrophe before it where a spreadsheet would run it.
+    """Return a table's cell with an apostrophe before it where a spreadsheet would run it.
 
     Parameters
     ----------
     value : object
         A cell; what is no text, or the text of a number, is returned as it is.
     """
-    if isinstance(value, str) and value.startswith(BEGINNINGS) and not _number(value):
+    if isinstance(value, str) and value.startswith(_FORMULA_BEGINNINGS) and not _is_number(value):
         return f"'{value}"
     return value
 
 
-def _number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

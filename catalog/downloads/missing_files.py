@@ -8,6 +8,7 @@ from pathlib import Path
 from catalog.downloads.urls import browser_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
+from survey.text import counted, format_bytes
 
 
 def missing_files(places: Mapping[RemoteFile, Path]) -> DownloadError:
@@ -18,19 +19,14 @@ def missing_files(places: Mapping[RemoteFile, Path]) -> DownloadError:
     places : mapping of RemoteFile to Path
         The files, and where to put each.
     """
-    count = "1 file is" if len(places) == 1 else f"{len(places)} files are"
+    count = counted(len(places), "file is", "files are")
     sizes = [file.bytes for file in places if file.bytes is not None]
-    total = f" ({readable_size(sum(sizes))} in all)" if len(places) == len(sizes) > 1 else ""
+    total = f" ({format_bytes(sum(sizes))} in all)" if len(places) == len(sizes) > 1 else ""
     listed = [_directions(file, place) for file, place in places.items()]
     return DownloadError(
         "\n".join([f"{count} missing{total}:", *listed]),
         hint="put each file at its place, or run the same command where there is a network",
     )
-
-
-def readable_size(count: int) -> str:
-    """Return a number of bytes as a person reads it."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.2f} MB"
 
 
 def known_facts(file: RemoteFile) -> str:
@@ -46,8 +42,8 @@ def known_facts(file: RemoteFile) -> str:
 
 def _size(file: RemoteFile) -> str | None:
     if file.bytes is not None:
-        return readable_size(file.bytes)
-    return f"about {readable_size(file.about_bytes)}" if file.about_bytes else None
+        return format_bytes(file.bytes)
+    return f"about {format_bytes(file.about_bytes)}" if file.about_bytes else None
 
 
 def _directions(file: RemoteFile, place: Path) -> str:

@@ -28,12 +28,13 @@ from catalog.downloads.responses import (
 from catalog.downloads.urls import direct_address, hub_file, public_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError, UnreachableError
+from survey.text import format_bytes, format_duration
 
 #: What is told while bytes arrive: how many are there, and of how many, where that is known.
 Progress = Callable[[int, int | None], None]
 
 #: What a download leaves free on its disk, in bytes.
-SPARE_BYTES = 2**30
+SPARE_BYTES = 10**9
 
 #: Small, because what came of a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
@@ -179,8 +180,8 @@ class Transfer:
         needed = count + SPARE_BYTES
         if needed > free:
             raise DownloadError(
-                f"the disk has {free / 1e9:.2f} GB free, needed are {needed / 1e9:.2f} GB"
-                f" ({count / 1e9:.2f} GB to fetch and {SPARE_BYTES / 1e9:.2f} GB to spare)",
+                f"the disk has {format_bytes(free)} free, needed are {format_bytes(needed)}"
+                f" ({format_bytes(count)} to fetch and {format_bytes(SPARE_BYTES)} to spare)",
                 hint="free some disk space, or choose a home on another disk",
             )
 
@@ -226,7 +227,7 @@ class Transfer:
             seconds = min(longest, doubled * random.uniform(0.75, 1.25))
         elif seconds > longest:
             raise self._refusal(
-                f"{problem.reason} and asks to wait {seconds:.0f} seconds",
+                f"{problem.reason} and asks to wait {format_duration(seconds)}",
                 "run the same command again after that time",
             )
         time.sleep(seconds)

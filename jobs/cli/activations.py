@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, app, chosen_format, guarded
+from survey.text import counted
 
 #: What `--help` says of each study: importing the studies to ask them would take too long.
 STUDY_SENTENCES = {
@@ -104,7 +105,7 @@ def activations(
         output,
     )
     if output is not None:
-        typer.echo(f"{len(table)} rows written to {output}", err=True)
+        typer.echo(f"{counted(len(table), 'row')} written to {output}", err=True)
     if figure is not None:
         save(chosen.draw(table), figure)
         typer.echo(f"figure written to {figure}", err=True)

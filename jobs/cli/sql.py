@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from survey.text import counted
 
 
 @app.command("sql")
@@ -33,4 +34,4 @@ def sql(
     table = ask(Home.open(chosen_home(context, home), create=False), text)
     emit(table, chosen_format(context, format, output), output)
     if output is not None:
-        typer.echo(f"{table.num_rows} rows written to {output}", err=True)
+        typer.echo(f"{counted(table.num_rows, 'row')} written to {output}", err=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from survey import SurveyError
+from survey.text import counted, format_bytes
 
 #: Free disk below which a scan may not finish, in bytes.
-LITTLE_DISK_BYTES = 2 * 1024**3
+LITTLE_DISK_BYTES = 2 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +78,19 @@ def _home(home: Path) -> Iterator[Finding]:
         hint = "queries work; to measure, check the permissions or pass --home with another one"
         yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
     runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
-    yield Finding("signatures", "ok", f"{opened.signatures}: {runs} runs")
+    yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
     jobs = Registry(opened).jobs()
-    yield Finding("registry", "ok", f"{opened.registry}: {len(jobs)} jobs")
+    yield Finding("registry", "ok", f"{opened.registry}: {counted(len(jobs), 'job')}")
     used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
-    yield Finding("caches", "ok", f"{opened.cache}: {used / 1024**2:.1f} MiB")
+    yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(used)}")
     waiting = len(segment_paths(opened.spool))
     writer = writing_process(opened)
     if writer:
-        yield Finding("spool", "ok", f"{waiting} segments, a scan is writing ({writer})")
+        yield Finding("spool", "ok", f"{counted(waiting, 'segment')}, a scan is writing ({writer})")
     elif waiting:
         hint = "the next survey run merges them; queries see them already"
-        yield Finding("spool", "attention", f"{waiting} segments are not merged yet", hint)
+        segments = counted(waiting, "segment")
+        yield Finding("spool", "attention", f"not merged yet: {segments}", hint)
     else:
         yield Finding("spool", "ok", "nothing waits")
 
@@ -96,7 +98,7 @@ def _home(home: Path) -> Iterator[Finding]:
 def _disk(home: Path) -> Iterator[Finding]:
     existing = next(place for place in (home, *home.absolute().parents) if place.exists())
     free = shutil.disk_usage(existing).free
-    detail = f"{free / 1024**3:.1f} GiB free at {existing}"
+    detail = f"{format_bytes(free)} free at {existing}"
     if free < LITTLE_DISK_BYTES:
         yield Finding("disk", "attention", detail, "make room, or use --home on another disk")
     else:
@@ -127,16 +129,16 @@ def _models(_home: Path) -> Iterator[Finding]:
     bundled = [architecture for architecture in find("small:*") if architecture.bundled]
     for architecture in bundled:
         load_model(architecture, resolve("bundled", architecture, Path()))
-    yield Finding("models", "ok", f"{len(bundled)} bundled networks load")
+    yield Finding("models", "ok", f"{counted(len(bundled), 'bundled network')} can be loaded")
 
 
 def _ray(_home: Path) -> Iterator[Finding]:
     from jobs.runners.ray.runner import RayRunner
+    from jobs.scan.progress_display import workers_line
 
     with RayRunner() as runner:
         devices = runner.devices
-    detail = f"a local Ray starts: {devices.workers} worker(s) on {devices.kind}"
-    yield Finding("ray", "ok", f"{detail}, {devices.threads} thread(s) each")
+    yield Finding("ray", "ok", f"a local Ray starts: {workers_line(devices)}")
 
 
 def _token(_home: Path) -> Iterator[Finding]:

@@ -22,10 +22,11 @@ from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Plan, make_plan, plain_holdings
 from jobs.planning.prefetch import known_bytes, needed
-from jobs.planning.preflight import gigabytes, memory_bytes, pixel_bytes, row_bytes
+from jobs.planning.preflight import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.staleness import Staleness, staleness, told
 from jobs.run import holdings_of
-from jobs.scan.progress_display import batches_of, duration
+from jobs.scan.progress_display import batches_of
+from survey.text import counted, format_bytes, format_duration
 
 #: Columns of the table.
 COLUMNS = pa.schema(
@@ -96,16 +97,17 @@ class Forecast:
         kept = sum(state in ("parked", "cancelled") for state in self.states)
         held = f", {kept} parked or cancelled" if kept else ""
         lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
-        who = "one worker needs" if self.workers == 1 else f"{self.workers} workers need"
-        unknown = f" and {self.unknown_files} files of unknown size" if self.unknown_files else ""
+        who = counted(self.workers, "worker needs", "workers need")
+        files = counted(self.unknown_files, "file")
+        unknown = f" and {files} of unknown size" if self.unknown_files else ""
         jobs = (
             f"{len(todo)} to measure, {done} done{held}{lacking}; {who} "
-            f"{duration(low)} to {duration(high)}"
+            f"{format_duration(low)} to {format_duration(high)}"
         )
-        sizes = (
-            f"to fetch: {gigabytes(self.fetch_bytes)}{unknown}; disk: about"
-            f" {gigabytes(self.disk_bytes)}; memory: about {gigabytes(self.memory_bytes)} a worker"
+        fetch, disk, memory = map(
+            format_bytes, (self.fetch_bytes, self.disk_bytes, self.memory_bytes)
         )
+        sizes = f"to fetch: {fetch}{unknown}; disk: about {disk}; memory: about {memory} a worker"
         why = told(self.plan.reasons.values())
         return "\n".join(line for line in (jobs, why, sizes) if line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.store.records import RunRecord
+from survey.text import counted, format_duration
 
 
 def headline(run: RunRecord) -> str:
@@ -18,9 +19,9 @@ def headline(run: RunRecord) -> str:
     weights = f"weights sha256 {(run.checkpoint_sha256 or '')[:16]}, torch {run.torch_version}"
     lines = [
         f"run {run.run_id}: {model}, {run.status}",
-        f"{run.images} images in batches of {run.images_per_score}, {settings}",
+        f"{counted(run.images or 0, 'image')} in batches of {run.images_per_score}, {settings}",
         f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}",
-        f"{weights} on {run.device_name}, {run.seconds or 0:.1f} s",
+        f"{weights} on {run.device_name}, {format_duration(run.seconds or 0)}",
     ]
     if run.reported_top1 is not None:
         reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
@@ -30,7 +31,8 @@ def headline(run: RunRecord) -> str:
     if run.suspicion:
         lines.append(f"suspect: {run.suspicion}")
     if run.skipped_images:
-        lines.append(f"{run.skipped_images} images skipped: {'; '.join(run.skipped_names)}")
+        skipped = counted(run.skipped_images, "image")
+        lines.append(f"{skipped} skipped: {'; '.join(run.skipped_names)}")
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
     return "\n".join(lines)

@@ -17,12 +17,13 @@ from catalog.models.base import RemoteFile
 from jobs.planning.definition import Definition
 from jobs.planning.plan import targets
 from survey import CatalogError, DownloadError, SettingsError, UnreachableError
+from survey.text import counted, format_bytes
 
 if TYPE_CHECKING:
     from catalog.downloads import FileStore
 
 #: Bytes that a scan fetches without being told to: more is fetched by ``survey fetch`` alone.
-UNASKED_BYTES = 20 * 1024**3
+UNASKED_BYTES = 20 * 10**9
 
 _INVENTORY = pa.schema(
     [
@@ -81,8 +82,8 @@ def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[st
     known = known_bytes(lacking)
     if known > UNASKED_BYTES:
         raise SettingsError(
-            f"{len(lacking)} files of {known / 1024**3:.0f} GiB are not here, more than"
-            f" {UNASKED_BYTES // 1024**3} GiB are fetched by survey fetch alone",
+            f"{counted(len(lacking), 'file')} of {format_bytes(known)} are not here, more than"
+            f" {format_bytes(UNASKED_BYTES)} are fetched by survey fetch alone",
             hint=f"their terms: {_terms(lacking)}; look at each with survey fetch --dry-run, then"
             " survey fetch",
         )
@@ -105,15 +106,15 @@ def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
     known, free = known_bytes(files), shutil.disk_usage(place).free
     if known and known + SPARE_BYTES > free:
         raise DownloadError(
-            f"the files need {known / 1024**3:.1f} GiB and {SPARE_BYTES / 1024**3:.1f} GiB to"
-            f" spare, and {place} has {free / 1024**3:.1f} GiB free",
+            f"the files need {format_bytes(known)} and {format_bytes(SPARE_BYTES)} to spare, and"
+            f" {place} has {format_bytes(free)} free",
             hint="make room, fetch fewer, or use --home on another disk",
         )
 
 
 def _terms(files: Iterable[RemoteFile]) -> str:
-    counted = Counter(file.licence or "not stated" for file in files)
-    return ", ".join(f"{licence} ({count})" for licence, count in counted.most_common())
+    licences = Counter(file.licence or "not stated" for file in files)
+    return ", ".join(f"{licence} ({count})" for licence, count in licences.most_common())
 
 
 def known_bytes(files: Iterable[RemoteFile]) -> int:
@@ -188,8 +189,8 @@ def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
         return None
     unknown = sum(not (file.bytes or file.about_bytes) for file in lacking)
     more = f" and {unknown} of unknown size" if unknown else ""
-    size = known_bytes(lacking) / 1024**3
-    return f"{len(lacking)} files to fetch: {size:.1f} GiB{more}; terms: {_terms(lacking)}"
+    what = f"{counted(len(lacking), 'file')} to fetch: {format_bytes(known_bytes(lacking))}"
+    return f"{what}{more}; terms: {_terms(lacking)}"
 
 
 def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:

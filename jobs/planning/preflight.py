@@ -17,6 +17,7 @@ from jobs.planning.estimate import History, amount_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import pixels_of
 from survey import ClusterError, StoreError
+from survey.text import format_bytes
 
 #: Bytes a worker holds before it has a network, and for each pixel of a forward pass; rough, and
 #: used only for networks that were never measured.
@@ -60,8 +61,8 @@ def require_room(
     rows, free = row_bytes(jobs, states, least=True), shutil.disk_usage(home.path).free
     if rows > free:
         raise StoreError(
-            f"the rows of {len(jobs)} jobs need about {gigabytes(rows)} and the disk of"
-            f" {home.path} has {gigabytes(free)} free",
+            f"the rows of {len(jobs)} jobs need about {format_bytes(rows)} and the disk of"
+            f" {home.path} has {format_bytes(free)} free",
             hint="make room, pass --home on another disk, or measure fewer images with --limit",
         )
     fitting = [machine.memory for machine in machines if devices.fitting(machine)]
@@ -70,8 +71,8 @@ def require_room(
     heaviest = max(jobs, key=_least_bytes)
     if _least_bytes(heaviest) > max(fitting):
         raise ClusterError(
-            f"{heaviest.title} needs at least {gigabytes(_least_bytes(heaviest))} of memory, and"
-            f" no machine has more than {gigabytes(max(fitting))}",
+            f"{heaviest.title} needs at least {format_bytes(_least_bytes(heaviest))} of memory, and"
+            f" no machine has more than {format_bytes(max(fitting))}",
             hint="add a larger machine, or leave this network out",
         )
 
@@ -92,9 +93,9 @@ def tight_memory(
         workers = places.count(machine.name)
         if machine.memory and workers * each > machine.memory:
             return (
-                f"{heaviest.title} may take {gigabytes(each)} a worker, and a machine with"
-                f" {workers} of them has {gigabytes(machine.memory)}: fewer --workers or a smaller"
-                " --micro-batch needs less"
+                f"{heaviest.title} may take {format_bytes(each)} a worker, and a machine with"
+                f" {workers} of them has {format_bytes(machine.memory)}: fewer --workers or a"
+                " smaller --micro-batch needs less"
             )
     return None
 
@@ -129,11 +130,6 @@ def row_bytes(jobs: Sequence[Job], states: Mapping[str, RunState], *, least: boo
     return ROW_BYTES * sum(
         0 if least and job.settings.precision else amount_of(job, states).scores for job in jobs
     )
-
-
-def gigabytes(count: int) -> str:
-    """Return a number of bytes as a person says it."""
-    return f"{count / 1e9:.1f} GB" if count >= 5e7 else f"{count / 1e6:.1f} MB"
 
 
 def _least_bytes(job: Job) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Lost, Started
 from survey import StoreError
+from survey.text import counted, format_duration
 
 
 def log_path(folder: Path, run_id: str) -> Path:
@@ -48,13 +49,13 @@ def described(event: Event) -> str:
     if isinstance(event, Started):
         host = event.host
         where = f"{host.hostname} process {host.pid} on {host.device_name}"
-        return f"{speaker}: started at {where}, {host.threads} thread(s)"
+        return f"{speaker}: started at {where}, {counted(host.threads, 'thread')}"
     if isinstance(event, BatchDone):
         batch = event.batch
         skipped = "".join(f"; skipped {image.name}: {image.reason}" for image in event.skipped)
         return (
-            f"{speaker}: batch {batch.batch}, {batch.images} images in {batch.seconds:.1f} s,"
-            f" micro-batch {event.micro_batch}{skipped}"
+            f"{speaker}: batch {batch.batch}, {counted(batch.images, 'image')} in"
+            f" {format_duration(batch.seconds)}, micro-batch {event.micro_batch}{skipped}"
         )
     if isinstance(event, Halved):
         return f"{speaker}: out of memory, micro-batch {event.micro_batch}: {event.message}"

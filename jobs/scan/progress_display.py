@@ -25,6 +25,7 @@ from jobs.planning.plan import Plan
 from jobs.planning.staleness import told
 from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Lost, Started
 from jobs.scan.reporter import Reporter
+from survey.text import counted, format_bytes, format_duration
 
 _Item = TypeVar("_Item")
 
@@ -81,8 +82,9 @@ def closing(job: Job, event: Event) -> str:
     if isinstance(event, Halved):
         return f"memory  {job.run_id} {job.title}: micro-batch {event.micro_batch} from here on"
     if isinstance(event, Finished):
-        skipped = f" ({len(event.skipped)} images skipped at the end)" if event.skipped else ""
-        return f"done    {job.run_id} {job.title}{skipped}"
+        skipped = counted(len(event.skipped), "image")
+        rest = f" ({skipped} skipped at the end)" if event.skipped else ""
+        return f"done    {job.run_id} {job.title}{rest}"
     word = "failed " if isinstance(event, Failed) else "retry  "
     said = event.message if isinstance(event, (Failed, Lost)) else ""
     return f"{word} {job.run_id} {job.title}: {said}"
@@ -108,13 +110,13 @@ class BarReporter:
         self._files: dict[str, TaskID] = {}
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Move the file's line, in MiB."""
+        """Move the file's line, in MB."""
         if file.url not in self._files:
-            self._files[file.url] = self._bars.add_task(f"fetch {file.name} (MiB)", total=None)
+            self._files[file.url] = self._bars.add_task(f"fetch {file.name} (MB)", total=None)
         line = self._files[file.url]
-        whole = None if total is None else max(1, total >> 20)
-        self._bars.update(line, completed=here >> 20 if whole is None else min(here >> 20, whole))
-        self._bars.update(line, total=whole, visible=here != total)
+        whole = None if total is None else max(1, total // 10**6)
+        done = here // 10**6 if whole is None else min(here // 10**6, whole)
+        self._bars.update(line, completed=done, total=whole, visible=here != total)
 
     def planned(self, plan: Plan) -> None:
         """Open the overall bar."""
@@ -163,7 +165,8 @@ class PlainReporter:
         whole = here == total
         if spoke is None or whole or time.monotonic() - spoke >= PLAIN_INTERVAL_SECONDS:
             self._fetched[file.url] = time.monotonic()
-            self._say(f"fetch   {file.name}: {mebibytes(here)} of {mebibytes(total)}")
+            size = "unknown size" if total is None else format_bytes(total)
+            self._say(f"fetch   {file.name}: {format_bytes(here)} of {size}")
 
     def planned(self, plan: Plan) -> None:
         """Say what is to be done."""
@@ -189,7 +192,7 @@ class PlainReporter:
             if time.monotonic() - self._spoke.get(worker, 0.0) >= PLAIN_INTERVAL_SECONDS:
                 self._spoke[worker] = time.monotonic()
                 done, total = event.batch.batch + 1, batches_of(job)
-                left = duration(event.batch.seconds * (total - done))
+                left = format_duration(event.batch.seconds * (total - done))
                 line = f"batch   {job.run_id} {job.title}: {done} of {total}"
                 self._say(f"{line}, about {left} left" if done < total else line)
         else:
@@ -200,7 +203,7 @@ class PlainReporter:
         if not self._done or self._done >= self._total:
             return ""
         seconds = (time.monotonic() - self._began) * (self._total - self._done) / self._done
-        return f", about {duration(seconds)} left"
+        return f", about {format_duration(seconds)} left"
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)
@@ -208,21 +211,8 @@ class PlainReporter:
 
 def workers_line(devices: Devices) -> str:
     """Return one line that says what computes."""
-    return f"{devices.workers} worker(s) on {devices.kind}, {devices.threads} thread(s) each"
-
-
-def mebibytes(size: int | None) -> str:
-    """Return a size as a person says it."""
-    return "unknown size" if size is None else f"{size / 1024**2:.1f} MiB"
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time as a person says it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    workers, threads = counted(devices.workers, "worker"), counted(devices.threads, "thread")
+    return f"{workers} on {devices.kind}, {threads} each"
 
 
 def _warn_of_skipped(console: Console, event: BatchDone) -> None:

@@ -1,8 +1,10 @@
-"""A number with its noun, as every room says it."""
+"""Counts, sizes and durations, as every room writes them."""
 
 from __future__ import annotations
 
-from survey.text import counted
+import pytest
+
+from survey.text import counted, format_bytes, format_duration
 
 
 def test_one_thing_is_no_plural():
@@ -13,3 +15,36 @@ def test_one_thing_is_no_plural():
 
 def test_thousands_are_set_apart():
     assert counted(1200, "row") == "1,200 rows"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (97_800_000, "97.8 MB"),
+        (999_600_000, "1 GB"),
+        (2**30, "1.07 GB"),
+        (20 * 10**9, "20 GB"),
+        (3_250 * 10**9, "3.25 TB"),
+    ],
+)
+def test_sizes_have_three_digits_in_decimal_units(size, text):
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (4.2, "4.2 s"),
+        (70, "70 s"),
+        (90, "2 min"),
+        (1500, "25 min"),
+        (9000, "2.5 h"),
+    ],
+)
+def test_durations_have_the_unit_that_suits_them(seconds, text):
+    assert format_duration(seconds) == text

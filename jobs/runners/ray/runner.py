@@ -21,6 +21,7 @@ from jobs.runners.ray.cluster import connect
 from jobs.runners.ray.private import Head, Refused, Silent
 from jobs.runners.ray.worker_handle import Slot
 from survey import ClusterError, SettingsError
+from survey.text import format_duration
 
 #: How often the cluster's machines are looked at.
 MACHINES_SECONDS = 5.0
@@ -224,7 +225,8 @@ class RayRunner:
             if silent < HEAD_SECONDS:
                 return None
             raise ClusterError(
-                f"the head of the Ray cluster has not answered for {silent:.0f} seconds: {error}",
+                f"the head of the Ray cluster has not answered for"
+                f" {format_duration(silent)}: {error}",
                 hint="start the cluster again, then run the same command: it goes on where this"
                 " one stopped",
             ) from None

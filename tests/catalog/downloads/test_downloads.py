@@ -365,7 +365,7 @@ def test_a_server_says_how_long_to_wait(web: Web, store: FileStore) -> None:
     store.get(remote(web.url("/a")))
     assert time.monotonic() - started >= 1
     web.serve("/b", BODY, faults=[answers(503, Retry_After="4000")])
-    assert "asks to wait 4000 seconds" in refused(lambda: store.get(remote(web.url("/b")))).message
+    assert "asks to wait 67 min" in refused(lambda: store.get(remote(web.url("/b")))).message
     long_ago = "Sat, 21 Nov 2015 10:00:00 GMT"
     web.serve("/c", BODY, faults=[answers(503, Retry_After=long_ago)])
     assert store.get(remote(web.url("/c"))).is_file()
@@ -511,12 +511,11 @@ def test_google_drive_is_asked_for_the_content() -> None:
 def test_a_full_disk_is_seen_before_the_fetch(
     web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 2**30 + 10))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9 + 10))
     web.serve("/a", BODY)
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert "1.07 GB free, needed are 1.07 GB (0.00 GB to fetch and 1.07 GB to spare)" in (
-        error.message
-    )
+    assert "1 GB free, needed are 1 GB" in error.message
+    assert "to fetch and 1 GB to spare" in error.message
     assert not kept_files(store, "partial", "sha256")
 
 
@@ -528,7 +527,7 @@ def test_a_content_without_an_end_leaves_room_on_the_disk(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, next(free)))
     sent: list[int] = []
     web.serve("/a", BODY, length=False, always=goes_on_and_on(sent))
-    assert "0.00 GB free" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert "1.05 MB free" in refused(lambda: store.get(remote(web.url("/a")))).message
     assert sum(sent) < 64 * 2**20
 
 
@@ -802,11 +801,11 @@ def test_offline_lists_all_that_is_missing_in_one_go(web: Web, tmp_path: Path) -
     assert store.missing([here, one, two]) == [one, two]
     error = refused(lambda: store.require([here, one, two, one]))
     assert error.message.splitlines() == [
-        "2 files are missing (1.10 GB in all):",
-        "  one.pth (97.80 MB, sha256 beginning with 0676ba61)",
+        "2 files are missing (1.1 GB in all):",
+        "  one.pth (97.8 MB, sha256 beginning with 0676ba61)",
         "    from https://example.org/one.pth",
         f"    to   {store.place(one)}",
-        "  model.safetensors (1.00 GB, md5 abcd)",
+        "  model.safetensors (1 GB, md5 abcd)",
         "    from https://huggingface.co/timm/x/resolve/main/model.safetensors",
         f"    to   {store.place(two)}",
     ]
@@ -815,7 +814,7 @@ def test_offline_lists_all_that_is_missing_in_one_go(web: Web, tmp_path: Path) -
     assert not store.place(one).parent.exists()
     store.require([here])
     rounded = RemoteFile(url="https://example.org/r.pth", name="r.pth", about_bytes=97_800_000)
-    assert "r.pth (about 97.80 MB)" in refused(lambda: store.require([rounded])).message
+    assert "r.pth (about 97.8 MB)" in refused(lambda: store.require([rounded])).message
 
 
 # Secrets.

@@ -17,7 +17,7 @@ from jobs.planning.definition import parse_definition
 from jobs.planning.prefetch import fetch, needed, supply
 from survey import DownloadError, SettingsError, UnreachableError
 
-GIB = 1024**3
+GB = 10**9
 
 
 class Store(FileStore):
@@ -66,19 +66,19 @@ def test_much_is_fetched_only_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    usage = namedtuple("usage", "total used free")(0, 0, 100 * GIB)
+    usage = namedtuple("usage", "total used free")(0, 0, 100 * GB)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    supply(files("http://up/a", "http://up/b", size=10 * GIB), store, lambda *_: None)
+    supply(files("http://up/a", "http://up/b", size=10 * GB), store, lambda *_: None)
     assert store.asked == ["a", "b"]
-    wanted = files("http://up/a", "http://up/b", size=11 * GIB)
+    wanted = files("http://up/a", "http://up/b", size=11 * GB)
     wanted[0] = dataclasses.replace(wanted[0], licence="MIT")
     with pytest.raises(SettingsError, match="survey fetch") as caught:
         supply(wanted, store, lambda *_: None)
     assert "MIT (1), not stated (1)" in (caught.value.hint or "")
     with pytest.raises(DownloadError, match="free"):
-        prefetch.require_room(files("http://up/a", "http://up/b", size=51 * GIB), store)
-    with pytest.raises(DownloadError, match=r"1\.0 GiB to spare"):
-        prefetch.require_room(files("http://up/a", size=100 * GIB - 1), store)
+        prefetch.require_room(files("http://up/a", "http://up/b", size=51 * GB), store)
+    with pytest.raises(DownloadError, match=r"1 GB to spare"):
+        prefetch.require_room(files("http://up/a", size=100 * GB - 1), store)
     assert store.asked == ["a", "b"]
 
 
