@@ -8,7 +8,7 @@ from pathlib import Path
 
 from catalog.datasets.base import ORDER_SEED, Files, ImageDataset, Sample
 from catalog.datasets.listing import DATASETS, DatasetInfo
-from catalog.datasets.subset import Selected, order_seed_of, selected_name, split_name
+from catalog.datasets.subset import DatasetSubset, order_seed_of, selected_name, split_name
 from catalog.files import at_home
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError, UnknownName
@@ -64,7 +64,7 @@ def open_dataset(
     """
     whole, selection = split_name(name)
     dataset = _kind(whole).open(_Place(base_dir, store, data_dir))
-    return Selected(dataset, selection) if selection and str(selection) else dataset
+    return DatasetSubset(dataset, selection) if selection and str(selection) else dataset
 
 
 def needed_files(name: str) -> tuple[RemoteFile, ...]:

@@ -32,7 +32,7 @@ LARGEST_ORDER_SEED = 10**9 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ImageSelection:
     """Which images of a dataset are meant, and in which order."""
 
     #: How many; None for all.
@@ -50,7 +50,7 @@ class Selection:
         return f"[{' '.join(words)}]" if words else ""
 
 
-def split_name(name: str) -> tuple[str, Selection | None]:
+def split_name(name: str) -> tuple[str, ImageSelection | None]:
     """Return a dataset's own name, and the selection written behind it.
 
     Raises
@@ -70,7 +70,7 @@ def split_name(name: str) -> tuple[str, Selection | None]:
         raise DatasetError(f"{name!r} selects images twice", hint=_HINT)
     limit = None if match["limit"] is None else int(match["limit"])
     seed = ORDER_SEED if match["order"] is None else int(match["order"])
-    return name[:start], Selection(limit, match["stratified"] is not None, seed)
+    return name[:start], ImageSelection(limit, match["stratified"] is not None, seed)
 
 
 def order_seed_of(name: str) -> int:
@@ -127,7 +127,7 @@ def selected_name(
             f"{name!r} selects images already, and a limit of {limit} is given",
             hint="write one of the two",
         )
-    selection = there or Selection(None)
+    selection = there or ImageSelection(None)
     if limit is not None:
         selection = replace(selection, limit=limit, stratified=stratified)
     if order_seed is not None:
@@ -135,7 +135,7 @@ def selected_name(
     return f"{whole}{selection}"
 
 
-def _new_seed(name: str, there: Selection | None, order_seed: int) -> int:
+def _new_seed(name: str, there: ImageSelection | None, order_seed: int) -> int:
     if not 0 <= order_seed <= LARGEST_ORDER_SEED:
         raise SettingsError(
             f"the order seed of {name!r} is {order_seed}, must be between 0 and"
@@ -150,14 +150,14 @@ def _new_seed(name: str, there: Selection | None, order_seed: int) -> int:
     return order_seed
 
 
-class Selected:
+class DatasetSubset:
     """Some images of a dataset in its own order, or in another one that is as fixed.
 
     Parameters
     ----------
     dataset : ImageDataset
         The whole.
-    selection : Selection
+    selection : ImageSelection
         Which of its images.
 
     Raises
@@ -166,7 +166,7 @@ class Selected:
         If there are not as many, or no labels to stratify by.
     """
 
-    def __init__(self, dataset: ImageDataset, selection: Selection) -> None:
+    def __init__(self, dataset: ImageDataset, selection: ImageSelection) -> None:
         self.name = f"{dataset.name}{selection}"
         self.class_names = dataset.class_names
         self._dataset, self._selection = dataset, selection
@@ -195,7 +195,7 @@ class Selected:
         whole, selection = self._dataset.fingerprint(), self._selection
         if len(self) == len(self._dataset):
             # However they were asked for: the order alone is left to tell them apart.
-            selection = Selection(None, order_seed=selection.order_seed)
+            selection = ImageSelection(None, order_seed=selection.order_seed)
         return _hash(whole, selection) if str(selection) else whole
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
@@ -210,11 +210,11 @@ class Selected:
             yield replace(sample, position=position)
 
 
-def _hash(whole: str, selection: Selection) -> str:
+def _hash(whole: str, selection: ImageSelection) -> str:
     return hashlib.sha256(f"{whole}{selection}".encode()).hexdigest()
 
 
-def _positions(dataset: ImageDataset, selection: Selection) -> Sequence[int]:
+def _positions(dataset: ImageDataset, selection: ImageSelection) -> Sequence[int]:
     """Return the positions in the whole of the images selected, in the order they are read."""
     order = _order(dataset, selection.order_seed)
     if selection.limit is None:
@@ -267,7 +267,7 @@ def _ranked(labels: Sequence[int | None]) -> list[tuple[int, int]]:
     return sorted(ranked)
 
 
-def _require_enough(dataset: ImageDataset, selection: Selection, images: int) -> None:
+def _require_enough(dataset: ImageDataset, selection: ImageSelection, images: int) -> None:
     if selection.limit is not None and selection.limit > images:
         kind = "images with labels" if selection.stratified else "images"
         raise DatasetError(

@@ -17,7 +17,7 @@ _PIECE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileDigests:
     """What identifies the bytes of a file."""
 
     #: Their sha256 (hex).
@@ -46,9 +46,9 @@ class Receipt:
     received: str
 
     @property
-    def content(self) -> Content:
+    def content(self) -> FileDigests:
         """The content it speaks of."""
-        return Content(self.sha256, self.md5, self.bytes)
+        return FileDigests(self.sha256, self.md5, self.bytes)
 
     def matches(self, path: Path, root: Path) -> bool:
         """Return whether a file is untouched since the note was written.
@@ -68,7 +68,7 @@ class Receipt:
         return unchanged and root / self.path == path
 
 
-def content_of(path: Path) -> Content:
+def content_of(path: Path) -> FileDigests:
     """Return what identifies a file's bytes, read in pieces.
 
     Raises
@@ -83,17 +83,17 @@ def content_of(path: Path) -> Content:
             sha256.update(piece)
             md5.update(piece)
             count += len(piece)
-    return Content(sha256.hexdigest(), md5.hexdigest(), count)
+    return FileDigests(sha256.hexdigest(), md5.hexdigest(), count)
 
 
-def difference(file: RemoteFile, content: Content) -> str | None:
+def difference(file: RemoteFile, content: FileDigests) -> str | None:
     """Return in words how content differs from what is known of a file; None where it does not.
 
     Parameters
     ----------
     file : RemoteFile
         What is known: any of its size, sha256, md5 and their first digits.
-    content : Content
+    content : FileDigests
         What was found.
     """
     if file.bytes is not None and file.bytes != content.bytes:

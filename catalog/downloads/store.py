@@ -31,7 +31,7 @@ from catalog.downloads.caches import Caches
 from catalog.downloads.missing_files import known_facts, missing_files
 from catalog.downloads.partial import Partial
 from catalog.downloads.receipts import (
-    Content,
+    FileDigests,
     Receipt,
     content_of,
     difference,
@@ -174,7 +174,7 @@ class FileStore:
         with self._locked(file):
             return self._kept(file) or self._taken_in(file)
 
-    def _checked(self, file: RemoteFile, place: Path) -> Content:
+    def _checked(self, file: RemoteFile, place: Path) -> FileDigests:
         """Return what a file put there by hand holds; refuse it where it is the wrong one."""
         content = content_of(place)
         wrong = _difference(file, place, content)
@@ -232,7 +232,7 @@ class FileStore:
         partial.discard()
         return path
 
-    def _stored(self, file: RemoteFile, source: Path, content: Content) -> Path:
+    def _stored(self, file: RemoteFile, source: Path, content: FileDigests) -> Path:
         """Move checked bytes to where their sha256 says, durably."""
         target = self._content_path(content.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +246,7 @@ class FileStore:
         self._note(file, target, content)
         return target
 
-    def _content(self, path: Path, receipt: Receipt | None) -> Content | None:
+    def _content(self, path: Path, receipt: Receipt | None) -> FileDigests | None:
         """Return what a file holds, read anew unless its note still fits; None if unreadable."""
         try:
             if receipt is not None and receipt.matches(path, self.root):
@@ -255,7 +255,7 @@ class FileStore:
         except OSError:
             return None
 
-    def _note(self, file: RemoteFile, path: Path, content: Content) -> None:
+    def _note(self, file: RemoteFile, path: Path, content: FileDigests) -> None:
         inside = path.is_relative_to(self.root)
         # Without the note the file is read again next time, so a store that is only readable
         # still serves what it has.
@@ -303,7 +303,7 @@ class FileStore:
             ) from problem
 
 
-def _difference(file: RemoteFile, path: Path, content: Content) -> str | None:
+def _difference(file: RemoteFile, path: Path, content: FileDigests) -> str | None:
     """Return how a new file differs from the one published, a page in its place included."""
     with path.open("rb") as opened:
         message = notice(opened.read(512))

@@ -17,7 +17,7 @@ from survey.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class Match:
     """One architecture that a name stands for."""
 
     architecture: Architecture
@@ -25,7 +25,7 @@ class Selected:
     weights: str | None = None
 
 
-def select(pattern: str) -> list[Selected]:
+def select(pattern: str) -> list[Match]:
     """Return what a name, a glob or a set stands for.
 
     Parameters
@@ -36,7 +36,7 @@ def select(pattern: str) -> list[Selected]:
 
     Returns
     -------
-    list of Selected
+    list of Match
         At least one.
 
     Raises
@@ -49,7 +49,7 @@ def select(pattern: str) -> list[Selected]:
     if look_up(pattern) is not None:
         return [_with_weights(pattern)]
     try:
-        return [Selected(architecture) for architecture in find(pattern)]
+        return [Match(architecture) for architecture in find(pattern)]
     except UnknownName as unknown:
         matching = [_with_weights(name) for name in _published_matching(pattern)]
         if not matching:
@@ -62,10 +62,10 @@ def is_glob(pattern: str) -> bool:
     return pattern in SETS or any(mark in pattern for mark in "*?[")
 
 
-def _with_weights(name: str) -> Selected:
+def _with_weights(name: str) -> Match:
     weights = published(name)
     (architecture,) = find(weights.architecture)
-    return Selected(architecture, weights.full_name)
+    return Match(architecture, weights.full_name)
 
 
 def _published_matching(pattern: str) -> list[str]:

@@ -44,9 +44,9 @@ from catalog.models.base import InputTransform
 from catalog.pixel_cache.entry import (
     FORMAT,
     LISTED,
+    EntryLayout,
+    EntryUnreadable,
     EntryWriter,
-    Layout,
-    Stopped,
     Unfit,
     read_entry,
     require_fit,
@@ -127,7 +127,7 @@ class PixelCache:
         DatasetError
             As ``dataset.samples``.
         """
-        layout = Layout(len(dataset), transform.size)
+        layout = EntryLayout(len(dataset), transform.size)
         entry = self.root / _key(dataset, fingerprint, transform)
         with _marked_as_read(entry):
             reached = yield from _stored(entry, layout, start)
@@ -166,7 +166,7 @@ def _marked_as_read(entry: Path) -> Iterator[None]:
                 del _reading[entry]
 
 
-def _stored(entry: Path, layout: Layout, start: int) -> Generator[Sample, None, int]:
+def _stored(entry: Path, layout: EntryLayout, start: int) -> Generator[Sample, None, int]:
     """Yield from an entry as far as it can be had; return the position reached."""
     try:
         os.utime(entry)
@@ -177,7 +177,7 @@ def _stored(entry: Path, layout: Layout, start: int) -> Generator[Sample, None, 
         pass
     try:
         yield from read_entry(entry, layout, start)
-    except Stopped as problem:
+    except EntryUnreadable as problem:
         if not problem.damaged:
             _tell_once(f"decoded pixels in {entry} cannot be read: {problem}")
         # Another process may have thrown it away before.
@@ -210,7 +210,9 @@ class _NotKept(Exception):
 class _Build:
     """An entry in the making. Nothing that happens to it ends the decoding."""
 
-    def __init__(self, room: _Room, entry: Path, layout: Layout, dataset: ImageDataset) -> None:
+    def __init__(
+        self, room: _Room, entry: Path, layout: EntryLayout, dataset: ImageDataset
+    ) -> None:
         self._room, self._entry, self._layout, self._dataset = room, entry, layout, dataset
         self._part = entry.with_name(f"{entry.name}.{uuid.uuid4().hex}{_PART}")
         # A generator may be closed by another thread than the one that began it.

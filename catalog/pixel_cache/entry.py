@@ -51,7 +51,7 @@ _SUMMED_AT_ONCE = 16
 _THREADS, _AHEAD = 2, 4
 
 
-class Stopped(Exception):
+class EntryUnreadable(Exception):
     """An entry cannot be read on.
 
     Parameters
@@ -79,7 +79,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EntryLayout:
     """How the pixels of an entry lie in their file."""
 
     #: Number of images.
@@ -148,11 +148,11 @@ class EntryWriter:
     ----------
     folder : Path
         The folder, which is made here.
-    layout : Layout
+    layout : EntryLayout
         How many images of which size are to come.
     """
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: EntryLayout) -> None:
         self.folder = folder
         self._layout = layout
         self._sums = Sums(layout.image_bytes)
@@ -217,7 +217,7 @@ class EntryWriter:
             self._file.close()
 
 
-def require_fit(sample: Sample, layout: Layout, position: int) -> None:
+def require_fit(sample: Sample, layout: EntryLayout, position: int) -> None:
     """Raise Unfit for a sample that an entry could not give back as it is."""
     pixels = sample.pixels
     if pixels is not None and (str(pixels.dtype), pixels.shape) != ("torch.uint8", layout.shape):
@@ -227,14 +227,14 @@ def require_fit(sample: Sample, layout: Layout, position: int) -> None:
         raise Unfit(f"image {position} is out of order, or more than text and numbers tells of it")
 
 
-def read_entry(entry: Path, layout: Layout, start: int) -> Iterator[Sample]:
+def read_entry(entry: Path, layout: EntryLayout, start: int) -> Iterator[Sample]:
     """Yield an entry's samples from a position on, each checked.
 
     Parameters
     ----------
     entry : Path
         The folder.
-    layout : Layout
+    layout : EntryLayout
         How many images of which size it must hold.
     start : int
         The first position yielded.
@@ -247,7 +247,7 @@ def read_entry(entry: Path, layout: Layout, start: int) -> Iterator[Sample]:
 
     Raises
     ------
-    Stopped
+    EntryUnreadable
         In place of the first sample that is not what was written, or cannot be read.
     """
     import torch
@@ -268,10 +268,10 @@ def read_entry(entry: Path, layout: Layout, start: int) -> Iterator[Sample]:
             position += 1  # noqa: PLW2901 - what was yielded is no longer to be had
     except (_Damaged, OSError) as problem:
         damaged = isinstance(problem, (_Damaged, FileNotFoundError))
-        raise Stopped(str(problem), position, damaged=damaged) from problem
+        raise EntryUnreadable(str(problem), position, damaged=damaged) from problem
 
 
-def _listed(entry: Path, layout: Layout) -> tuple[list[list[Any]], list[int | None]]:
+def _listed(entry: Path, layout: EntryLayout) -> tuple[list[list[Any]], list[int | None]]:
     """Return what is listed of each image, and each image's sum."""
     content = _unsealed((entry / SAMPLES).read_bytes())
     rows, expected = content["samples"], content["sums"]
@@ -304,7 +304,7 @@ def _summed(
             pool.shutdown(cancel_futures=True)
 
 
-def _mapped(path: Path, layout: Layout, start: int) -> Iterator[NDArray[np.uint8]]:
+def _mapped(path: Path, layout: EntryLayout, start: int) -> Iterator[NDArray[np.uint8]]:
     """Yield stacks of images of shape (n, 3, size, size), memory maps that copy on write."""
     header = layout.header
     with path.open("rb") as file:

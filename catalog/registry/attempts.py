@@ -20,10 +20,10 @@ from catalog.registry.tables import ATTEMPTS, JOBS
 JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
 
 #: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
-Outcome = Literal["done", "failed", "lost", "interrupted"]
+AttemptOutcome = Literal["done", "failed", "lost", "interrupted"]
 
 #: What becomes of a job after its newest attempt.
-STATE_AFTER: dict[Outcome, JobState] = {
+STATE_AFTER: dict[AttemptOutcome, JobState] = {
     "done": "done",
     "failed": "failed",
     "lost": "todo",
@@ -32,7 +32,7 @@ STATE_AFTER: dict[Outcome, JobState] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class AttemptStart:
     """An attempt that begins."""
 
     #: The job attempted.
@@ -46,7 +46,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class AttemptWorker:
     """Which process carries an attempt out, once that is known."""
 
     job_key: str
@@ -56,13 +56,13 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class AttemptEnd:
     """An attempt that ended."""
 
     job_key: str
     attempt: int
     #: How.
-    outcome: Outcome
+    outcome: AttemptOutcome
     #: The stage it failed in.
     stage: str | None = None
     #: What went wrong, in a sentence.
@@ -97,7 +97,7 @@ class Attempt:
     #: When it ended; None while it goes on.
     ended_at: datetime | None
     #: How it ended; None while it goes on.
-    outcome: Outcome | None
+    outcome: AttemptOutcome | None
     #: The stage it failed in.
     stage: str | None
     #: What went wrong, in a sentence.
@@ -119,7 +119,7 @@ def take(connection: Connection, keys: Collection[str]) -> set[str]:
     return taken
 
 
-def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
+def start(connection: Connection, starts: Sequence[AttemptStart]) -> list[int]:
     """Begin attempts at jobs whose rows the caller has taken; return their numbers."""
     now = datetime.now(UTC)
     newest = _newest(connection, {one.job_key for one in starts})
@@ -137,7 +137,7 @@ def start(connection: Connection, starts: Sequence[Start]) -> list[int]:
     return numbers
 
 
-def describe(connection: Connection, descriptions: Sequence[Description]) -> None:
+def describe(connection: Connection, descriptions: Sequence[AttemptWorker]) -> None:
     """Say which processes carry attempts out."""
     statement = (
         update(ATTEMPTS)
@@ -156,7 +156,7 @@ def describe(connection: Connection, descriptions: Sequence[Description]) -> Non
         connection.execute(statement, portion)
 
 
-def finish(connection: Connection, ends: Sequence[End]) -> None:
+def finish(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """End attempts that go on; move the jobs whose newest they are, or whose state they tell."""
     keys = {end.job_key for end in ends}
     _hold(connection, keys)
@@ -196,7 +196,7 @@ def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]
     return found
 
 
-def _write(connection: Connection, ends: Sequence[End]) -> None:
+def _write(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     written = ("outcome", "stage", "error", "traceback", "images_done")
     statement = (
         update(ATTEMPTS)
@@ -215,8 +215,8 @@ def _write(connection: Connection, ends: Sequence[End]) -> None:
         connection.execute(statement, portion)
 
 
-def _move(connection: Connection, ends: Sequence[End]) -> None:
-    alike: dict[tuple[JobState, Outcome, bool], list[str]] = {}
+def _move(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
+    alike: dict[tuple[JobState, AttemptOutcome, bool], list[str]] = {}
     for end in ends:
         state = end.leaves or STATE_AFTER[end.outcome]
         alike.setdefault((state, end.outcome, end.progressed), []).append(end.job_key)
@@ -226,7 +226,7 @@ def _move(connection: Connection, ends: Sequence[End]) -> None:
             connection.execute(update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
 
 
-def _values_after(state: JobState, outcome: Outcome, progressed: bool) -> dict[str, Any]:
+def _values_after(state: JobState, outcome: AttemptOutcome, progressed: bool) -> dict[str, Any]:
     after: Any = state
     # What somebody cancelled or parked meanwhile stays so.
     if state in ("todo", "running"):

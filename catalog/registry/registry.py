@@ -19,11 +19,11 @@ from catalog.registry import attempts
 from catalog.registry.attempts import (
     STATE_AFTER,
     Attempt,
-    Description,
-    End,
+    AttemptEnd,
+    AttemptOutcome,
+    AttemptStart,
+    AttemptWorker,
     JobState,
-    Outcome,
-    Start,
 )
 from catalog.registry.database import Database, columns_of, portions, rowcount
 from catalog.registry.hash_cache import Hashes
@@ -33,15 +33,15 @@ from survey.errors import SettingsError, UnknownName
 
 __all__ = [
     "Attempt",
-    "Description",
-    "End",
-    "Job",
+    "AttemptEnd",
+    "AttemptOutcome",
+    "AttemptStart",
+    "AttemptWorker",
     "JobEntry",
     "JobOverview",
+    "JobRow",
     "JobState",
-    "Outcome",
     "Registry",
-    "Start",
 ]
 
 
@@ -66,7 +66,7 @@ class JobEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Job(JobEntry):
+class JobRow(JobEntry):
     """A run that is to be done, and where it stands."""
 
     #: What is to be done about it.
@@ -157,14 +157,14 @@ class Registry:
         SettingsError
             If the job was cancelled.
         """
-        (number,) = self.start_attempts([Start(job_key, worker, pid, after)])
+        (number,) = self.start_attempts([AttemptStart(job_key, worker, pid, after)])
         if number is None:
             raise SettingsError(
                 f"job {job_key} is cancelled", hint="survey retry takes it up again"
             )
         return number
 
-    def start_attempts(self, starts: Sequence[Start]) -> list[int | None]:
+    def start_attempts(self, starts: Sequence[AttemptStart]) -> list[int | None]:
         """Begin attempts at jobs and return their numbers, counting from 1.
 
         None for a job that somebody cancelled: nothing begins then, and it stays cancelled.
@@ -187,9 +187,9 @@ class Registry:
 
     def describe_attempt(self, job_key: str, attempt: int, *, worker: str, pid: int) -> None:
         """Say which process carries an attempt out; see ``describe_attempts``."""
-        self.describe_attempts([Description(job_key, attempt, worker, pid)])
+        self.describe_attempts([AttemptWorker(job_key, attempt, worker, pid)])
 
-    def describe_attempts(self, descriptions: Sequence[Description]) -> None:
+    def describe_attempts(self, descriptions: Sequence[AttemptWorker]) -> None:
         """Say which processes carry attempts out, once that is known."""
         with self._database.transaction() as connection:
             attempts.describe(connection, descriptions)
@@ -198,7 +198,7 @@ class Registry:
         self,
         job_key: str,
         attempt: int,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         *,
         stage: str | None = None,
         error: str | None = None,
@@ -206,9 +206,11 @@ class Registry:
         images_done: int | None = None,
     ) -> None:
         """End an attempt; see ``finish_attempts``."""
-        self.finish_attempts([End(job_key, attempt, outcome, stage, error, traceback, images_done)])
+        self.finish_attempts(
+            [AttemptEnd(job_key, attempt, outcome, stage, error, traceback, images_done)]
+        )
 
-    def finish_attempts(self, ends: Sequence[End]) -> None:
+    def finish_attempts(self, ends: Sequence[AttemptEnd]) -> None:
         """End attempts and bring their jobs to the state that follows, all or none.
 
         A late end of an attempt that has ended already, or that a later one has overtaken, does
@@ -218,7 +220,7 @@ class Registry:
         Raises
         ------
         SettingsError
-            If an outcome is not one of ``Outcome``.
+            If an outcome is not one of ``AttemptOutcome``.
         """
         for end in ends:
             if end.outcome not in STATE_AFTER:
@@ -268,15 +270,15 @@ class Registry:
             cancelled = select(JOBS.c.key).where(JOBS.c.state == "cancelled")
             return frozenset(connection.scalars(cancelled))
 
-    def jobs(self, survey_id: int | None = None) -> list[Job]:
+    def jobs(self, survey_id: int | None = None) -> list[JobRow]:
         """Return the jobs, or those that a survey asks for, in the order they were added."""
-        wanted = columns_of(JOBS, Job).order_by(JOBS.c.created_at, JOBS.c.key)
+        wanted = columns_of(JOBS, JobRow).order_by(JOBS.c.created_at, JOBS.c.key)
         if survey_id is not None:
             wanted = wanted.join(SURVEY_JOBS, SURVEY_JOBS.c.job_key == JOBS.c.key).where(
                 SURVEY_JOBS.c.survey_id == survey_id
             )
         with self._database.transaction() as connection:
-            return [Job(*row) for row in connection.execute(wanted)]
+            return [JobRow(*row) for row in connection.execute(wanted)]
 
     def attempts(self, job_key: str) -> list[Attempt]:
         """Return the attempts at a job, in order."""

@@ -28,9 +28,9 @@ Missed = Literal["latest", "all", "skip"]
 Overlap = Literal["skip", "queue", "replace"]
 
 #: Where a due time stands: to be run; running; then settled in one of four ways.
-TickState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
+OccurrenceState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
 
-OPEN: tuple[TickState, ...] = ("waiting", "running")
+OPEN: tuple[OccurrenceState, ...] = ("waiting", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ProcessIdentity:
     """A process that runs a tick."""
 
     host: str
@@ -91,7 +91,7 @@ class Holder:
 class Settlement:
     """What became of a tick."""
 
-    state: TickState
+    state: OccurrenceState
     #: Why, in a sentence.
     reason: str | None = None
     #: Jobs measured, failed, and measured before.
@@ -101,7 +101,7 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Occurrence:
     """A due time of a schedule, and what became of it."""
 
     #: Its number.
@@ -111,7 +111,7 @@ class Tick:
     #: When it was due.
     due_at: datetime
     #: Where it stands.
-    state: TickState
+    state: OccurrenceState
     #: Why it waits, failed, was skipped or was replaced, in a sentence.
     reason: str | None
     #: When a process first saw it due.
@@ -276,22 +276,22 @@ class Schedules:
                 connection.execute(new, portion)
         return True
 
-    def ticks(self, schedule: Schedule, most: int | None = None) -> list[Tick]:
+    def occurrences(self, schedule: Schedule, most: int | None = None) -> list[Occurrence]:
         """Return a schedule's ticks, the newest first."""
-        wanted = columns_of(TICKS, Tick).where(TICKS.c.schedule_id == schedule.id)
+        wanted = columns_of(TICKS, Occurrence).where(TICKS.c.schedule_id == schedule.id)
         return self._ticks(wanted.order_by(TICKS.c.due_at.desc()).limit(most))
 
-    def open_ticks(self, schedule: Schedule) -> list[Tick]:
+    def open_occurrences(self, schedule: Schedule) -> list[Occurrence]:
         """Return a schedule's ticks that are not settled, the oldest first."""
-        wanted = columns_of(TICKS, Tick).where(
+        wanted = columns_of(TICKS, Occurrence).where(
             TICKS.c.schedule_id == schedule.id, TICKS.c.state.in_(OPEN)
         )
         return self._ticks(wanted.order_by(TICKS.c.due_at))
 
-    def overlapping(self, tick: Tick) -> list[Tick]:
+    def overlapping(self, tick: Occurrence) -> list[Occurrence]:
         """Return earlier ticks that were claimed, and not settled, when this one fell due."""
         going = TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at)
-        wanted = columns_of(TICKS, Tick).where(
+        wanted = columns_of(TICKS, Occurrence).where(
             TICKS.c.schedule_id == tick.schedule_id,
             TICKS.c.id != tick.id,
             TICKS.c.state != "skipped",
@@ -300,12 +300,14 @@ class Schedules:
         )
         return self._ticks(wanted.order_by(TICKS.c.due_at))
 
-    def latest(self, tick: Tick) -> Tick | None:
+    def latest(self, tick: Occurrence) -> Occurrence | None:
         """Return a tick as it stands now; None if its schedule was removed."""
-        found = self._ticks(columns_of(TICKS, Tick).where(TICKS.c.id == tick.id))
+        found = self._ticks(columns_of(TICKS, Occurrence).where(TICKS.c.id == tick.id))
         return found[0] if found else None
 
-    def take(self, tick: Tick, holder: Holder, now: datetime, lease_until: datetime) -> Tick | None:
+    def take(
+        self, tick: Occurrence, holder: ProcessIdentity, now: datetime, lease_until: datetime
+    ) -> Occurrence | None:
         """Take a tick that waits, or whose holder is gone, and return it as it is then.
 
         None if it does not stand as ``tick`` says any more, or another tick of its schedule runs.
@@ -326,27 +328,27 @@ class Schedules:
                 return None
         return self.latest(tick)
 
-    def renew(self, tick: Tick, lease_until: datetime) -> bool:
+    def renew(self, tick: Occurrence, lease_until: datetime) -> bool:
         """Renew the lease of a tick that was taken; False if somebody else has it by now."""
         return self._change(tick, {"lease_until": lease_until}, "running")
 
-    def release(self, tick: Tick, reason: str, *, begun: bool) -> bool:
+    def release(self, tick: Occurrence, reason: str, *, begun: bool) -> bool:
         """Let a tick that was taken wait again, for whoever looks next."""
         values = {"state": "waiting", "reason": reason, "lease_until": None}
         return self._change(tick, values if begun else {**values, "started_at": None}, "running")
 
-    def settle(self, tick: Tick, settlement: Settlement, now: datetime) -> bool:
+    def settle(self, tick: Occurrence, settlement: Settlement, now: datetime) -> bool:
         """Write down what became of a tick; False if somebody else has it by now."""
         values = {name: getattr(settlement, name) for name in Settlement.__dataclass_fields__}
         seconds = (now - tick.started_at).total_seconds() if tick.started_at else None
         values |= {"ended_at": now, "lease_until": None, "seconds": seconds}
         return self._change(tick, values, tick.state)
 
-    def request_cancel(self, tick: Tick, now: datetime) -> bool:
+    def request_cancel(self, tick: Occurrence, now: datetime) -> bool:
         """Ask the process that runs a tick to stop; see ``cancel_requested``."""
         return self._change(tick, {"cancel_at": now}, "running")
 
-    def cancel_requested(self, tick: Tick) -> bool:
+    def cancel_requested(self, tick: Occurrence) -> bool:
         """Whether the run of a tick has to stop: a later one replaces it, or somebody took it over.
 
         For the process that runs it, to be asked every few seconds: it stops as on Ctrl-C, so that
@@ -355,15 +357,15 @@ class Schedules:
         now = self.latest(tick)
         return now is None or now.claim != tick.claim or now.cancel_at is not None
 
-    def _change(self, tick: Tick, values: dict[str, Any], state: TickState) -> bool:
+    def _change(self, tick: Occurrence, values: dict[str, Any], state: OccurrenceState) -> bool:
         changed = update(TICKS).where(*_unchanged(tick), TICKS.c.state == state)
         with self._database.transaction() as connection:
             return bool(rowcount(connection, changed.values(**values)))
 
-    def _ticks(self, wanted: Select[Any]) -> list[Tick]:
+    def _ticks(self, wanted: Select[Any]) -> list[Occurrence]:
         with self._database.transaction() as connection:
-            return [Tick(*row) for row in connection.execute(wanted)]
+            return [Occurrence(*row) for row in connection.execute(wanted)]
 
 
-def _unchanged(tick: Tick) -> tuple[Any, Any]:
+def _unchanged(tick: Occurrence) -> tuple[Any, Any]:
     return TICKS.c.id == tick.id, TICKS.c.claim == tick.claim

@@ -119,7 +119,7 @@ def names_asked_for(stream: BinaryIO) -> list[str]:
     pickle.UnpicklingError
         If it is no pickle or a damaged one.
     """
-    machine = _Machine()
+    machine = _StackMachine()
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(stream)):
             if count >= MOST_OPERATIONS:
@@ -173,7 +173,7 @@ _CALLING = frozenset({"REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ"})
 _MAKERS = re.compile(r"torch\.(?:[\w.]+\.)?\w*(?:Tensor|Storage)")
 
 
-class _Machine:
+class _StackMachine:
     """A pickle machine that makes no objects: it only follows what would be in what."""
 
     def __init__(self) -> None:

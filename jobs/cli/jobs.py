@@ -11,7 +11,7 @@ from survey.text import counted
 
 if TYPE_CHECKING:
     from catalog.home import Home
-    from catalog.registry.registry import Job
+    from catalog.registry.registry import JobRow
 
 RunsArgument = Annotated[
     list[str] | None,
@@ -79,7 +79,7 @@ def log(
     typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
 
 
-def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job] | None:
+def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[JobRow] | None:
     """Return the jobs named; None for all."""
     from jobs.operations.control import find_job
     from survey import SettingsError
@@ -92,7 +92,7 @@ def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job
     return None if everything else [find_job(home, run) for run in runs or ()]
 
 
-def _say(changed: list[Job], what: str, nothing: str) -> None:
+def _say(changed: list[JobRow], what: str, nothing: str) -> None:
 
     for job in changed:
         typer.echo(

@@ -135,7 +135,9 @@ def show(
     now, chosen = utc_now(), chosen_format(context, format)
     with _schedules(context, home) as schedules:
         schedule = schedules.named(name)
-        ticks = ticks_table([(schedule, tick) for tick in schedules.ticks(schedule, last)], now)
+        ticks = ticks_table(
+            [(schedule, tick) for tick in schedules.occurrences(schedule, last)], now
+        )
     if chosen != "table":
         emit(schedule_table(schedule, ticks, now), chosen)
         return
@@ -181,7 +183,7 @@ def remove(context: typer.Context, name: NameArgument, home: HomeOption = None) 
 
     with _schedules(context, home) as schedules:
         schedule = schedules.named(name)
-        for tick in schedules.open_ticks(schedule):
+        for tick in schedules.open_occurrences(schedule):
             if tick.state == "running" and not is_gone(tick, utc_now()):
                 raise SettingsError(
                     f"a run of {name} goes on {tick.host}, process {tick.pid}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.home import Home
-from catalog.registry.registry import Job, JobState, Registry
+from catalog.registry.registry import JobRow, JobState, Registry
 from catalog.store.reader import run_states
 from survey import SettingsError, UnknownName
 
@@ -16,7 +16,7 @@ HELD: tuple[JobState, ...] = ("failed", "parked", "cancelled")
 OPEN: tuple[JobState, ...] = ("todo", "running")
 
 
-def find_job(home: Home, prefix: str) -> Job:
+def find_job(home: Home, prefix: str) -> JobRow:
     """Return the job whose run's id is, or alone begins with, the prefix.
 
     Raises
@@ -40,19 +40,19 @@ def find_job(home: Home, prefix: str) -> Job:
     return (exact or found)[0]
 
 
-def retry_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
+def retry_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
     """Let jobs be tried again, with a clean count of lost workers.
 
     Parameters
     ----------
     home : Home
         Where they are known.
-    jobs : iterable of Job, optional
+    jobs : iterable of JobRow, optional
         Which; by default every one that failed, was parked or cancelled.
 
     Returns
     -------
-    list of Job
+    list of JobRow
         Those that were moved.
 
     Raises
@@ -63,19 +63,19 @@ def retry_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
     return _moved(home, jobs, HELD, "todo", "survey run does it: nothing holds it back")
 
 
-def cancel_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
+def cancel_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
     """Take jobs out; a scan under way notices within seconds.
 
     Parameters
     ----------
     home : Home
         Where they are known.
-    jobs : iterable of Job, optional
+    jobs : iterable of JobRow, optional
         Which; by default every one that is not over.
 
     Returns
     -------
-    list of Job
+    list of JobRow
         Those that were moved.
 
     Raises
@@ -87,8 +87,8 @@ def cancel_jobs(home: Home, jobs: Iterable[Job] | None = None) -> list[Job]:
 
 
 def _moved(
-    home: Home, jobs: Iterable[Job] | None, from_: tuple[JobState, ...], to: JobState, hint: str
-) -> list[Job]:
+    home: Home, jobs: Iterable[JobRow] | None, from_: tuple[JobState, ...], to: JobState, hint: str
+) -> list[JobRow]:
     registry = Registry(home)
     named = list(jobs) if jobs is not None else None
     # Rows come before the registry: a scan killed in between has done the job all the same.

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.registry.registry import (
-    Description,
-    End,
+    AttemptEnd,
+    AttemptOutcome,
+    AttemptStart,
+    AttemptWorker,
     JobState,
-    Outcome,
     Registry,
-    Start,
 )
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.writer import Writer
@@ -62,7 +62,7 @@ class Ledger:
 
     def begin(self, accounts: Sequence[Account], deadline: float | None) -> tuple[Task | None, ...]:
         """Begin an attempt at the next part of each of some accounts; None of a cancelled job."""
-        starts = [Start(each.job.key, "starting", after=each.attempt) for each in accounts]
+        starts = [AttemptStart(each.job.key, "starting", after=each.attempt) for each in accounts]
         attempts = self._registry.start_attempts(starts)
         return tuple(
             None if attempt is None else _task(account, attempt, deadline)
@@ -116,7 +116,7 @@ class Ledger:
             first = account.started is None
             account.start(event)
             host = event.host
-            pages.workers.append(Description(key, event.attempt, host.hostname, host.pid))
+            pages.workers.append(AttemptWorker(key, event.attempt, host.hostname, host.pid))
             if first:
                 pages.runs[event.run_id] = record_of(account, "running")
         elif isinstance(event, BatchDone):
@@ -148,7 +148,7 @@ class Ledger:
     def _fail(self, account: Account, event: Failed) -> None:
         parked = account.losses >= self._most_losses
         for attempt in account.close():
-            outcome: Outcome = "failed" if attempt == event.attempt else "interrupted"
+            outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"
             self._pages.end(
                 account,
                 attempt,
@@ -176,21 +176,21 @@ class _Pages:
 
     runs: dict[str, RunRecord] = field(default_factory=dict)
     batches: list[BatchRecord] = field(default_factory=list)
-    workers: list[Description] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
+    workers: list[AttemptWorker] = field(default_factory=list)
+    ends: list[AttemptEnd] = field(default_factory=list)
 
     def end(
         self,
         account: Account,
         attempt: int,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         error: str | None = None,
         failure: Failed | None = None,
         *,
         leaves: JobState,
     ) -> None:
         self.ends.append(
-            End(
+            AttemptEnd(
                 account.job.key,
                 attempt,
                 outcome,

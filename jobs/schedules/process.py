@@ -12,7 +12,7 @@ import socket
 from datetime import datetime
 from pathlib import Path
 
-from catalog.registry.schedules import Holder, Tick
+from catalog.registry.schedules import Occurrence, ProcessIdentity
 
 _PROC = Path("/proc")
 
@@ -20,13 +20,13 @@ _PROC = Path("/proc")
 _ENDED = ("Z", "X")
 
 
-def this_process() -> Holder:
+def this_process() -> ProcessIdentity:
     """Return this process as a holder."""
     pid = os.getpid()
-    return Holder(socket.gethostname(), pid, f"{_kernel()}/{_born(pid)}")
+    return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{_born(pid)}")
 
 
-def is_gone(tick: Tick, now: datetime) -> bool:
+def is_gone(tick: Occurrence, now: datetime) -> bool:
     """Whether nobody runs a tick that is marked as running."""
     kernel, _, born = (tick.process or "").partition("/")
     if tick.pid is not None and kernel and kernel == _kernel():

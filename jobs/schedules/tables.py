@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from catalog.registry.schedules import Schedule, Schedules, Tick
+from catalog.registry.schedules import Occurrence, Schedule, Schedules
 from jobs.schedules.cron import due_times
 from jobs.schedules.process import is_gone
 
@@ -59,7 +59,7 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
     """Return one row a schedule: what it is, when it is due next, what became of the last."""
     rows = []
     for schedule in schedules.all():
-        last = next(iter(schedules.ticks(schedule, 1)), None)
+        last = next(iter(schedules.occurrences(schedule, 1)), None)
         coming = coming_up(schedule, now)
         rows.append(
             {
@@ -77,7 +77,7 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEDULES)
 
 
-def ticks_table(ticks: Iterable[tuple[Schedule, Tick]], now: datetime) -> pa.Table:
+def ticks_table(ticks: Iterable[tuple[Schedule, Occurrence]], now: datetime) -> pa.Table:
     """Return one row a due time, and what became of it."""
     kept = [name for name in TICKS.names if name not in ("schedule", "due", "state")]
     rows = [
@@ -124,7 +124,7 @@ def coming_up(schedule: Schedule, now: datetime) -> list[str]:
     return [_local(schedule, moment) for moment in islice(coming, COMING)]
 
 
-def state_word(tick: Tick, now: datetime) -> str:
+def state_word(tick: Occurrence, now: datetime) -> str:
     """Return where a tick stands; ``interrupted`` where the process that ran it is gone."""
     return "interrupted" if tick.state == "running" and is_gone(tick, now) else tick.state
 

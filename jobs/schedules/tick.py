@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
-from catalog.registry.schedules import Schedule, Schedules, Settlement, Tick
+from catalog.registry.schedules import Occurrence, Schedule, Schedules, Settlement
 from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
 from jobs.schedules.process import is_gone, this_process
 from survey import ClusterError, StoreError, SurveyError
@@ -55,7 +55,7 @@ class Ran:
 
     schedule: Schedule
     #: As it stands afterwards.
-    tick: Tick
+    tick: Occurrence
     #: Why it was left to wait; None if it was settled.
     left: SurveyError | None = None
     #: Whether that is another scan, which will end by itself.
@@ -159,7 +159,7 @@ def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECON
 
 
 def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> None:
-    for later in schedules.open_ticks(schedule):
+    for later in schedules.open_occurrences(schedule):
         # What was begun once is no newcomer any more.
         if later.state != "waiting" or later.claim:
             continue
@@ -177,7 +177,9 @@ def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> N
                 schedules.settle(former, Settlement("replaced", reason), now)
 
 
-def _next(schedules: Schedules, passed: set[int], now: datetime) -> tuple[Schedule, Tick] | None:
+def _next(
+    schedules: Schedules, passed: set[int], now: datetime
+) -> tuple[Schedule, Occurrence] | None:
     """Return the due time that waits longest and that this process may take."""
     fronts = [
         (schedule, front)
@@ -189,9 +191,9 @@ def _next(schedules: Schedules, passed: set[int], now: datetime) -> tuple[Schedu
     return min(fronts, key=lambda one: one[1].due_at, default=None)
 
 
-def _front(schedules: Schedules, schedule: Schedule, now: datetime) -> Tick | None:
+def _front(schedules: Schedules, schedule: Schedule, now: datetime) -> Occurrence | None:
     """Return a schedule's oldest open tick, if nobody runs it; settle those that are past help."""
-    for front in schedules.open_ticks(schedule):
+    for front in schedules.open_occurrences(schedule):
         if front.state == "waiting":
             return front
         if not is_gone(front, now):
@@ -219,7 +221,7 @@ class _Run:
         home: Home,
         schedules: Schedules,
         schedule: Schedule,
-        due: Tick,
+        due: Occurrence,
         now: Clock,
         pace: Pace,
     ) -> None:
@@ -266,7 +268,7 @@ class _Run:
         self._schedules.release(self._tick, error.message, begun=not busy)
         return Ran(self._schedule, self._latest(), left=error, busy=busy)
 
-    def _latest(self) -> Tick:
+    def _latest(self) -> Occurrence:
         return self._schedules.latest(self._tick) or self._tick
 
 
@@ -289,7 +291,7 @@ class _Lease:
     """Signs of life from a thread of its own; ``stop`` says that the run has to end."""
 
     schedules: Schedules
-    due: Tick
+    due: Occurrence
     now: Clock
     pace: Pace
     stop: bool = False

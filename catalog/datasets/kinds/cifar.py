@@ -28,7 +28,7 @@ _LARGEST_NAMES_FILE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ArchiveLayout:
     """How one of the two archives is laid out."""
 
     #: The archive.
@@ -46,7 +46,7 @@ class Layout:
 
 #: The two datasets by name.
 LAYOUTS = {
-    "cifar10": Layout(
+    "cifar10": ArchiveLayout(
         archive=RemoteFile(
             url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
             name="cifar-10-binary.tar.gz",
@@ -63,7 +63,7 @@ LAYOUTS = {
         label_bytes=1,
         classes=10,
     ),
-    "cifar100": Layout(
+    "cifar100": ArchiveLayout(
         archive=RemoteFile(
             url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
             name="cifar-100-binary.tar.gz",
@@ -143,7 +143,7 @@ def _require_bytes(archive: Path, member: str, content: bytes, expected: int) ->
         )
 
 
-def _class_names(archive: Path, layout: Layout, content: bytes) -> tuple[str, ...]:
+def _class_names(archive: Path, layout: ArchiveLayout, content: bytes) -> tuple[str, ...]:
     names = tuple(line.strip() for line in content.decode(errors="replace").splitlines())
     names = tuple(name for name in names if name)
     if len(names) != layout.classes:

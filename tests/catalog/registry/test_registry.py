@@ -19,7 +19,14 @@ from alembic.migration import MigrationContext
 
 from catalog.home import Home
 from catalog.registry.database import registry_engine
-from catalog.registry.registry import Description, End, JobEntry, JobState, Registry, Start
+from catalog.registry.registry import (
+    AttemptEnd,
+    AttemptStart,
+    AttemptWorker,
+    JobEntry,
+    JobState,
+    Registry,
+)
 from catalog.registry.tables import METADATA
 from catalog.store.reader import query
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
@@ -149,12 +156,15 @@ def test_many_attempts_in_one_go(registry: Registry) -> None:
     survey = registry.record_survey("s", {})
     assert registry.add_jobs(survey, [job(key) for key in keys]) == len(keys)
     numbers = registry.start_attempts(
-        [Start(key, "w", after=number % 3) for number, key in enumerate(keys)]
+        [AttemptStart(key, "w", after=number % 3) for number, key in enumerate(keys)]
     )
     assert numbers == [number % 3 + 1 for number in range(len(keys))]
-    assert registry.start_attempts([Start("k00000", "a"), Start("k00000", "b")]) == [2, 3]
+    assert registry.start_attempts([AttemptStart("k00000", "a"), AttemptStart("k00000", "b")]) == [
+        2,
+        3,
+    ]
     registry.describe_attempts(
-        [Description("k00000", 3, "host", 7), Description("k00001", 2, "h", 8)]
+        [AttemptWorker("k00000", 3, "host", 7), AttemptWorker("k00001", 2, "h", 8)]
     )
     assert [(one.worker, one.pid) for one in registry.attempts("k00000")] == [
         ("w", None),
@@ -162,7 +172,7 @@ def test_many_attempts_in_one_go(registry: Registry) -> None:
         ("host", 7),
     ]
     registry.finish_attempts(
-        [End(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
+        [AttemptEnd(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
     )
     assert [registry.attempts(key)[-1].attempt for key in keys[:3]] == [3, 2, 3]
     assert {one.state for one in registry.jobs()} == {"done", "running"}
@@ -172,13 +182,13 @@ def test_many_attempts_in_one_go(registry: Registry) -> None:
 def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
     with pytest.raises(UnknownName, match="unknown job 'k9'"):
-        registry.start_attempts([Start("k1", "w"), Start("k9", "w")])
+        registry.start_attempts([AttemptStart("k1", "w"), AttemptStart("k9", "w")])
     assert registry.attempts("k1") == []
     assert registry.jobs()[0].state == "todo"
     number = registry.start_attempt("k1", "w")
     with pytest.raises(SettingsError, match="outcome"):
         registry.finish_attempts(
-            [End("k1", number, "done"), End("k1", 2, "gone")]  # type: ignore[arg-type]
+            [AttemptEnd("k1", number, "done"), AttemptEnd("k1", 2, "gone")]  # type: ignore[arg-type]
         )
     assert registry.jobs()[0].state == "running"
 
@@ -186,7 +196,7 @@ def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
 def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
     number = registry.start_attempt("k1", "w")
-    registry.finish_attempts([End("k1", number, "lost"), End("k1", number, "failed")])
+    registry.finish_attempts([AttemptEnd("k1", number, "lost"), AttemptEnd("k1", number, "failed")])
     assert registry.attempts("k1")[0].outcome == "lost"
     assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
 
@@ -196,7 +206,7 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
 
     def losses(**how: bool) -> int:
         number = registry.start_attempt("k1", "w")
-        registry.finish_attempts([End("k1", number, "lost", **how)])
+        registry.finish_attempts([AttemptEnd("k1", number, "lost", **how)])
         return registry.jobs()[0].losses
 
     assert [losses(), losses(), losses(progressed=True), losses()] == [1, 2, 0, 1]
@@ -227,7 +237,7 @@ def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state:
 def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
     registry.set_states(["k1"], "cancelled")
-    starts = [Start("k1", "w"), Start("k2", "w"), Start("k1", "v")]
+    starts = [AttemptStart("k1", "w"), AttemptStart("k2", "w"), AttemptStart("k1", "v")]
     assert registry.start_attempts(starts) == [None, 1, None]
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "cancelled", "k2": "running"}
     assert registry.attempts("k1") == []

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from catalog.home import Home
-from catalog.registry.registry import End, JobEntry, Registry
+from catalog.registry.registry import AttemptEnd, JobEntry, Registry
 from jobs.operations.status import standing
 
 
@@ -22,7 +22,9 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
         registry.add_jobs(registry.record_survey("s", {}), [entry(n) for n in range(6)])
         for number, outcome in ((3, "failed"), (1, "done")):
             attempt = registry.start_attempt(f"k{number:02}", "w")
-            registry.finish_attempts([End(f"k{number:02}", attempt, outcome, error="broken")])
+            registry.finish_attempts(
+                [AttemptEnd(f"k{number:02}", attempt, outcome, error="broken")]
+            )
         # Begun by a scan that is gone.
         registry.start_attempt("k05", "w")
     whole, part = standing(home), standing(home, 2)

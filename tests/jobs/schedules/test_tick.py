@@ -18,7 +18,7 @@ import pytest
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
-from catalog.registry.schedules import Due, Holder, Schedule, Settlement, Tick
+from catalog.registry.schedules import Due, Occurrence, ProcessIdentity, Schedule, Settlement
 from catalog.store.reader import query
 from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition
@@ -99,7 +99,7 @@ def ticked(
 
 def states(home: Home, schedule: Schedule) -> list[tuple[float, str]]:
     with Registry(home) as registry:
-        ticks = registry.schedules.ticks(schedule)
+        ticks = registry.schedules.occurrences(schedule)
     return [((one.due_at - at(0)) / timedelta(hours=1), one.state) for one in reversed(ticks)]
 
 
@@ -316,13 +316,13 @@ def test_a_fault_of_the_program_settles_its_due_time(home):
 
 
 def taken_by(
-    home: Home, holder: Holder, lease_hours: float, **changes: str
-) -> tuple[Schedule, Tick]:
+    home: Home, holder: ProcessIdentity, lease_hours: float, **changes: str
+) -> tuple[Schedule, Occurrence]:
     """Let a process take the run of nine."""
     schedule = added(home, **changes)
     with Registry(home) as registry:
         look(registry.schedules, at(9))
-        (waiting,) = registry.schedules.open_ticks(schedule)
+        (waiting,) = registry.schedules.open_occurrences(schedule)
         taken = registry.schedules.take(waiting, holder, at(9), at(lease_hours))
         assert taken is not None
         assert registry.schedules.take(waiting, holder, at(9), at(lease_hours)) is None
@@ -330,7 +330,7 @@ def taken_by(
 
 
 def test_another_hosts_lease_has_to_run_out(home):
-    far = Holder("far", os.getpid(), "another kernel/1")
+    far = ProcessIdentity("far", os.getpid(), "another kernel/1")
     schedule, lost = taken_by(home, far, 9.2)
     assert ticked(home, 9.1) == []
     (ran,) = ticked(home, 9.3)
@@ -346,12 +346,12 @@ def test_another_hosts_lease_has_to_run_out(home):
 
 
 def test_who_lost_a_due_time_can_no_longer_touch_it(home):
-    _, lost = taken_by(home, Holder("far", 1, "another kernel/1"), 9.2)
+    _, lost = taken_by(home, ProcessIdentity("far", 1, "another kernel/1"), 9.2)
     with Registry(home) as registry:
         schedules = registry.schedules
         assert not schedules.cancel_requested(lost)
         assert schedules.renew(lost, at(9.3))
-        held = schedules.take(lost, Holder("near", 2, "a kernel/2"), at(9.4), at(10))
+        held = schedules.take(lost, ProcessIdentity("near", 2, "a kernel/2"), at(9.4), at(10))
         assert held is not None
         assert schedules.cancel_requested(lost)
         assert not schedules.renew(lost, at(11))
@@ -365,9 +365,9 @@ def test_what_was_claimed_meanwhile_is_not_claimed_again(home):
     with Registry(home) as registry:
         schedules = registry.schedules
         look(schedules, at(11.5))
-        before = (schedules.named(stale.name), schedules.ticks(stale))
+        before = (schedules.named(stale.name), schedules.occurrences(stale))
         assert not schedules.claim(stale, [Due(at(9))], at(9.5), settled_at=at(9))
-        assert (schedules.named(stale.name), schedules.ticks(stale)) == before
+        assert (schedules.named(stale.name), schedules.occurrences(stale)) == before
         schedules.pause(stale, at(11.6))
         assert not schedules.claim(schedules.named(stale.name), [Due(at(12))], at(12), at(12))
 
@@ -390,10 +390,10 @@ def test_a_process_of_this_host_is_alive_while_it_lives_and_no_longer(home):
 
 
 def test_a_due_time_that_kills_every_process_is_given_up(home):
-    schedule, lost = taken_by(home, Holder("far", 1, "another kernel/1"), 9.1)
+    schedule, lost = taken_by(home, ProcessIdentity("far", 1, "another kernel/1"), 9.1)
     with Registry(home) as registry:
         for number in range(1, MOST_LOSSES):
-            again = registry.schedules.take(lost, Holder("far", 1, "k/1"), at(9), at(9.1))
+            again = registry.schedules.take(lost, ProcessIdentity("far", 1, "k/1"), at(9), at(9.1))
             assert again is not None
             assert again.losses == number
             lost = again
@@ -403,7 +403,7 @@ def test_a_due_time_that_kills_every_process_is_given_up(home):
 
 
 def test_a_replaced_run_whose_process_died_is_not_taken_up(home):
-    far = Holder("far", 1, "another kernel/1")
+    far = ProcessIdentity("far", 1, "another kernel/1")
     schedule, lost = taken_by(home, far, 9.1, overlap="replace")
     with Registry(home) as registry:
         assert registry.schedules.request_cancel(lost, at(9.05))
