@@ -20,6 +20,7 @@ from catalog.store.reader import query
 from jobs.planning.definition import parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
+from jobs.runners.options import RunnerOptions
 from jobs.scan.reporter import SilentReporter
 from survey import MeasureSettings
 from survey.stopping import Spread
@@ -38,7 +39,7 @@ def measured(checkpoint: str, images: str) -> tuple[np.ndarray, np.ndarray]:
     with tempfile.TemporaryDirectory() as folder:
         home = Home.open(Path(folder) / "home", create=True)
         definition = parse_definition(values, "precision", Path())
-        run_survey(home, definition, LocalRunner("cpu"), SilentReporter())
+        run_survey(home, definition, LocalRunner(RunnerOptions(device="cpu")), SilentReporter())
         found = query(
             home,
             "SELECT avg(affinity) AS mean, stddev_samp(affinity) AS std FROM batch_scores"

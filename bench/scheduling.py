@@ -26,6 +26,7 @@ from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.hardware import host_of
 from jobs.runners.heartbeat import Pulse
+from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.task import Task
 from jobs.scan.reporter import SilentReporter
@@ -97,7 +98,9 @@ def main(jobs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, watching = Home.open(Path(folder) / "home", create=True), Watching()
         began = time.perf_counter()
-        outcome = run_survey(home, definition, RayRunner("cpu", 2, do=nothing), watching)
+        outcome = run_survey(
+            home, definition, RayRunner(RunnerOptions(device="cpu", workers=2), nothing), watching
+        )
         ended = time.perf_counter()
         assert len(outcome.done) == jobs, outcome.failed[:3]
         scan, whole = ended - watching.began, ended - began

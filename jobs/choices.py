@@ -7,9 +7,6 @@ from typing import Literal
 #: What workers compute on.
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 
-#: Who carries jobs out.
-RunnerChoice = Literal["ray", "local"]
-
 #: Which missed due times of a schedule are run.
 MissedChoice = Literal["latest", "all", "skip"]
 

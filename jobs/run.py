@@ -32,7 +32,8 @@ from jobs.planning.preflight import require_room, tight_memory
 from jobs.planning.staleness import staleness
 from jobs.runners.base import Runner
 from jobs.runners.events import Failed
-from jobs.scan.dispatch import Limits, Scan
+from jobs.runners.options import Limits
+from jobs.scan.dispatch import Scan
 from jobs.scan.job_progress import Account
 from jobs.scan.recorder import Ledger
 from jobs.scan.reporter import Reporter
@@ -118,7 +119,7 @@ def run_survey(
             history = history_of(home, runner.devices.kind)
             if tight := tight_memory(plan.todo, history, runner.devices, runner.machines):
                 reporter.warned(tight)
-            ledger = Ledger(writer, registry, home.logs, limits.most_losses)
+            ledger = Ledger(writer, registry, home.logs, limits.losses)
             seconds = seconds_of(plan.todo, states, history)
             losses = {job.run_id: job.losses for job in registry.jobs()}
             accounts = opened(home, ordered(plan.todo, seconds), states, losses)

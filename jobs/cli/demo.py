@@ -9,7 +9,6 @@ import sys
 
 import typer
 
-from jobs.choices import RunnerChoice
 from jobs.cli.app import (
     DEFAULT_HOME,
     SOME_FAILED,
@@ -35,19 +34,21 @@ FROM signatures GROUP BY ALL ORDER BY architecture, closes_block"""
 @guarded
 def demo(
     context: typer.Context,
-    runner: RunnerChoice = "ray",
+    runner: str = "ray",
     home: HomeOption = None,
     format: FormatOption = None,  # noqa: A002
 ) -> None:
     """Survey eight small trained networks and say what to try next. Needs no network."""
-    from jobs.cli.run import carry_out, make_runner, report
+    from jobs.cli.run import carry_out, report
     from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
+    from jobs.runners import make_runner
+    from jobs.runners.options import RunnerOptions
 
     definition = Definition(
         "demo", (ModelChoice(name=DEMO_MODELS),), (DatasetChoice(name="digits"),)
     )
     chosen = chosen_home(context, home)
-    outcome = carry_out(chosen, definition, make_runner(runner, "auto", None, None))
+    outcome = carry_out(chosen, definition, make_runner(RunnerOptions(runner=runner)))
     report(chosen, outcome, chosen_format(context, format))
     _next_steps(context, home)
     if outcome.failed:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.choices import DeviceChoice, Format, RunnerChoice
+from jobs.choices import DeviceChoice, Format
 from jobs.cli.app import (
     SOME_FAILED,
     FormatOption,
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from jobs.planning.definition import Definition
     from jobs.run import Outcome
     from jobs.runners.base import Runner
-    from jobs.scan.dispatch import Limits
+    from jobs.runners.options import Limits
 
-RunnerOption = Annotated[
-    RunnerChoice, typer.Option("--runner", help="Ray actors, or this process alone.")
-]
+RunnerOption = Annotated[str, typer.Option("--runner", help="ray, local or an installed runner.")]
 DeviceOption = Annotated[DeviceChoice, typer.Option("--device", help="What workers compute on.")]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", help="How many.  [default: one a GPU, else one]")
@@ -96,57 +94,27 @@ def run(
 
     Running the same command again goes on where it stopped and repeats nothing.
     """
-    chosen = make_runner(
-        runner,
-        device,
-        workers,
-        address,
+    from jobs.runners import make_runner
+    from jobs.runners.options import Limits, RunnerOptions
+
+    options = RunnerOptions(
+        runner=runner,
+        device=device,
+        workers=workers,
+        gpus_per_worker=gpus_per_worker,
         threads=threads,
-        share=gpus_per_worker,
-        stall_seconds=stall,
-        allow_cpu=allow_cpu_for_gpu,
+        address=address,
         insecure=insecure,
+        stall=stall,
+        allow_cpu_for_gpu=allow_cpu_for_gpu,
     )
-    limits = make_limits(deadline, losses, splits=split)
+    chosen, limits = make_runner(options), Limits(deadline, losses, split)
     outcome = carry_out(
         chosen_home(context, home), definition, chosen, offline=offline, limits=limits
     )
     report(chosen_home(context, home), outcome, chosen_format(context, format))
     if outcome.failed or outcome.unfetched:
         raise typer.Exit(SOME_FAILED)
-
-
-def make_limits(deadline: float | None, losses: int, *, splits: bool) -> Limits:
-    """Build the limits the options name."""
-    from jobs.scan.dispatch import Limits
-
-    return Limits(deadline, losses, splits)
-
-
-def make_runner(
-    kind: RunnerChoice,
-    device: DeviceChoice,
-    workers: int | None,
-    address: str | None,
-    *,
-    threads: int | None = None,
-    **ray_options: Any,
-) -> Runner:
-    """Build the runner the options name; those of Ray alone mean nothing to the other."""
-    from survey import SettingsError
-
-    if kind == "local":
-        if address is not None or workers not in (None, 1):
-            raise SettingsError(
-                "--runner local has one worker and takes no --address",
-                hint="leave --workers and --address out, or use --runner ray",
-            )
-        from jobs.runners.local import LocalRunner
-
-        return LocalRunner(device, threads)
-    from jobs.runners.ray.runner import RayRunner
-
-    return RayRunner(device, workers, address, threads=threads, **ray_options)
 
 
 def carry_out(

@@ -34,15 +34,12 @@ from jobs.cli.run import (
     ThreadsOption,
     WorkersOption,
     complain_of,
-    make_limits,
-    make_runner,
 )
 from jobs.cli.survey_options import OfflineOption
 from survey.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
     from catalog.registry.schedules import Schedule, Schedules
-    from jobs.runners.base import Runner
     from jobs.schedules.tick import Ran
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
@@ -228,6 +225,8 @@ def tick(
     """
     from catalog.home import Home
     from jobs.cli.signals import termination_interrupts
+    from jobs.runners import make_runner
+    from jobs.runners.options import Limits, RunnerOptions
     from jobs.scan.progress_display import progress_reporter
     from jobs.schedules.tick import Pace
     from jobs.schedules.tick import tick as carry_out_due
@@ -235,24 +234,26 @@ def tick(
     # Not made here: a mistyped home would otherwise have nothing due for ever.
     opened = Home.open(chosen_home(context, home), create=False)
 
-    limits = make_limits(deadline, losses, splits=split)
-
-    def made() -> Runner:
-        return make_runner(
-            runner,
-            device,
-            workers,
-            address,
-            threads=threads,
-            share=gpus_per_worker,
-            stall_seconds=stall,
-            allow_cpu=allow_cpu_for_gpu,
-            insecure=insecure,
-        )
-
+    options = RunnerOptions(
+        runner=runner,
+        device=device,
+        workers=workers,
+        gpus_per_worker=gpus_per_worker,
+        threads=threads,
+        address=address,
+        insecure=insecure,
+        stall=stall,
+        allow_cpu_for_gpu=allow_cpu_for_gpu,
+    )
+    limits, pace = Limits(deadline, losses, split), Pace(grace=grace)
     with termination_interrupts(), progress_reporter() as reporter:
         ran = carry_out_due(
-            opened, made, reporter, offline=offline, limits=limits, pace=Pace(grace=grace)
+            opened,
+            lambda: make_runner(options),
+            reporter,
+            offline=offline,
+            limits=limits,
+            pace=pace,
         )
     _report(ran, chosen_format(context, format))
 

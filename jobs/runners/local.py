@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.choices import DeviceChoice
 from jobs.planning.devices import Devices, Machine, choose_devices, local_cores, local_memory
 from jobs.runners.base import Word, Work
+from jobs.runners.options import RunnerOptions
+from survey.errors import SettingsError
 
 
 class LocalRunner:
@@ -17,18 +18,31 @@ class LocalRunner:
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda"}
-        ``auto`` takes the first GPU if torch sees one.
-    threads : int, optional
-        Threads to compute with; by default as many as there are cores.
+    options : RunnerOptions, optional
+        The device and the threads to compute with, by default as many as there are cores.
+
+    Raises
+    ------
+    SettingsError
+        If the options ask for several workers or a cluster.
     """
 
-    def __init__(self, device: DeviceChoice = "auto", threads: int | None = None) -> None:
+    name = "local"
+
+    def __init__(self, options: RunnerOptions | None = None) -> None:
         import torch
 
+        options = options or RunnerOptions()
+        if options.address is not None or options.workers not in (None, 1):
+            raise SettingsError(
+                "--runner local has one worker and takes no --address",
+                hint="leave --workers and --address out, or use --runner ray",
+            )
         here = Machine("here", local_cores(), torch.cuda.device_count(), local_memory())
         self.machines: Sequence[Machine] = [here]
-        self.devices: Devices = choose_devices(device, 1, self.machines, threads=threads)
+        self.devices: Devices = choose_devices(
+            options.device, 1, self.machines, threads=options.threads
+        )
 
     def __enter__(self) -> LocalRunner:
         return self

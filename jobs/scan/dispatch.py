@@ -6,18 +6,17 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from catalog.registry.registry import Registry
 from jobs.planning.devices import Devices
 from jobs.planning.job import Job
 from jobs.runners.base import Word
 from jobs.runners.events import Failed, Finished, Host, Lost, Returned, Started
+from jobs.runners.options import Limits
 from jobs.runners.task import Task
 from jobs.scan.job_progress import Account
-from jobs.scan.recorder import MOST_LOSSES, Ledger
+from jobs.scan.recorder import Ledger
 from jobs.scan.shards import pieces, split
-from survey import SettingsError
 
 #: A worker gets several jobs at once while they are expected to take less than this each, in
 #: seconds, and together no more than so many, and at most so many of them.
@@ -25,27 +24,6 @@ SHORT_SECONDS, TOGETHER_SECONDS, TOGETHER = 1.0, 10.0, 32
 
 #: How often the registry is asked whether somebody cancelled a job.
 CANCEL_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a scan allows its jobs."""
-
-    #: Seconds an attempt at a job may take; None for as long as it needs.
-    deadline: float | None = None
-    #: Workers a job may lose in a row, without a new batch, before it is parked.
-    most_losses: int = MOST_LOSSES
-    #: Whether long jobs are spread over several workers.
-    splits: bool = True
-
-    def __post_init__(self) -> None:
-        if self.deadline is not None and not self.deadline > 0:
-            raise SettingsError(
-                f"the deadline is {self.deadline:g} seconds, must be above 0",
-                hint="leave --deadline out to give jobs all the time they need",
-            )
-        if self.most_losses < 1:
-            raise SettingsError(f"losses is {self.most_losses}, must be at least 1")
 
 
 class Scan:
@@ -89,7 +67,7 @@ class Scan:
         total = sum(seconds[account.job.run_id] for account in accounts)
         for account in accounts:
             ledger.open(account)
-            if limits.splits and account.job.settings.precision is None:
+            if limits.split and account.job.settings.precision is None:
                 _spread(account, seconds[account.job.run_id], total, devices.workers)
         #: An entry for each waiting part of each job.
         self._waiting = deque(account for account in accounts for _ in account.waiting)

@@ -29,9 +29,6 @@ from jobs.scan.job_log import append, described
 from jobs.scan.job_progress import Account, names_of
 from jobs.scan.run_record import record_of
 
-#: Workers a job may lose in a row, without a new batch, before it is parked.
-MOST_LOSSES = 3
-
 
 class Ledger:
     """The accounts of a scan's jobs.
@@ -48,9 +45,7 @@ class Ledger:
         Workers a job may lose in a row before it is parked.
     """
 
-    def __init__(
-        self, writer: Writer, registry: Registry, logs: Path, most_losses: int = MOST_LOSSES
-    ) -> None:
+    def __init__(self, writer: Writer, registry: Registry, logs: Path, most_losses: int) -> None:
         self._writer, self._registry, self._logs = writer, registry, logs
         self._most_losses = most_losses
         self.accounts: dict[str, Account] = {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jobs.run import Outcome
     from jobs.runners.base import Runner
     from jobs.runners.events import Event
-    from jobs.scan.dispatch import Limits
+    from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
 
 #: How often the process that runs a due time says that it is there, and looks what else is due.

@@ -7,6 +7,10 @@ from pathlib import Path
 from jobs.planning.definition import Definition, parse_definition
 from jobs.planning.job import Job
 from jobs.planning.plan import make_plan, plain_holdings
+from jobs.runners.options import RunnerOptions
+
+#: Options of a runner that computes on the CPU.
+ON_CPU = RunnerOptions(device="cpu")
 
 
 def declared(

@@ -22,19 +22,19 @@ from jobs.runners.base import Word, Work
 from jobs.runners.events import Event, Failed, Finished, Lost
 from jobs.runners.hardware import host_of
 from jobs.runners.local import LocalRunner
+from jobs.runners.options import Limits
 from jobs.runners.worker import run_task
 from jobs.scan.progress_display import BarReporter, PlainReporter
-from jobs.scan.recorder import MOST_LOSSES
 from jobs.scan.reporter import SilentReporter
 from survey import StoreError
-from tests.jobs.jobs import declared
+from tests.jobs.jobs import ON_CPU, declared
 
 
 class Faulty(LocalRunner):
     """Runs jobs in this process, and loses the worker after so many events, so many times."""
 
     def __init__(self, losses: int, events: int = 3) -> None:
-        super().__init__("cpu")
+        super().__init__(ON_CPU)
         self.losses, self.events = losses, events
 
     def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
@@ -64,7 +64,7 @@ def plain() -> tuple[PlainReporter, io.StringIO]:
     return PlainReporter(Console(file=text, width=200)), text
 
 
-@pytest.mark.parametrize("losses", [1, MOST_LOSSES])
+@pytest.mark.parametrize("losses", [1, Limits().losses])
 def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
     reporter, text = plain()
     outcome = scan(tmp_path / "home", Faulty(losses), reporter)
@@ -83,8 +83,8 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        scan(tmp_path / "home", Stopped("cpu"))
-    scan(tmp_path / "home", LocalRunner("cpu"))
+        scan(tmp_path / "home", Stopped(ON_CPU))
+    scan(tmp_path / "home", LocalRunner(ON_CPU))
     (run,) = asked(tmp_path / "home", "SELECT sites, status, images, measured_top1 FROM runs")
     assert run.pop("measured_top1") is not None
     assert run == {"sites": 7, "status": "done", "images": 1797}
@@ -93,11 +93,11 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
 def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tmp_path):
     home = tmp_path / "home"
     reporter, text = plain()
-    outcome = scan(home, Faulty(MOST_LOSSES, events=1), reporter)
+    outcome = scan(home, Faulty(Limits().losses, events=1), reporter)
     ((_, failure),) = outcome.failed
     assert failure.stage == "worker"
     assert "parked" in failure.message
-    assert text.getvalue().count("retry ") == MOST_LOSSES - 1
+    assert text.getvalue().count("retry ") == Limits().losses - 1
     assert "failed" in text.getvalue().splitlines()[-1]
     assert "[1/1]" in text.getvalue()
     (run,) = asked(home, "SELECT status, stage, measured_top1 FROM runs")
@@ -107,13 +107,13 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     (job,) = registry.jobs()
     assert job.state == "parked"
     history = [(each.outcome, each.error) for each in registry.attempts(job.key)]
-    assert [outcome for outcome, _ in history] == ["lost"] * (MOST_LOSSES - 1) + ["failed"]
+    assert [outcome for outcome, _ in history] == ["lost"] * (Limits().losses - 1) + ["failed"]
     assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
     reporter, text = plain()
-    assert scan(home, LocalRunner("cpu"), reporter).done == ()
+    assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
     assert "0 of 1 jobs to measure, 1 parked or cancelled" in text.getvalue()
     assert [each.key for each in retry_jobs(Home.open(home, create=False))] == [job.key]
-    assert len(scan(home, LocalRunner("cpu")).done) == 1
+    assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
 
 
 def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(tmp_path):
@@ -130,9 +130,9 @@ def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(
     (job,) = Registry(Home.open(home, create=False)).jobs()
     assert job.losses == 0
     with pytest.raises(KeyboardInterrupt):
-        scan(home, Interrupted(MOST_LOSSES - 1, events=1))
+        scan(home, Interrupted(Limits().losses - 1, events=1))
     (job,) = Registry(Home.open(home, create=False)).jobs()
-    assert job.losses == MOST_LOSSES - 1
+    assert job.losses == Limits().losses - 1
     assert len(scan(home, Faulty(1, events=1)).failed) == 1
     (job,) = Registry(Home.open(home, create=False)).jobs()
     assert job.state == "parked"
@@ -157,7 +157,7 @@ def test_a_late_word_of_an_attempt_given_up_is_not_heard(tmp_path):
     ]
     (run,) = asked(tmp_path / "home", "SELECT status, batches, images, attempt FROM runs")
     assert run == {"status": "done", "batches": 8, "images": 1797, "attempt": 2}
-    scan(tmp_path / "plain", LocalRunner("cpu"))
+    scan(tmp_path / "plain", LocalRunner(ON_CPU))
     counted = "SELECT measured_top1, measured_top5, seconds > 0 AS timed FROM runs"
     assert asked(tmp_path / "home", counted) == asked(tmp_path / "plain", counted)
 
@@ -173,13 +173,13 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
                 if number == 2:
                     cancel_jobs(Home.open(home, create=False))
 
-    outcome = scan(home, Cancelling("cpu"))
+    outcome = scan(home, Cancelling(ON_CPU))
     assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
     (job,) = Registry(Home.open(home, create=False)).jobs()
     assert job.state == "cancelled"
-    assert scan(home, LocalRunner("cpu")).done == ()
+    assert scan(home, LocalRunner(ON_CPU)).done == ()
     retry_jobs(Home.open(home, create=False), [job])
-    assert len(scan(home, LocalRunner("cpu")).done) == 1
+    assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
     assert asked(home, "SELECT attempt, count(*) AS n FROM batches GROUP BY 1 ORDER BY 1") == [
         {"attempt": 1, "n": 2},
         {"attempt": 2, "n": 6},
@@ -188,12 +188,12 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
 
 def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):
     home = tmp_path / "home"
-    scan(home, Faulty(MOST_LOSSES, events=1))
+    scan(home, Faulty(Limits().losses, events=1))
     for path in home.glob("registry.sqlite*"):
         path.unlink()
     with pytest.raises(StoreError, match="does not exist"):
         Registry(Home.open(home, create=False))
-    scan(home, LocalRunner("cpu"))
+    scan(home, LocalRunner(ON_CPU))
     assert asked(home, "SELECT status FROM runs") == [{"status": "done"}]
     assert asked(home, "SELECT count(*) AS n FROM signatures") == [{"n": 7}]
 
@@ -209,13 +209,13 @@ def test_bars_follow_every_job_to_its_end(tmp_path):
 
 
 def test_what_is_done_is_not_planned_again(tmp_path):
-    scan(tmp_path / "home", LocalRunner("cpu"))
+    scan(tmp_path / "home", LocalRunner(ON_CPU))
 
     class Never(LocalRunner):
         def __enter__(self) -> Never:
             raise AssertionError("nothing was to be done")
 
-    outcome = scan(tmp_path / "home", Never("cpu"))
+    outcome = scan(tmp_path / "home", Never(ON_CPU))
     assert (outcome.done, len(outcome.plan.done)) == ((), 1)
 
 

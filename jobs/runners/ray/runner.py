@@ -13,9 +13,9 @@ from typing import Self
 
 import ray
 
-from jobs.choices import DeviceChoice
 from jobs.planning.devices import Devices, Machine, choose_devices, grown, placed
 from jobs.runners.base import Word, Work
+from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.actor import Doing
 from jobs.runners.ray.cluster import connect
 from jobs.runners.ray.private import Head, Refused, Silent
@@ -32,63 +32,33 @@ HEAD_SECONDS = 30.0
 #: How long a round waits for a word before it looks whether workers hang or are not wanted.
 ROUND_SECONDS = 1.0
 
-#: How long a worker may do nothing before it is taken to hang.
-STALL_SECONDS = 900.0
-
 
 class RayRunner:
     """Runs jobs on Ray actors.
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda"}
-        ``auto`` takes the cluster's GPUs if it has any.
-    workers : int, optional
-        How many; by default one a GPU, or one on the CPU of each machine.
-    address : str, optional
-        An existing cluster; by default a local Ray of its own is started and ended.
-    share : float
-        The part of a GPU each worker gets.
-    threads : int, optional
-        Threads of each worker; by default its part of its machine's cores.
-    stall_seconds : float
-        How long a worker may do nothing, not even one forward pass, before it is replaced.
+    options : RunnerOptions, optional
+        The workers, their devices and the cluster; by default a local Ray of its own.
     do : callable, optional
         What carries a task out; by default it is measured (``jobs.runners.worker.run_task``).
-    insecure : bool
-        Whether to join a cluster beyond loopback that asks nobody for a token.
-    allow_cpu : bool
-        Whether workers to which Ray gives a GPU that torch does not see compute on the CPU.
 
     Raises
     ------
     SettingsError
-        If workers may do nothing for no time at all.
+        If a worker counts as hung at once.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each option of the command line
-        self,
-        device: DeviceChoice = "auto",
-        workers: int | None = None,
-        address: str | None = None,
-        *,
-        share: float = 1.0,
-        threads: int | None = None,
-        stall_seconds: float = STALL_SECONDS,
-        allow_cpu: bool = False,
-        do: Doing | None = None,
-        insecure: bool = False,
-    ) -> None:
-        if not stall_seconds > 0:
+    name = "ray"
+
+    def __init__(self, options: RunnerOptions | None = None, do: Doing | None = None) -> None:
+        self._options = options or RunnerOptions()
+        if not self._options.stall > 0:
             raise SettingsError(
-                f"stall is {stall_seconds:g} seconds, must be above 0",
+                f"stall is {self._options.stall:g} seconds, must be above 0",
                 hint="it has to exceed the longest forward pass and the loading of a network",
             )
-        self._device, self._wanted, self._address = device, workers, address
-        self._share, self._threads = share, threads
-        self._stall_seconds, self._allow_cpu = stall_seconds, allow_cpu
         self._do = do
-        self._insecure = insecure
         self._head: Head | None = None
         #: When the head answered last.
         self._answered = 0.0
@@ -109,7 +79,7 @@ class RayRunner:
         return self._chosen
 
     def __enter__(self) -> Self:
-        self._head = connect(self._address, insecure=self._insecure)
+        self._head = connect(self._options.address, insecure=self._options.insecure)
         self._answered = time.monotonic()
         try:
             there = self._machines()
@@ -119,8 +89,9 @@ class RayRunner:
                     hint="let workers join first: min_workers of at least 1 where it grows itself",
                 )
             self.machines = there
+            wanted = self._options
             self._chosen = choose_devices(
-                self._device, self._wanted, there, self._share, self._threads
+                wanted.device, wanted.workers, there, wanted.gpus_per_worker, wanted.threads
             )
         except BaseException:
             ray.shutdown()
@@ -179,9 +150,9 @@ class RayRunner:
         """End a worker that hangs, or whose run is not wanted any more."""
         if slot.run_id is not None and work.withdrawn(slot.run_id):
             yield slot.give_up("not wanted any more")
-        elif slot.still_for > self._stall_seconds:
+        elif slot.still_for > self._options.stall:
             yield slot.give_up(
-                f"the worker hung: nothing was done for {self._stall_seconds:g} seconds"
+                f"the worker hung: nothing was done for {self._options.stall:g} seconds"
             )
 
     def _look_at_machines(self) -> Iterator[tuple[Word, ...]]:
@@ -203,9 +174,11 @@ class RayRunner:
             self._slots.remove(slot)
             yield slot.give_up("the worker's machine was lost")
         fit = [machine for machine in there if machine.name not in self._unfit]
-        devices = self.devices if self._wanted is not None else grown(self.devices, fit)
+        devices = self.devices if self._options.workers is not None else grown(self.devices, fit)
         for name in placed(devices, fit, [slot.machine for slot in self._slots]):
-            self._slots.append(Slot(self._number, name, devices, self._allow_cpu, self._do))
+            self._slots.append(
+                Slot(self._number, name, devices, self._options.allow_cpu_for_gpu, self._do)
+            )
             self._number += 1
 
     def _machines(self) -> list[Machine] | None:

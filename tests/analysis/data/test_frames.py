@@ -20,14 +20,14 @@ from jobs.scan.reporter import SilentReporter
 from survey import SettingsError
 from survey.errors import UnknownName
 from tests.analysis.homes import Builder
-from tests.jobs.jobs import declared
+from tests.jobs.jobs import ON_CPU, declared
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("frames") / "home"
     definition = declared("init:0", "init:1", size=512)
-    run_survey(Home.open(path, create=True), definition, LocalRunner("cpu"), SilentReporter())
+    run_survey(Home.open(path, create=True), definition, LocalRunner(ON_CPU), SilentReporter())
     return path
 
 

@@ -23,7 +23,7 @@ from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import SilentReporter
 from survey import ClusterError, StoreError
-from tests.jobs.jobs import declared, job
+from tests.jobs.jobs import ON_CPU, declared, job
 
 GB = 10**9
 TWO_WORKERS = Devices("cpu", 2, 1)
@@ -71,7 +71,7 @@ def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
     home = Home.open(tmp_path / "home", create=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
     with pytest.raises(StoreError, match=r"has 100 bytes free"):
-        run_survey(home, declared(), LocalRunner("cpu"), SilentReporter())
+        run_survey(home, declared(), LocalRunner(ON_CPU), SilentReporter())
 
 
 def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried():
@@ -96,7 +96,7 @@ def test_a_scan_says_what_may_become_tight(tmp_path: Path):
         def warned(self, words: str) -> None:
             self.heard = words
 
-    runner, reporter = LocalRunner("cpu"), Hearing()
+    runner, reporter = LocalRunner(ON_CPU), Hearing()
     assert runner.machines[0].memory == local_memory() > GB
     runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
     home = Home.open(tmp_path / "home", create=True)

@@ -36,6 +36,7 @@ print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machin
 #: Runs a runner that keeps its worker waiting for work; says so once the worker is there.
 WAITING = """
 import sys
+from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from survey import ClusterError
 
@@ -48,7 +49,7 @@ class Work:
         return False
 
 try:
-    with RayRunner("cpu", address=sys.argv[1]) as runner:
+    with RayRunner(RunnerOptions(device="cpu", address=sys.argv[1])) as runner:
         runner._any_idle = lambda: False
         for words in runner.run(Work()):
             pass

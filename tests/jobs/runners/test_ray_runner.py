@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import ray
 
+from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from survey import SettingsError
 from tests.acceptance.test_real_data import descendants
+from tests.jobs.jobs import ON_CPU
 
 LISTENING = "0A"
 
@@ -36,7 +38,7 @@ def sockets(pid: int) -> set[str]:
 
 @pytest.mark.ray
 def test_a_local_ray_listens_on_loopback_alone():
-    with RayRunner("cpu"):
+    with RayRunner(ON_CPU):
         ray.get(ray.remote(lambda: 1).remote())
         ours = set().union(*(sockets(pid) for pid in descendants(os.getpid())))
         tcp = {a for inode, a in listening("tcp").items() if inode in ours}
@@ -50,4 +52,4 @@ def test_a_local_ray_listens_on_loopback_alone():
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_workers_that_may_never_rest_are_refused(seconds):
     with pytest.raises(SettingsError, match=r"stall is .* must be above 0"):
-        RayRunner("cpu", stall_seconds=seconds)
+        RayRunner(RunnerOptions(stall=seconds))

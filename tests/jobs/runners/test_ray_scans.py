@@ -18,6 +18,7 @@ from jobs.runners.events import Event, Finished, Skipped, Started
 from jobs.runners.hardware import host_of
 from jobs.runners.heartbeat import WAITING, Pulse
 from jobs.runners.local import LocalRunner
+from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
 from jobs.runners.task import Task
@@ -33,6 +34,10 @@ def machine() -> Iterator[str]:
     """One machine that all join: starting one for each takes longer than most that is shown."""
     with head() as started:
         yield f"127.0.0.1:{started.port}"
+
+
+def one_on(address: str, **options) -> RunnerOptions:
+    return RunnerOptions(device="cpu", workers=1, address=address, **options)
 
 
 def scan(home: Path, runner, reporter=None, **changes):
@@ -52,8 +57,8 @@ def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
     """The one here that starts a Ray of its own, as a survey without an address does."""
     monkeypatch.setattr("jobs.scan.shards.LEAST_SECONDS", 0.001)
     what = {"dataset": "digits:heldout", "size": 32}
-    scan(tmp_path / "parts", RayRunner("cpu", 2), **what)
-    scan(tmp_path / "whole", LocalRunner("cpu", threads=1), **what)
+    scan(tmp_path / "parts", RayRunner(RunnerOptions(device="cpu", workers=2)), **what)
+    scan(tmp_path / "whole", LocalRunner(RunnerOptions(device="cpu", threads=1)), **what)
     assert measured(tmp_path / "parts") == measured(tmp_path / "whole")
     runs = "SELECT status, images, batches, parts, measured_top1, threads FROM runs"
     (parts,), (whole,) = (
@@ -96,7 +101,7 @@ class Slow(SilentReporter):
 def test_a_worker_does_not_run_ahead_of_a_slow_store(tmp_path, machine):
     home = tmp_path / "home"
     slow = Slow(home)
-    scan(home, RayRunner("cpu", 1, machine, do=talkative), slow)
+    scan(home, RayRunner(one_on(machine), talkative), slow)
     assert slow.heard == 2002
     # What waits in the worker, what is on its way, and what is being handled.
     assert 0 < slow.ahead <= (AHEAD + 4) * WAITING < 1000
@@ -128,7 +133,7 @@ class Cancelling(SilentReporter):
 
 def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):
     home = tmp_path / "home"
-    outcome = scan(home, RayRunner("cpu", 1, machine, do=endless), Cancelling(home))
+    outcome = scan(home, RayRunner(one_on(machine), endless), Cancelling(home))
     assert (len(outcome.cancelled), outcome.done, outcome.failed) == (1, (), ())
 
 
@@ -137,7 +142,7 @@ def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machi
         time.sleep(3600)
         yield Finished(task.run_id, task.attempt, ())
 
-    outcome = scan(tmp_path / "home", RayRunner("cpu", 1, machine, do=silent, stall_seconds=2))
+    outcome = scan(tmp_path / "home", RayRunner(one_on(machine, stall=2), silent))
     ((_, failure),) = outcome.failed
     assert "the worker hung: nothing was done for 2 seconds" in failure.message
     assert "3 workers lost in a row; parked" in failure.message

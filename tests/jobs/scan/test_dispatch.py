@@ -15,7 +15,8 @@ from jobs.planning.ordering import ordered
 from jobs.planning.plan import make_plan, plain_holdings
 from jobs.runners.base import Word
 from jobs.runners.events import Host, Lost
-from jobs.scan.dispatch import TOGETHER, Limits, Scan
+from jobs.runners.options import Limits
+from jobs.scan.dispatch import TOGETHER, Scan
 from jobs.scan.job_progress import Account
 from jobs.scan.recorder import Ledger
 from survey import SettingsError
@@ -35,7 +36,7 @@ def scan_of(tmp_path: Path):
         jobs = make_plan(definition, {}, plain_holdings()).jobs
         registry.add_jobs(registry.record_survey("test", {}), [each.to_entry() for each in jobs])
         writers.append(Writer.open(home))
-        ledger = Ledger(writers[-1], registry, home.logs)
+        ledger = Ledger(writers[-1], registry, home.logs, Limits().losses)
         expected = {each.run_id: seconds for each in jobs}
         devices = Devices("cpu", workers, 1)
         accounts = [Account(each, None) for each in jobs]

@@ -17,6 +17,7 @@ from catalog.home import Home
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import SilentReporter
 from jobs.schedules.tick import tick
+from tests.jobs.jobs import ON_CPU
 
 
 class KillsItself(SilentReporter):
@@ -36,7 +37,7 @@ def main(home: str, first: str, step: str, count: str, kill: str) -> None:
     for number in range(int(count)):
         now = datetime.fromisoformat(first) + timedelta(seconds=float(step) * number)
         reporter = KillsItself(int(kill))
-        for ran in tick(opened, lambda: LocalRunner("cpu"), reporter, now=lambda now=now: now):
+        for ran in tick(opened, lambda: LocalRunner(ON_CPU), reporter, now=lambda now=now: now):
             if ran.left is None:
                 print(ran.schedule.name, ran.tick.due_at.isoformat(), ran.tick.state, flush=True)  # noqa: T201
 

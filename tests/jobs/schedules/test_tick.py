@@ -24,11 +24,12 @@ from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
-from jobs.scan.dispatch import Limits
+from jobs.runners.options import Limits
 from jobs.scan.reporter import SilentReporter
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
 from jobs.schedules.tick import MOST_LOSSES, Pace, Ran, look, tick
+from tests.jobs.jobs import ON_CPU
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,7 +56,7 @@ def measured(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that holds what the survey asks for, so that running it again is quick."""
     path = tmp_path_factory.mktemp("measured") / "home"
     shutil.copytree(empty, path)
-    run_survey(Home(path), small_survey(), LocalRunner("cpu"), SilentReporter())
+    run_survey(Home(path), small_survey(), LocalRunner(ON_CPU), SilentReporter())
     return path
 
 
@@ -90,7 +91,7 @@ def ticked(
 ) -> list[Ran]:
     return tick(
         home,
-        lambda: LocalRunner("cpu"),
+        lambda: LocalRunner(ON_CPU),
         reporter or SilentReporter(),
         now=lambda: at(hours),
         pace=Pace(**pace),
@@ -142,7 +143,7 @@ def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
     added(fresh)
     (ran,) = tick(
         fresh,
-        lambda: LocalRunner("cpu"),
+        lambda: LocalRunner(ON_CPU),
         SilentReporter(),
         limits=Limits(deadline=1e-9),
         now=lambda: at(9),
@@ -175,7 +176,7 @@ def test_a_clock_that_ran_ahead_and_was_put_right_stops_no_schedule(home, overla
     # The clock jumps while the first run goes, and another due time is run then.
     assert tick(
         home,
-        lambda: LocalRunner("cpu"),
+        lambda: LocalRunner(ON_CPU),
         SilentReporter(),
         now=lambda: at(next(ahead, 400 * days)),
         pace=Pace(),
@@ -245,7 +246,7 @@ def test_a_process_alone_sees_what_its_own_run_overlaps(home, overlap, expected)
 
     tick(
         home,
-        lambda: LocalRunner("cpu"),
+        lambda: LocalRunner(ON_CPU),
         Meanwhile(wait),
         now=lambda: clock[0],
         pace=Pace(beat=0.02),
@@ -260,7 +261,7 @@ def test_a_due_time_within_a_run_that_ended_met_it_going(home):
     def wait() -> None:
         clock[0] = at(10.5)
 
-    tick(home, lambda: LocalRunner("cpu"), Meanwhile(wait), now=lambda: clock[0])
+    tick(home, lambda: LocalRunner(ON_CPU), Meanwhile(wait), now=lambda: clock[0])
     assert states(home, schedule) == [(9, "done"), (10, "skipped")]
 
 
