@@ -24,40 +24,55 @@ from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 from tests.analysis.made import models
 
-SIGNATURES = surveyed(4)
-RUNS = models(["a", "b"]).assign(architecture="a", images=9)
-LAYERS = SIGNATURES.assign(batch=0, **dict.fromkeys(PAPER_METRICS, 0.5))
-MATRIX = distances.distance_matrix(SIGNATURES, cache=False)
-DISTANCES = "distance_matrix(signatures)"
-FITS = pd.DataFrame(columns=["picked", "r2_left_out", "kind"])
-
-#: What each parameter is wanted from, and something right where another one is wrong.
+#: What each parameter is wanted from.
 WANTED = {
-    "signatures": ("analysis.signatures(home)", LAYERS.drop(columns="batch")),
-    "models": ("analysis.models(home)", RUNS),
-    "layers": ("analysis.layers(home)", LAYERS),
-    "matrix": (DISTANCES, MATRIX),
-    "clustering": (f"cluster({DISTANCES})", cluster(MATRIX)),
-    "found": ("(", kmeans(MATRIX, 2)),
-    "correlations": ("correlations(signatures)", None),
-    "deviations": ("dataset_deviations(signatures)", None),
-    "neighbours": (f"neighbours({DISTANCES})", None),
-    "novelty": (f"novelty({DISTANCES})", None),
-    "comparison": ("compare_paper(signatures, models)", None),
-    "predictions": (f"family_predictions({DISTANCES})", None),
-    "regressions": ("regressions(signatures, models)", FITS),
-    "robustness": ("robustness(signatures)", None),
-    "rows": ("distribution_rows(signatures)", None),
-    "scores": ("_scores()", None),
-    "shapes": ("shapes(signatures)", distributions.shapes(SIGNATURES, draws=1)),
-    "timeline": ("timeline(signatures)", None),
-}  # fmt: skip
+    "signatures": "analysis.signatures(home)",
+    "models": "analysis.models(home)",
+    "layers": "analysis.layers(home)",
+    "matrix": "distance_matrix(signatures)",
+    "clustering": "cluster(distance_matrix(signatures))",
+    "found": "(",
+    "correlations": "correlations(signatures)",
+    "deviations": "dataset_deviations(signatures)",
+    "neighbours": "neighbours(distance_matrix(signatures))",
+    "novelty": "novelty(distance_matrix(signatures))",
+    "comparison": "compare_paper(signatures, models)",
+    "predictions": "family_predictions(distance_matrix(signatures))",
+    "regressions": "regressions(signatures, models)",
+    "robustness": "robustness(signatures)",
+    "rows": "distribution_rows(signatures)",
+    "scores": "_scores()",
+    "shapes": "shapes(signatures)",
+    "timeline": "timeline(signatures)",
+}
+
+
+@pytest.fixture(scope="module")
+def right() -> dict[str, Any]:
+    """Something right for a parameter where another one is wrong."""
+    signatures = surveyed(4).assign(**dict.fromkeys(PAPER_METRICS, 0.5))
+    matrix = distances.distance_matrix(signatures, cache=False)
+    return dict.fromkeys(WANTED) | {
+        "signatures": signatures,
+        "models": models(["a", "b"]).assign(architecture="a", images=9),
+        "layers": signatures.assign(batch=0),
+        "matrix": matrix,
+        "clustering": cluster(matrix),
+        "found": kmeans(matrix, 2),
+        "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind"]),
+        "shapes": distributions.shapes(signatures, draws=1),
+        "clusters": clusters(signatures),
+        "home": "survey-home",
+        # What else is given to a function, by the name of the parameter.
+        "family": "VGG",
+        "path": "figure.svg",
+        "over": "run",
+        "number": 2,
+    }
+
 
 #: What takes any frame: it asks where that came from, or writes it beside a figure.
 ANY = {"provenance_of", "save"}
-
-#: What else is given to a function, by the name of the parameter.
-ELSE = {"family": "VGG", "path": "figure.svg", "over": "run", "number": 2}
 
 
 def asked() -> Iterator[tuple[Callable[..., Any], str]]:
@@ -79,30 +94,30 @@ def asked() -> Iterator[tuple[Callable[..., Any], str]]:
                 yield each, name
 
 
-def arguments(ask: Callable[..., Any]) -> dict[str, Any]:
+def arguments(ask: Callable[..., Any], right: dict[str, Any]) -> dict[str, Any]:
     """Return what is right for every parameter that needs a value."""
-    right = {name: each for name, (_, each) in WANTED.items()} | ELSE
-    found = inspect.signature(ask).parameters.values()
+    parameters = inspect.signature(ask).parameters.values()
     return {
-        each.name: right[each.name] for each in found if each.default is inspect.Parameter.empty
+        each.name: right[each.name]
+        for each in parameters
+        if each.default is inspect.Parameter.empty
     }
 
 
 @pytest.mark.parametrize(
     ("ask", "name"), [pytest.param(*each, id=f"{each[0].__name__}-{each[1]}") for each in asked()]
 )
-def test_what_is_given_in_the_place_of_another(ask: Callable[..., Any], name: str) -> None:
-    wanted, _ = WANTED[name]
-    others = {"signatures": SIGNATURES, "models": RUNS, "layers": LAYERS, "matrix": MATRIX}
-    others |= {"clusters": clusters(SIGNATURES), "home": "survey-home"}
-    for other, given in others.items():
+def test_what_is_given_in_the_place_of_another(
+    ask: Callable[..., Any], name: str, right: dict[str, Any]
+) -> None:
+    for other in ("signatures", "models", "layers", "matrix", "clusters", "home"):
         # The study of training draws the signatures of checkpoints, wherever they are from.
         drawn = ask.__module__ == "analysis.studies.training" and other in ("signatures", "layers")
         if other == name or drawn:
             continue
         with pytest.raises(SettingsError) as refused:
-            ask(**{**arguments(ask), name: given})
-        assert wanted in str(refused.value.hint), other
+            ask(**{**arguments(ask, right), name: right[other]})
+        assert WANTED[name] in str(refused.value.hint), other
 
 
 def test_an_error_names_every_column_that_is_missing() -> None:
