@@ -13,7 +13,8 @@ from types import FrameType
 def termination_interrupts() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt for the length of a scan.
 
-    One that is ignored stays ignored: under nohup a scan outlives its terminal.
+    One that is ignored stays ignored: under nohup a scan outlives its terminal, and as a script's
+    background job it outlives Ctrl-C (SIGINT, which Python leaves ignored then).
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
