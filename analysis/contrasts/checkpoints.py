@@ -17,7 +17,8 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
-from analysis.relations.correlation import LEAST_SITES, PAPER_METRICS, constant, pearson
+from analysis.relations.correlation import PAPER_METRICS
+from analysis.statistics.pearson import LEAST_SITES, constant, pearson
 from survey.errors import SettingsError, UnknownName
 
 #: What is compared: the affinity, and what the paper compares it with.

@@ -17,8 +17,8 @@ from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
-from analysis.relations.correlation import constant
 from analysis.statistics.p_values import holm
+from analysis.statistics.pearson import constant
 from survey.text import counted
 
 #: What must be equal for two runs to differ in their training alone.

@@ -18,7 +18,7 @@ from analysis.data.model_names import measured_on
 from analysis.data.provenance import carried
 from analysis.data.selection import member_of
 from analysis.data.validation import LAYERS, MODELS, require_columns
-from analysis.relations.correlation import PAPER_NAMES, correlations, population_std
+from analysis.relations.correlation import PAPER_NAMES, correlations
 from analysis.relations.regression import NEEDED_OF_MODELS, regressions
 from analysis.statistics.jackknife import (
     LeftOut,
@@ -26,6 +26,7 @@ from analysis.statistics.jackknife import (
     mean_error,
     means_left_out,
 )
+from analysis.statistics.pearson import population_std
 from catalog.models.sets import SETS
 
 #: The printed numbers: ``table,name,quantity,value,std``.

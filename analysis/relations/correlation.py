@@ -1,7 +1,8 @@
 """Correlations: how far the affinity signature follows each other metric (Tables 1 and 2).
 
-Owns Pearson's coefficient over the sites of a model, its mean over architectures, and what to
-say of either: how many numbers it stands on, an interval, a test, or why there is none.
+Owns the rows of each model, their means over architectures, and what each row says of its
+coefficient: how many numbers it stands on, an interval, a test, or why there is none.
+``analysis.statistics.pearson`` computes.
 """
 
 from __future__ import annotations
@@ -12,14 +13,21 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm as gaussian
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import holm
+from analysis.statistics.pearson import (
+    CONFIDENCE,
+    LEAST_SITES,
+    constant,
+    correlation_p,
+    fisher_interval,
+    pearson,
+)
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
@@ -35,16 +43,6 @@ PAPER_NAMES = {
     "entropy_change": "entropy",
     "r2": "r2",
 }
-
-#: Sites a model needs: Fisher's interval divides by the root of n - 3.
-LEAST_SITES = 4
-
-#: What share of the largest value a vector must span, or rounding is all it holds: R2 is 1 to
-#: within rounding wherever a site has as many channels as there are images.
-ROUNDING = 1e-9
-
-#: How sure an interval is to hold the truth.
-CONFIDENCE = 0.95
 
 Level = Literal["model", "family", "all"]
 
@@ -117,7 +115,7 @@ def correlations(
     what its most often trained architecture is.
 
     The paper prints the deviation with n below the fraction bar, not n - 1 (its Table 1 against its
-    Table 2); ``population_std`` turns one into the other.
+    Table 2); ``analysis.statistics.pearson.population_std`` turns one into the other.
 
     References
     ----------
@@ -141,46 +139,6 @@ def correlations(
     found = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
     found.attrs["untrained"] = untrained
     return found
-
-
-def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Pearson's coefficient sum (x - mx)(y - my) / sqrt(sum (x - mx)^2 sum (y - my)^2).
-
-    Parameters
-    ----------
-    x, y : array of float, shape (n,)
-        Neither of them constant.
-    """
-    a, b = _centred(x), _centred(y)
-    return float(np.clip(a @ b, -1.0, 1.0))
-
-
-def fisher_interval(r: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
-    if abs(r) == 1.0:
-        return r, r
-    half = float(gaussian.ppf((1 + confidence) / 2)) / (n - 3) ** 0.5
-    centre = float(np.arctanh(r))
-    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
-
-
-def correlation_p(r: float, n: int) -> float:
-    """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n - 2 degrees."""
-    if abs(r) == 1.0:
-        return 0.0
-    return float(2 * student.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
-
-
-def population_std(std: ArrayLike, n: ArrayLike) -> Floats:
-    """Return the deviation over n, as the paper prints it, from the one over n - 1."""
-    counts = np.asarray(n, float)
-    printed: Floats = np.asarray(std, float) * np.sqrt((counts - 1) / counts)
-    return printed
-
-
-def constant(values: Floats) -> bool:
-    """Tell whether values do not vary by more than rounding."""
-    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
 def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
@@ -273,14 +231,6 @@ def _corrected(rows: Sequence[Row]) -> list[Row]:
 
 def _has(row: Row, metric: str) -> bool:
     return row["metric"] == metric and "pearson" in row
-
-
-def _centred(values: ArrayLike) -> Floats:
-    """Return values less their mean, over their norm."""
-    array: Floats = np.asarray(values, float)
-    centred = array - array.mean()
-    normed: Floats = centred / np.linalg.norm(centred)
-    return normed
 
 
 def _text(value: Any) -> str:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
-from analysis.relations.correlation import constant
 from analysis.statistics.dip import dip, dip_p
+from analysis.statistics.pearson import constant
 from survey.text import counted
 
 #: Sites below which neither measure says anything: the coefficient divides by n - 3, and the dip

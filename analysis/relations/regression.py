@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.validation import MODELS, require_columns
-from analysis.relations.correlation import ROUNDING, constant
+from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
 from survey.errors import SettingsError
 from survey.text import counted

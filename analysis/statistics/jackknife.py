@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.relations.correlation import LEAST_SITES, constant, pearson
+from analysis.statistics.pearson import LEAST_SITES, constant, pearson
 
 Floats = NDArray[np.float64]
 

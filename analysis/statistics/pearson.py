@@ -1,0 +1,68 @@
+"""Pearson's correlation coefficient, with its interval and test."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm as gaussian
+from scipy.stats import t as student
+
+#: Pairs that a coefficient needs: Fisher's interval divides by the root of n - 3.
+LEAST_SITES = 4
+
+#: What share of the largest value a vector must span, or rounding is all it holds: R2 is 1 to
+#: within rounding wherever a site has as many channels as there are images.
+ROUNDING = 1e-9
+
+#: How sure an interval is to hold the truth.
+CONFIDENCE = 0.95
+
+Floats = NDArray[np.float64]
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> float:
+    """Return Pearson's coefficient sum (x - mx)(y - my) / sqrt(sum (x - mx)^2 sum (y - my)^2).
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,)
+        Neither of them constant.
+    """
+    a, b = _centred(x), _centred(y)
+    return float(np.clip(a @ b, -1.0, 1.0))
+
+
+def fisher_interval(r: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
+    if abs(r) == 1.0:
+        return r, r
+    half = float(gaussian.ppf((1 + confidence) / 2)) / (n - 3) ** 0.5
+    centre = float(np.arctanh(r))
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def correlation_p(r: float, n: int) -> float:
+    """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n - 2 degrees."""
+    if abs(r) == 1.0:
+        return 0.0
+    return float(2 * student.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
+
+
+def population_std(std: ArrayLike, n: ArrayLike) -> Floats:
+    """Return the deviation over n, as the paper prints it, from the one over n - 1."""
+    counts = np.asarray(n, float)
+    printed: Floats = np.asarray(std, float) * np.sqrt((counts - 1) / counts)
+    return printed
+
+
+def constant(values: Floats) -> bool:
+    """Return whether values vary by no more than rounding."""
+    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
+
+
+def _centred(values: ArrayLike) -> Floats:
+    """Return values less their mean, over their norm."""
+    array: Floats = np.asarray(values, float)
+    centred = array - array.mean()
+    normed: Floats = centred / np.linalg.norm(centred)
+    return normed
