@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from analysis.similarity.clusters import cluster, clusters, kmeans
     from analysis.similarity.distances import distance_matrix, distances
     from analysis.similarity.neighbours import family_predictions, novelty
-    from analysis.studies.batch_sizes import batch_size_chart, batch_size_scores
+    from analysis.studies.batches import batch_size_chart, batch_size_scores
     from analysis.studies.comparison import comparison_chart, comparison_scores
     from analysis.studies.mlps import mlp_chart, mlp_scores, mlp_summary
     from analysis.studies.networks import spread

@@ -126,9 +126,10 @@ def figure(
     return whole
 
 
-def styled(chart: Any) -> Any:
-    """Give a chart that has no finding and caption the frame, grid and letters of every figure."""
-    return _configured(chart)
+def styled(chart: Any) -> alt.TopLevelMixin:
+    """Return a chart without finding and caption in the frame, grid and letters of every figure."""
+    figure: alt.TopLevelMixin = _configured(chart)
+    return figure
 
 
 def _configured(chart: Any) -> Any:

@@ -26,14 +26,10 @@ PAPER_ACTIVATIONS = (
 )
 
 #: Every name that can be studied: what torch.nn.functional applies to one tensor, pointwise.
-ACTIVATIONS = tuple(
-    sorted(
-        {
-            *PAPER_ACTIVATIONS,
-            *("celu", "elu", "hardshrink", "hardsigmoid", "logsigmoid", "mish", "rrelu", "selu"),
-            *("softplus", "softshrink", "softsign", "tanhshrink"),
-        }
-    )
+ACTIVATIONS = (
+    *PAPER_ACTIVATIONS,
+    *("celu", "elu", "hardshrink", "hardsigmoid", "logsigmoid", "mish", "rrelu", "selu"),
+    *("softplus", "softshrink", "softsign", "tanhshrink"),
 )
 
 
@@ -47,5 +43,5 @@ def elementwise(name: str) -> Elementwise:
     """
     if name not in ACTIVATIONS:
         raise UnknownName("activation", name, ACTIVATIONS)
-    found: Elementwise = getattr(functional, name)
-    return found
+    activation: Elementwise = getattr(functional, name)
+    return activation

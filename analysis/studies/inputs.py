@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 
-from analysis.studies.elementwise import Elementwise
+from analysis.studies.elementwise import Elementwise, elementwise
 from survey import SettingsError, UndefinedScore, affinity_score
 from survey.settings import Ridge, Shrinkage
 
@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Say nothing."""
+    """Ignore a sentence."""
 
 
 def score(
@@ -74,6 +74,12 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def activation_functions(activations: Sequence[str]) -> dict[str, Elementwise]:
+    """Return activation functions by name; see ``elementwise``."""
+    require_some("activations", activations)
+    return {name: elementwise(name) for name in activations}
+
+
 def require_at_least(least: int, **values: Any) -> None:
     """Refuse whole numbers that are too small, by name."""
     for name, value in values.items():
@@ -96,12 +102,6 @@ def require_some(name: str, values: Sequence[object]) -> None:
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingsError(f"{name} holds {value!r}, must be finite")
-
-
-def require_ridge(ridge: str) -> None:
-    """Refuse a ridge nobody knows before a long study begins."""
-    if ridge not in get_args(Ridge):
-        raise SettingsError(f"ridge is {ridge!r}, must be one of {', '.join(get_args(Ridge))}")
 
 
 def normal_closed_form(activation: Elementwise, mean: float = 0.0, deviation: float = 1.0) -> float:

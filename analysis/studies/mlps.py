@@ -1,4 +1,4 @@
-"""Scores of random perceptrons beside the complexity of the functions they are.
+"""Study of random perceptrons: scores beside the complexity of the networks' functions.
 
 The setting of Teney et al. 2024: untrained networks from the plane to a number, whose weights
 grow; the question is whether the score sees what the function's spectrum sees.
@@ -18,17 +18,18 @@ import torch
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from analysis.studies.elementwise import Elementwise, elementwise
+from analysis.studies.elementwise import Elementwise
 from analysis.studies.inputs import (
     Say,
+    activation_functions,
     require_at_least,
     require_positive,
-    require_some,
     score,
     seeded,
     silent,
     uniform,
 )
+from analysis.studies.section import StudySection, markdown
 
 #: Activations studied by default: the notebook's two, and one in between.
 MLP_ACTIVATIONS = ("relu", "gelu", "tanh")
@@ -88,11 +89,10 @@ def mlp_scores(
     Teney et al. 2024, "Neural Redshift: Random Networks are not Random Functions",
     arXiv:2403.02241.
     """
-    require_some("activations", activations)
     require_positive("scales", scales)
     require_at_least(1, seeds=seeds)
     require_at_least(3, side=side)
-    functions = {name: elementwise(name) for name in activations}
+    functions = activation_functions(activations)
     axis = torch.linspace(-1.0, 1.0, side, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)
     generator = seeded(seed)
@@ -101,8 +101,8 @@ def mlp_scores(
     for name, function in functions.items():
         for scale in scales:
             for number, layers in enumerate(networks):
-                about = {"activation": name, "scale": scale, "network": number}
-                rows.append({**about, **_row(layers, function, scale, grid, side)})
+                labels = {"activation": name, "scale": scale, "network": number}
+                rows.append({**labels, **_row(layers, function, scale, grid, side)})
             say(f"{name}, scale {scale:g}")
     return pd.DataFrame(rows)
 
@@ -124,15 +124,15 @@ def _row(
     grid: torch.Tensor,
     side: int,
 ) -> dict[str, object]:
-    values, found = grid, []
+    values, scores = grid, []
     for weights, biases in layers[:-1]:
         before = values @ (weights * scale) + biases * scale
         values = function(before)
-        found.append(score(before, values))
+        scores.append(score(before, values))
     weights, biases = layers[-1]
     output = (values @ (weights * scale) + biases * scale).reshape(side, side)
-    affinities = [float(str(one["affinity"])) for one in found]
-    reasons = [one["reason"] for one in found if one["reason"] is not None]
+    affinities = [float(str(one["affinity"])) for one in scores]
+    reasons = [one["reason"] for one in scores if one["reason"] is not None]
     return {
         "affinity": float(np.mean(affinities)),
         **dict(zip(("first", "second", "third"), affinities, strict=True)),
@@ -195,7 +195,7 @@ def mlp_summary(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def mlp_chart(scores: pd.DataFrame) -> alt.HConcatChart:
+def mlp_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """Draw mean score and mean frequency over the scale, one line an activation.
 
     Parameters
@@ -213,7 +213,34 @@ def mlp_chart(scores: pd.DataFrame) -> alt.HConcatChart:
         .properties(width=280, height=230)
     )
     complexity = alt.Y("complexity:Q", title="mean frequency (cycles)")
-    figure: alt.HConcatChart = styled(
-        alt.hconcat(base.encode(y=AFFINITY), base.encode(y=complexity))
+    return styled(alt.hconcat(base.encode(y=AFFINITY), base.encode(y=complexity)))
+
+
+def section(table: pd.DataFrame) -> StudySection:
+    """Describe the study in ``docs/activations.md``."""
+    summary = mlp_summary(table)
+    changes = []
+    for name, rows in summary.groupby("activation", sort=False):
+        first, last = rows.iloc[0], rows.iloc[-1]
+        changes.append(
+            f"{name}: score {first['affinity']:.3f} to {last['affinity']:.3f}, mean frequency "
+            f"{first['complexity']:.2f} to {last['complexity']:.2f}"
+        )
+    scales = summary["scale"]
+    together = table.dropna(subset=["affinity", "complexity"])
+    correlation = float(together["affinity"].corr(together["complexity"], method="spearman"))
+    return StudySection(
+        "Random perceptrons",
+        "Untrained perceptrons 2-40-40-40-1 on a 32 x 32 grid over [-1, 1] x [-1, 1] (after Teney "
+        "et al. 2024, arXiv:2403.02241). Weights and biases of a layer with m inputs are uniform "
+        "on (-s, s), s = scale / sqrt(m); scale 1 is torch's own initialisation. The score is the "
+        "mean over the three hidden activations, and over networks. The mean frequency is that of "
+        "the function's discrete cosine transform on the grid, weighted by amplitude, in cycles "
+        "over the grid's width: with F the transform less its mean and f = |(k1, k2)| / 2, "
+        "sum |F| f / sum |F|.",
+        f"From scale {scales.min():g} to {scales.max():g}: " + "; ".join(changes) + ". Over all "
+        f"{len(together)} networks the rank correlation of score and mean frequency is "
+        f"{correlation:.2f}. A ReLU network without biases only scales with its "
+        "weights, and with them changes little; larger weights push tanh into its tails.\n\n"
+        + markdown(summary[["activation", "scale", "affinity", "affinity_std", "complexity"]]),
     )
-    return figure

@@ -1,14 +1,17 @@
-"""Signatures of the bundled networks, measured here and now: what three studies share."""
+"""Signatures of the bundled networks, measured on the spot: what three studies share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import altair as alt
 import pandas as pd
 import torch
-from torch import nn
 
 from analysis.data.validation import require_columns
+from analysis.figures.theme import AFFINITY, styled
+from analysis.studies.section import markdown
+from catalog.checkpoints import load_model, resolve
 from catalog.datasets.base import ImageDataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
@@ -36,7 +39,7 @@ def bundled_network(name: str) -> Architecture:
 
 
 def images_of(dataset: ImageDataset, transform: InputTransform) -> torch.Tensor:
-    """Return every image of a dataset as a network sees it, N x 3 x size x size, float32."""
+    """Return a dataset's normalised images, float32, N x 3 x size x size."""
     pixels = [s.pixels for s in dataset.samples(transform) if s.pixels is not None]
     if not pixels:
         raise InputError(f"{dataset.name} holds no image that can be read")
@@ -44,25 +47,37 @@ def images_of(dataset: ImageDataset, transform: InputTransform) -> torch.Tensor:
     return (torch.stack(pixels).to(torch.float32) / 255 - mean) / std
 
 
-def signature(model: nn.Module, images: torch.Tensor, images_per_score: int) -> pd.DataFrame:
+def signature(
+    architecture: Architecture,
+    reference: str,
+    images: torch.Tensor,
+    images_per_score: int,
+    **labels: object,
+) -> pd.DataFrame:
     """Return a network's signature, averaged over whole batches.
 
     Parameters
     ----------
-    model : torch.nn.Module
+    architecture : Architecture
         The network.
+    reference : str
+        The checkpoint, as in ``survey run --checkpoint``.
     images : torch.Tensor
         N x 3 x H x W.
     images_per_score : int
         Images in one batch.
+    **labels : object
+        Further columns, equal in every row.
 
     Returns
     -------
     pandas.DataFrame
-        ``site``, ``site_name``, ``activation``, ``images_per_score``, ``batches`` (whole ones),
-        ``affinity`` (mean over the batches that have a score, else NaN), ``affinity_std`` (over
-        batches; NaN for one), ``reason`` (of the first batch without a score, or None).
+        ``architecture``, the labels, ``site``, ``site_name``, ``activation``,
+        ``images_per_score``, ``batches`` (whole ones), ``affinity`` (mean over the batches that
+        have a score, else NaN), ``affinity_std`` (over batches; NaN for one), ``reason`` (of the
+        first batch without a score, or None).
     """
+    model = load_model(architecture, resolve(reference, architecture, Path())).model
     settings = MeasureSettings(images_per_score=images_per_score)
     scores = pd.DataFrame(
         {
@@ -82,9 +97,9 @@ def signature(model: nn.Module, images: torch.Tensor, images_per_score: int) -> 
         affinity_std=("affinity", "std"),
         reason=("reason", "first"),
     )
-    return averaged.assign(
-        reason=averaged["reason"].astype(object).where(averaged["reason"].notna(), None)
-    )
+    reasons = averaged["reason"].astype(object).where(averaged["reason"].notna(), None)
+    names = pd.DataFrame({"architecture": architecture.name, **labels}, averaged.index)
+    return pd.concat([names, averaged.assign(reason=reasons)], axis="columns")
 
 
 def spread(signatures: pd.DataFrame, over: str) -> pd.DataFrame:
@@ -111,6 +126,21 @@ def spread(signatures: pd.DataFrame, over: str) -> pd.DataFrame:
     return table.assign(range=table["high"] - table["low"]).reset_index()
 
 
-def several(networks: Sequence[str]) -> Iterator[Architecture]:
-    """Yield bundled networks by name, all known before the first is used."""
-    yield from [bundled_network(name) for name in networks]
+def spread_table(signatures: pd.DataFrame, over: str) -> str:
+    """Return ``spread`` in Markdown."""
+    columns = ["site", "site_name", "mean", "std", "low", "high", "range"]
+    return markdown(spread(signatures, over)[columns])
+
+
+def signature_chart(scores: pd.DataFrame, colour: alt.Color) -> alt.TopLevelMixin:
+    """Draw one network's signatures, a line for each value of the colour's column."""
+    return styled(
+        alt.Chart(scores)
+        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
+        .encode(
+            x=alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0)),
+            y=AFFINITY,
+            color=colour,
+        )
+        .properties(width=380, height=260, title=", ".join(scores["architecture"].unique()))
+    )

@@ -1,4 +1,4 @@
-"""How the score of an activation depends on the range of its input (Figures 2A and 6)."""
+"""Study of activations against the range of their input (Figures 2A and 6)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 import pandas as pd
+import torch
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.inputs import (
     Say,
+    activation_functions,
     normal,
     require_at_least,
     require_positive,
-    require_ridge,
     require_some,
     score,
     seeded,
     silent,
     uniform,
 )
+from analysis.studies.section import StudySection, markdown
 from survey.settings import Ridge
 
 #: Means of the paper's samples.
@@ -83,27 +85,25 @@ def range_scores(
     require_at_least(1, d=d)
     require_positive("deviations", deviations)
     require_some("means", means)
-    require_some("activations", activations)
-    require_ridge(ridge)
-    functions = {name: elementwise(name) for name in activations}
+    functions = activation_functions(activations)
     generator = seeded(seed)
     low, high = min(means), max(means)
     rows: list[dict[str, object]] = []
+
+    def add(x: torch.Tensor, sample: str, mean: float, deviation: float) -> None:
+        labels = {"sample": sample, "mean": mean, "deviation": deviation}
+        rows.extend(
+            {"activation": name, **labels, **score(x, function(x), ridge=ridge)}
+            for name, function in functions.items()
+        )
+
     if high > low:
         x = uniform(generator, n, d, low=low, high=high)
-        about = {"sample": "baseline", "mean": (low + high) / 2, "deviation": np.nan}
-        rows += [
-            {"activation": name, **about, **score(x, function(x), ridge=ridge)}
-            for name, function in functions.items()
-        ]
+        add(x, "baseline", (low + high) / 2, np.nan)
     for number, mean in enumerate(means, start=1):
         for deviation in deviations:
             x = normal(generator, n, d, mean=mean, deviation=deviation)
-            about = {"sample": "normal", "mean": mean, "deviation": deviation}
-            rows += [
-                {"activation": name, **about, **score(x, function(x), ridge=ridge)}
-                for name, function in functions.items()
-            ]
+            add(x, "normal", mean, deviation)
         say(f"mean {number} of {len(means)}")
     return pd.DataFrame(rows)
 
@@ -137,7 +137,7 @@ def range_summary(scores: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def range_chart(scores: pd.DataFrame) -> alt.ConcatChart:
+def range_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """Draw medians, quartiles and whole ranges over deviations, one panel an activation (Fig. 6).
 
     Parameters
@@ -149,13 +149,10 @@ def range_chart(scores: pd.DataFrame) -> alt.ConcatChart:
         scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
     )
     names = list(dict.fromkeys(scores["activation"]))
-    figure: alt.ConcatChart = styled(
-        alt.concat(*(_panel(scores, name) for name in names), columns=3)
-    )
-    return figure
+    return styled(alt.concat(*(_panel(scores, name) for name in names), columns=3))
 
 
-def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.LayerChart:
+def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.TopLevelMixin:
     """Draw one activation's score over the input's mean, one line a deviation (Fig. 2A).
 
     Parameters
@@ -179,13 +176,14 @@ def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.Laye
         )
     )
     layered = alt.layer(score_lines, _curve(scores, activation)).resolve_scale(y="independent")
-    figure: alt.LayerChart = styled(layered.properties(width=420, height=260, title=activation))
-    return figure
+    return styled(layered.properties(width=420, height=260, title=activation))
 
 
 def _panel(scores: pd.DataFrame, name: str) -> alt.LayerChart:
-    own = scores[scores["activation"] == name]
-    box = alt.Chart(range_summary(own)).encode(x=alt.X("mean:Q", title="mean of the input"))
+    of_activation = scores[scores["activation"] == name]
+    box = alt.Chart(range_summary(of_activation)).encode(
+        x=alt.X("mean:Q", title="mean of the input")
+    )
     colour = "#4c78a8"
     layers: list[alt.Chart] = [
         box.mark_rule(color=colour).encode(y=_height("low"), y2="high:Q"),
@@ -193,7 +191,7 @@ def _panel(scores: pd.DataFrame, name: str) -> alt.LayerChart:
         box.mark_tick(color="#111", orient="horizontal", thickness=1.5, size=7).encode(
             y=_height("median")
         ),
-        alt.Chart(own[own["sample"] == "baseline"])
+        alt.Chart(of_activation[of_activation["sample"] == "baseline"])
         .mark_rule(color="#e45756", strokeDash=[4, 3])
         .encode(y=AFFINITY),
     ]
@@ -208,8 +206,6 @@ def _height(column: str) -> alt.Y:
 
 def _curve(scores: pd.DataFrame, name: str) -> alt.Chart:
     """Return the activation itself over the interval, on an axis of its own."""
-    import torch
-
     x = torch.linspace(float(scores["mean"].min()), float(scores["mean"].max()), 81)
     curve = pd.DataFrame({"mean": x.numpy(), "value": elementwise(name)(x).numpy()})
     line = alt.Chart(curve).mark_line(color="#bbb", strokeWidth=1)
@@ -217,3 +213,43 @@ def _curve(scores: pd.DataFrame, name: str) -> alt.Chart:
         x="mean:Q", y=alt.Y("value:Q", title=name, axis=alt.Axis(grid=False))
     )
     return drawn
+
+
+def section(table: pd.DataFrame) -> StudySection:
+    """Describe the study in ``docs/activations.md``."""
+    summary = range_summary(table)
+    drawn = table[table["sample"] == "normal"]
+    by_name = summary.groupby("activation", sort=False)
+    rows = pd.DataFrame(
+        {
+            "lowest score": by_name["low"].min(),
+            "lowest median": by_name["median"].min(),
+            "baseline": table[table["sample"] == "baseline"].set_index("activation")["affinity"],
+            "means with a median below 0.95": by_name["median"].agg(
+                lambda m: int((m < 0.95).sum())
+            ),
+            "samples with a constant output": drawn.groupby("activation")["affinity"].agg(
+                lambda a: int(a.isna().sum())
+            ),
+        }
+    ).loc[list(dict.fromkeys(table["activation"]))]
+    rows.insert(0, "activation", rows.index)
+    return StudySection(
+        "Score against the range of the input",
+        "Each sample is 1000 points in R^300 with independent normal coordinates: 20 means equally "
+        "spread on [-20, 20], six deviations (2, 1, 0.5, 0.25, 0.1, 0.01). Boxes are the quartiles "
+        "over deviations, whiskers the whole range, ticks the median; the dashed line is the "
+        "baseline, a sample that is uniform on the whole interval; the grey line is the activation "
+        "itself, on the right axis. The second figure is Figure 2A: ReLU, one line a deviation.",
+        "An activation is as linear as the piece of it that the inputs see: ReLU, Hardtanh and "
+        "ReLU6 score low only near their corners. Where the output is constant there is no score, "
+        "and the figure has a gap. Sigmoid and tanh stay nonlinear in their tails, which fall off "
+        "like an exponential, whose score depends on the deviation alone as long as the mean is "
+        "many deviations from 0 and the values are far from the last digits of float64.\n\n"
+        "Where GELU, SiLU and Hardswish fall, left of their lowest points, they score low wherever "
+        "there is a score, nearly straight as they are there. The map T is positive definite and "
+        "cannot turn an axis round, so that a falling line is far from it: the score tells rising "
+        "from falling."
+        "\n\n" + markdown(rows),
+        {"range_lines": range_line_chart(table)},
+    )

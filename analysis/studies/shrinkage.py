@@ -1,17 +1,20 @@
-"""What shrinking covariances does to the score as the dimension passes n (Figure 7, right)."""
+"""Study of shrunk and plain covariances as the dimension passes n (Figure 7, right)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
-from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
+from analysis.studies.elementwise import PAPER_ACTIVATIONS
+from analysis.studies.figure_7 import FIGURE_7
 from analysis.studies.inputs import (
     Say,
+    activation_functions,
     normal,
     require_at_least,
     require_some,
@@ -19,7 +22,7 @@ from analysis.studies.inputs import (
     seeded,
     silent,
 )
-from analysis.studies.paper import FIGURE_7
+from analysis.studies.section import StudySection, markdown
 from survey.settings import Shrinkage
 
 #: Dimensions studied by default: below, at and above n = 1000.
@@ -71,9 +74,8 @@ def shrinkage_scores(
     """
     require_at_least(2, n=n)
     require_at_least(1, **{f"dimension {size}": size for size in dimensions})
-    require_some("activations", activations)
     require_some("dimensions", dimensions)
-    functions = {name: elementwise(name) for name in activations}
+    functions = activation_functions(activations)
     generator = seeded(seed)
     rows: list[dict[str, object]] = []
     for d in dimensions:
@@ -100,7 +102,7 @@ def _published(name: str, estimator: Shrinkage) -> float:
     return FIGURE_7[name].unshrunk if estimator == "none" else FIGURE_7[name].shrunk
 
 
-def shrinkage_chart(scores: pd.DataFrame) -> alt.FacetChart:
+def shrinkage_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """Draw the score over the dimension, one line an activation, a panel an estimator.
 
     Parameters
@@ -123,7 +125,40 @@ def shrinkage_chart(scores: pd.DataFrame) -> alt.FacetChart:
         .properties(width=300, height=260)
     )
     order = ["unshrunk", "shrunk (Ledoit-Wolf)"]
-    figure: alt.FacetChart = styled(
-        drawn.facet(column=alt.Column("panel:N", title=None, sort=order))
+    return styled(drawn.facet(column=alt.Column("panel:N", title=None, sort=order)))
+
+
+def section(table: pd.DataFrame) -> StudySection:
+    """Describe the study in ``docs/activations.md``."""
+    shrunk = table[table["shrinkage"] == "ledoit-wolf"]
+    plain = table[table["shrinkage"] == "none"]
+    by_name = shrunk.groupby("activation")["affinity"]
+    beside = pd.DataFrame(
+        {
+            "activation": list(by_name.mean().index),
+            "mean over d": by_name.mean().to_numpy(),
+            "lowest": by_name.min().to_numpy(),
+            "highest": by_name.max().to_numpy(),
+            "paper": [FIGURE_7[name].shrunk for name in by_name.mean().index],
+        }
     )
-    return figure
+    beside["difference"] = beside["mean over d"] - beside["paper"]
+    largest = float((shrunk["affinity"] - shrunk["paper"]).abs().max())
+    wide = plain.pivot_table(index="activation", columns="d", values="affinity")
+    curve = wide.rename(columns=lambda size: f"d = {size}")
+    curve["paper (d > n)"] = [FIGURE_7[name].unshrunk for name in curve.index]
+    # Along a curve that rises, the dimension at which it reaches the printed value.
+    curve["reached at d"] = [
+        f"{np.interp(FIGURE_7[str(name)].unshrunk, row.to_numpy(), row.index.to_numpy(float)):.0f}"
+        for name, row in wide.iterrows()
+    ]
+    curve.insert(0, "activation", curve.index)
+    return StudySection(
+        "Shrinkage as the dimension passes n",
+        "Independent standard normal coordinates, n = 1000, dimension d below and above n.",
+        f"Shrunk, every score over every d is within {largest:.3f} of the paper's value:\n\n"
+        + markdown(beside)
+        + "\n\nUnshrunk, the score rises with d, above n because the covariances are singular. "
+        "The paper prints one value for each activation, without its n and d; the last column is "
+        "where our curve, drawn straight between its points, reaches it.\n\n" + markdown(curve),
+    )

@@ -1,4 +1,4 @@
-"""What training does to a signature: initial against trained weights (Figure 9)."""
+"""Study of training: signatures at initial and at trained weights (Figure 9)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.inputs import Say, require_at_least, require_some, silent
-from analysis.studies.networks import DATASET, images_of, several, signature
-from catalog.checkpoints import load_model, resolve
+from analysis.studies.networks import DATASET, bundled_network, images_of, signature
+from analysis.studies.section import StudySection, markdown
 from catalog.datasets import open_dataset
 from catalog.models.small import BUNDLED
 
@@ -58,21 +58,19 @@ def training_scores(
     require_some("networks", networks)
     require_at_least(0, seed=seed)
     require_at_least(2, images_per_score=images_per_score)
-    found = []
-    for architecture in several(networks):
+    signatures = []
+    for architecture in [bundled_network(name) for name in networks]:
         images = images_of(open_dataset(DATASET, Path()), architecture.transform)
         for reference in (f"init:{seed}", "bundled"):
-            model = load_model(architecture, resolve(reference, architecture, Path())).model
-            own = signature(model, images, images_per_score)
-            own.insert(0, "trained", reference == "bundled")
-            own.insert(0, "checkpoint", reference)
-            own.insert(0, "architecture", architecture.name)
-            found.append(own)
+            labels = {"checkpoint": reference, "trained": reference == "bundled"}
+            signatures.append(
+                signature(architecture, reference, images, images_per_score, **labels)
+            )
         say(architecture.name)
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(signatures, ignore_index=True)
 
 
-def training_chart(scores: pd.DataFrame) -> alt.FacetChart:
+def training_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """Draw both signatures of each network, one panel a network.
 
     Parameters
@@ -92,5 +90,22 @@ def training_chart(scores: pd.DataFrame) -> alt.FacetChart:
         .properties(width=190, height=150)
     )
     faceted = drawn.facet(facet=alt.Facet("architecture:N", title=None), columns=4)
-    figure: alt.FacetChart = styled(faceted.resolve_scale(x="independent"))
-    return figure
+    return styled(faceted.resolve_scale(x="independent"))
+
+
+def section(table: pd.DataFrame) -> StudySection:
+    """Describe the study in ``docs/activations.md``."""
+    wide = table.pivot_table(index=["architecture", "site"], columns="trained", values="affinity")
+    means = wide.groupby("architecture").mean().rename(columns={False: "initial", True: "trained"})
+    means["change"] = means["trained"] - means["initial"]
+    lower = int((wide[True] < wide[False]).sum())
+    ends = wide.groupby("architecture").last()
+    means["last site, initial"], means["last site, trained"] = ends[False], ends[True]
+    means.insert(0, "network", means.index)
+    return StudySection(
+        "Initial against trained",
+        "The bundled zoo at its random initialisation (seed 0) and trained, on the 1797 digits, "
+        f"{int(table['images_per_score'].iloc[0])} images in a score.",
+        f"Training lowers the score at {lower} of {len(wide)} sites. Means over sites:\n\n"
+        + markdown(means),
+    )

@@ -18,7 +18,6 @@ import pandas as pd
 
 from analysis.figures.export import save
 from analysis.studies.catalogue import STUDIES, Study, study
-from analysis.studies.findings import FINDINGS
 
 _log = logging.getLogger(__name__)
 
@@ -71,14 +70,14 @@ def _table_file(folder: Path, one: Study) -> Path:
 def _section(folder: Path, one: Study) -> str:
     """Draw a study's figures from its table and return its text."""
     table = pd.read_csv(_table_file(folder, one))
-    found = FINDINGS[one.name](table)
+    section = one.section(table)
     pictures = []
-    for name, chart in {one.name: one.draw(table), **found.more_charts}.items():
+    for name, chart in {one.name: one.draw(table), **section.more_charts}.items():
         save(chart, folder / "figures" / f"{name}.svg")
         pictures.append(f"![{one.sentence}](figures/{name}.svg)")
-    title = f"## {found.title}" + (f" ({one.figure})" if one.figure else "")
+    title = f"## {section.title}" + (f" ({one.figure})" if one.figure else "")
     command = f"```\nsurvey activations {one.name}\n```"
-    parts = [title, _wrapped(found.shown), _wrapped(found.text), command, *pictures]
+    parts = [title, _wrapped(section.setting), _wrapped(section.results), command, *pictures]
     return "\n\n".join(parts) + "\n"
 
 

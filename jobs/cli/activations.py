@@ -7,25 +7,14 @@ from typing import Annotated
 
 import typer
 
+from analysis.studies.catalogue import STUDIES
+from analysis.studies.catalogue import study as find_study
 from jobs.cli.app import FormatOption, app, chosen_format, guarded
 from survey.text import counted
 
-#: What `--help` says of each study: importing the studies to ask them would take too long.
-STUDY_SENTENCES = {
-    "ranges": "Activations on normal samples whose mean slides over [-20, 20].",
-    "comparison": "Activations on one and the same sample, beside their closed forms.",
-    "polynomials": "Powers of rising degree.",
-    "reductions": "Tensors that are averaged, summed or flattened.",
-    "shrinkage": "Samples whose dimension passes n, with shrunk covariances and without.",
-    "batches": "A bundled network's signature with several numbers of images in a score.",
-    "seeds": "A bundled network retrained from nine seeds.",
-    "training": "Bundled networks at initialisation and trained.",
-    "mlps": "Random perceptrons with growing weights, beside their functions' mean frequency.",
-}
-
 _HELP = (
     "Run one study of activation functions and write its table.\n\nThe studies:\n\n"
-    + "\n\n".join(f"{name}: {sentence}" for name, sentence in STUDY_SENTENCES.items())
+    + "\n\n".join(f"{each.name}: {each.sentence}" for each in STUDIES)
 )
 
 _SEVERAL = "May be given several times."
@@ -79,7 +68,6 @@ def activations(
     import pyarrow as pa
 
     from analysis.figures.export import require_drawable, save
-    from analysis.studies.catalogue import study as find_study
     from jobs.cli.output import emit
 
     chosen = find_study(study)

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from analysis.studies.batch_sizes import batch_size_chart, batch_size_scores
+from analysis.studies.batches import batch_size_chart, batch_size_scores
 from analysis.studies.networks import images_of, spread
 from analysis.studies.seeds import seed_chart, seed_scores
 from analysis.studies.training import training_chart, training_scores

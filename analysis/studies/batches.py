@@ -1,4 +1,4 @@
-"""How a network's signature depends on the number of images in a score (Figure 8, left)."""
+"""Study of batch sizes: signatures against the number of images in a score (Figure 8, left)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.inputs import Say, require_at_least, require_some, silent
-from analysis.studies.networks import DATASET, NETWORK, bundled_network, images_of, signature
-from catalog.checkpoints import load_model, resolve
+from analysis.studies.networks import (
+    DATASET,
+    NETWORK,
+    bundled_network,
+    images_of,
+    signature,
+    signature_chart,
+    spread,
+    spread_table,
+)
+from analysis.studies.section import StudySection
 from catalog.datasets import open_dataset
 from survey import SettingsError
 
@@ -70,18 +78,14 @@ def batch_size_scores(
             f"{dataset} holds {len(images)} images, a batch of {max(batch_sizes)} does not fit",
             hint=f"name batch sizes of at most {len(images)}",
         )
-    model = load_model(architecture, resolve("bundled", architecture, Path(base_dir))).model
-    found = []
+    signatures = []
     for size in batch_sizes:
-        own = signature(model, images, size)
-        own.insert(0, "dataset", dataset)
-        own.insert(0, "architecture", architecture.name)
-        found.append(own)
+        signatures.append(signature(architecture, "bundled", images, size, dataset=dataset))
         say(f"{size} images a score")
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(signatures, ignore_index=True)
 
 
-def batch_size_chart(scores: pd.DataFrame) -> alt.Chart:
+def batch_size_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """Draw one signature a batch size.
 
     Parameters
@@ -92,17 +96,21 @@ def batch_size_chart(scores: pd.DataFrame) -> alt.Chart:
     require_columns(
         scores, ("architecture", "site", "affinity", "images_per_score"), "batch_size_scores()"
     )
-    drawn = (
-        alt.Chart(scores)
-        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
-        .encode(
-            x=alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0)),
-            y=AFFINITY,
-            color=alt.Color(
-                "images_per_score:O", title="images a score", scale=alt.Scale(scheme="viridis")
-            ),
-        )
-        .properties(width=380, height=260, title=", ".join(scores["architecture"].unique()))
+    scheme = alt.Scale(scheme="viridis")
+    return signature_chart(
+        scores, alt.Color("images_per_score:O", title="images a score", scale=scheme)
     )
-    figure: alt.Chart = styled(drawn)
-    return figure
+
+
+def section(table: pd.DataFrame) -> StudySection:
+    """Describe the study in ``docs/activations.md``."""
+    moved = spread(table, "images_per_score")
+    sizes = sorted(int(size) for size in table["images_per_score"].unique())
+    return StudySection(
+        "Batch size",
+        f"The signature of `{table['architecture'].iloc[0]}` with its bundled weights on the 1797 "
+        f"digits, with {', '.join(map(str, sizes))} images in a score, averaged over the whole "
+        "batches that the dataset holds.",
+        f"Over batch sizes a site's score moves by at most {moved['range'].max():.3f} "
+        f"(mean {moved['range'].mean():.3f}).\n\n" + spread_table(table, "images_per_score"),
+    )
