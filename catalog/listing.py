@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.datasets.listing import DatasetInfo
+from catalog.datasets.kind import DatasetInfo
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
 from catalog.models.index import architectures, checkpoints, matching
 from catalog.models.sets import SETS
@@ -151,53 +151,45 @@ def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False)
     UnknownName
         If the pattern fits nothing.
     """
-    from catalog.datasets import DATASETS, needed_files
+    from catalog.datasets import DATASETS
     from catalog.downloads import FileStore
     from catalog.home import Home
 
     place = Home(home.absolute())
     store = FileStore(place.files, offline=True)
-    rows = []
-    for info in _datasets(DATASETS, pattern):
-        files = needed_files(info.syntax) if info.download_bytes else ()
-        rows.append(
-            {
-                "dataset": info.syntax,
-                "holds": info.sentence,
-                "images": info.images,
-                "classes": info.classes,
-                "download": info.download_bytes or None,
-                "here": _is_here(info, files, store, place),
-                "licence": info.licence,
-                "source": info.source,
-            }
-        )
+    rows = [
+        {
+            "dataset": info.syntax,
+            "holds": info.sentence,
+            "images": info.images,
+            "classes": info.classes,
+            "download": info.download_bytes or None,
+            "here": _is_here(info, store, place),
+            "licence": info.licence,
+            "source": info.source,
+        }
+        for info in _datasets(DATASETS, pattern)
+    ]
     schema = pa.Table.from_pylist(rows).schema
     return pa.Table.from_pylist(
         [row for row in rows if not here or row["here"] is not False], schema
     )
 
 
-def _is_here(
-    info: DatasetInfo, files: Sequence[RemoteFile], store: FileStore, home: Home
-) -> bool | None:
-    """Tell whether a dataset's files are in the home; None where it needs none there."""
-    if info.syntax == "imagenet":
-        return (home.datasets / info.syntax).is_dir()
-    return not store.missing(files) if files else None
+def _is_here(info: DatasetInfo, store: FileStore, home: Home) -> bool | None:
+    """Return whether a dataset's files are in the home; None where it needs none there."""
+    if info.home_folder is not None:
+        return (home.datasets / info.home_folder).is_dir()
+    return not store.missing(info.files) if info.files else None
 
 
 def _datasets(infos: Sequence[DatasetInfo], pattern: str | None) -> list[DatasetInfo]:
     if pattern is None:
         return list(infos)
-    kinds = [info.syntax.partition(":")[0] for info in infos]
-    wanted = [
-        info
-        for info, kind in zip(infos, kinds, strict=True)
-        if pattern == kind or fnmatchcase(info.syntax, pattern)
-    ]
+    wanted = [info for info in infos if pattern == info.prefix or fnmatchcase(info.syntax, pattern)]
     if not wanted:
-        raise UnknownName("dataset", pattern, {*kinds, *(info.syntax for info in infos)})
+        names = {name for info in infos for name in (info.prefix, info.syntax)}
+        raise UnknownName("dataset", pattern, names)
     return wanted
 
 

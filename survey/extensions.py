@@ -38,6 +38,11 @@ class BrokenExtension:
     #: Why it cannot be used, in a sentence.
     reason: str
 
+    def __str__(self) -> str:
+        """Return what cannot be used, and why, in one clause."""
+        brought = f" of {self.package}" if self.package else ""
+        return f"the {self.kind} {self.entry}{brought} cannot be used: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class Extensions(Generic[T]):

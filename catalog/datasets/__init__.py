@@ -1,40 +1,55 @@
-"""Datasets by name. A new kind is one module here, one entry in ``listing`` and one opener."""
+"""Datasets by name: those of ``catalog.datasets.kinds``, and those that installed packages bring.
+
+A package announces a ``DatasetKind`` by an entry point of the group ``model_zoo_survey.datasets``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from catalog.datasets.base import ORDER_SEED, Files, ImageDataset, Sample
-from catalog.datasets.listing import DATASETS, DatasetInfo
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
+from catalog.datasets.kinds import KINDS
 from catalog.datasets.subset import DatasetSubset, order_seed_of, selected_name, split_name
-from catalog.files import at_home
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError, UnknownName
+from survey.extensions import Extensions, load_extensions
 
 __all__ = [
     "DATASETS",
     "DATASET_NAMES",
     "ORDER_SEED",
     "DatasetInfo",
+    "DatasetKind",
+    "DatasetRequest",
     "Files",
     "ImageDataset",
     "Sample",
+    "installed_kinds",
     "needed_files",
     "open_dataset",
     "order_seed_of",
     "selected_name",
 ]
 
-#: Every way to name a dataset.
-DATASET_NAMES = tuple(info.syntax for info in DATASETS)
+if TYPE_CHECKING:
+    #: Every row of every kind, those of installed packages last.
+    DATASETS: tuple[DatasetInfo, ...]
+    #: Every way to name a dataset.
+    DATASET_NAMES: tuple[str, ...]
 
-_DIGITS_SUBSETS = {"": "all", "heldout": "heldout", "train": "train"}
-_PUBLISHED_SUBSETS = {"": "test", "train": "train"}
 
-#: Characters a number of images may have.
-_LONGEST_NUMBER = 20
+def __getattr__(name: str) -> Any:
+    # On first use: importing this package loads no extension.
+    if name == "DATASETS":
+        return tuple(info for kind in _kinds() for info in kind.names)
+    if name == "DATASET_NAMES":
+        return tuple(info.syntax for kind in _kinds() for info in kind.names)
+    raise AttributeError(name)
 
 
 def open_dataset(
@@ -63,7 +78,8 @@ def open_dataset(
         If the files, the number of images or the selection cannot be used.
     """
     whole, selection = split_name(name)
-    dataset = _kind(whole).open(_Place(base_dir, store, data_dir))
+    kind, info = _declared(whole)
+    dataset = kind.open(DatasetRequest(whole, info, base_dir, store, data_dir))
     return DatasetSubset(dataset, selection) if selection and str(selection) else dataset
 
 
@@ -81,152 +97,40 @@ def needed_files(name: str) -> tuple[RemoteFile, ...]:
         If no dataset is named so, or its selection cannot be used.
     """
     whole, _ = split_name(name)
-    return _kind(whole).files()
+    return _declared(whole)[1].files
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where datasets lie."""
-
-    base_dir: Path
-    store: Files | None
-    data_dir: Path | None
-
-    def path(self, written: str) -> Path:
-        """Return a path as a user wrote it."""
-        return self.base_dir / at_home(written)
-
-    def downloads(self, name: str) -> Files:
-        """Return where downloaded files come from."""
-        if self.store is None:
-            raise DatasetError(
-                f"{name} is downloaded, and there is no place to keep files in",
-                hint="name a home (--home), or a dataset on this machine: folder:PATH, digits",
-            )
-        return self.store
+def _declared(name: str) -> tuple[DatasetKind, DatasetInfo]:
+    """Return the kind of a dataset without a selection, and the row that its name fits."""
+    for kind in _kinds():
+        for info in kind.names:
+            if info.names(name):
+                return kind, info
+    unknown = UnknownName("dataset", name, __getattr__("DATASET_NAMES"))
+    prefix = name.partition(":")[0]
+    broken = installed_kinds().broken
+    if broken and not any(prefix in kind.prefixes for kind in _kinds()):
+        unknown.hint = f"{unknown.hint}; {'; '.join(map(str, broken))}"
+    raise unknown
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How one dataset is opened, and what it is downloaded in."""
-
-    open: Callable[[_Place], ImageDataset]
-    files: Callable[[], tuple[RemoteFile, ...]] = tuple
+def _kinds() -> Iterator[DatasetKind]:
+    # Packages are loaded only once none of ours fits.
+    yield from KINDS
+    yield from installed_kinds().loaded
 
 
-def _kind(name: str) -> _Kind:
-    """Return how a dataset without a selection is opened."""
-    kind, separator, detail = name.partition(":")
-    find = _KINDS.get(kind)
-    found = find(name, detail) if find and bool(separator) == bool(detail) else None
-    if found is None:
-        raise UnknownName("dataset", name, DATASET_NAMES)
-    return found
+@functools.cache
+def installed_kinds() -> Extensions[DatasetKind]:
+    """Return the dataset kinds of installed packages, and those that cannot be used."""
+    taken = set(chain.from_iterable(kind.prefixes for kind in KINDS))
 
+    def accept(brought: object) -> DatasetKind:
+        if not isinstance(brought, DatasetKind):
+            raise DatasetError(f"it is a {type(brought).__name__}, must be a DatasetKind")
+        if clashing := taken & brought.prefixes:
+            raise DatasetError(f"another kind has the name {', '.join(sorted(clashing))}")
+        taken.update(brought.prefixes)
+        return brought
 
-# numpy, torch and Pillow are imported with the dataset that needs them, so that naming one, and
-# knowing what it is downloaded in, stays light.
-
-
-def _folder(name: str, path: str) -> _Kind | None:
-    def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.folder import FolderDataset
-
-        return FolderDataset(name, place.path(path))
-
-    return _Kind(opened) if path else None
-
-
-def _parquet(name: str, path: str) -> _Kind | None:
-    def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.parquet import open_parquet
-
-        return open_parquet(name, place.path(path))
-
-    return _Kind(opened) if path else None
-
-
-def _imagenet(name: str, path: str) -> _Kind:
-    def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.imagenet import open_imagenet
-
-        if path:
-            return open_imagenet(name, place.path(path))
-        if place.data_dir is None:
-            raise DatasetError(
-                f"{name} has no folder of its own without a home",
-                hint="write imagenet:PATH, or name a home (--home) and look in datasets/imagenet",
-            )
-        return open_imagenet(name, place.data_dir / "imagenet")
-
-    return _Kind(opened)
-
-
-def _digits(_: str, subset: str) -> _Kind | None:
-    def opened(_: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.digits import DigitsDataset
-
-        return DigitsDataset(_DIGITS_SUBSETS[subset])
-
-    return _Kind(opened) if subset in _DIGITS_SUBSETS else None
-
-
-def _cifar(name: str, written: str) -> _Kind | None:
-    kind = name.partition(":")[0]
-
-    def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.cifar import open_cifar
-
-        return open_cifar(name, kind, _PUBLISHED_SUBSETS[written], place.downloads(name))
-
-    def files() -> tuple[RemoteFile, ...]:
-        from catalog.datasets.kinds.cifar import needed_files
-
-        return needed_files(kind)
-
-    return _Kind(opened, files) if written in _PUBLISHED_SUBSETS else None
-
-
-def _fashion(name: str, written: str) -> _Kind | None:
-    def opened(place: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.fashion_mnist import open_fashion
-
-        return open_fashion(name, _PUBLISHED_SUBSETS[written], place.downloads(name))
-
-    def files() -> tuple[RemoteFile, ...]:
-        from catalog.datasets.kinds.fashion_mnist import needed_files
-
-        return needed_files(_PUBLISHED_SUBSETS[written])
-
-    return _Kind(opened, files) if written in _PUBLISHED_SUBSETS else None
-
-
-def _random(name: str, images: str) -> _Kind:
-    def opened(_: _Place) -> ImageDataset:
-        from catalog.datasets.kinds.random import DEFAULT_IMAGES, RandomDataset
-
-        return RandomDataset(name, _number(name, images) if images else DEFAULT_IMAGES)
-
-    return _Kind(opened)
-
-
-def _number(name: str, images: str) -> int:
-    plain = images.isascii() and images.isdigit() and len(images) <= _LONGEST_NUMBER
-    if not (plain and 1 <= int(images) < 2**32):
-        raise DatasetError(
-            f"{name!r} asks for {images!r} images, must be a whole number of at least 1",
-            hint="write random:2048",
-        )
-    return int(images)
-
-
-_KINDS: dict[str, Callable[[str, str], _Kind | None]] = {
-    "cifar10": _cifar,
-    "cifar100": _cifar,
-    "digits": _digits,
-    "fashion-mnist": _fashion,
-    "folder": _folder,
-    "imagenet": _imagenet,
-    "parquet": _parquet,
-    "random": _random,
-}
+    return load_extensions("dataset kind", accept)

@@ -1,7 +1,8 @@
-"""Model sources and how an architecture is found by name.
+"""Model sources, and architectures by name.
 
-A new source is one module here and one entry in ``SOURCES``. Importing this package imports
-neither torch nor torchvision; a source does, once it is asked.
+A new source is one module here and one entry in ``SOURCES``, or an entry point of the group
+``model_zoo_survey.sources`` in an installed package: an object like those below, or its class.
+Importing this package imports neither torch nor torchvision; a source does, once it is asked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 from typing import cast
 
@@ -20,14 +20,15 @@ from catalog.models.ssl import SslSource
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey.errors import CatalogError, UnknownName
+from survey.extensions import Extensions, load_extensions
 
 __all__ = [
-    "ENTRY_POINTS",
     "SOURCES",
     "Architecture",
     "InputTransform",
     "ModelSource",
     "find",
+    "installed_sources",
     "sources",
 ]
 
@@ -41,47 +42,31 @@ SOURCES: tuple[ModelSource, ...] = (
     PythonSource(),
 )
 
-#: Where packages announce sources of their own: classes or objects like those above.
-ENTRY_POINTS = "model_zoo_survey.sources"
+
+def sources() -> tuple[ModelSource, ...]:
+    """Return every source: ours, then those that installed packages bring."""
+    return (*SOURCES, *installed_sources().loaded)
 
 
 @functools.cache
-def sources() -> tuple[ModelSource, ...]:
-    """Return every source: ours, then those that installed packages bring.
+def installed_sources() -> Extensions[ModelSource]:
+    """Return the sources of installed packages, and those that cannot be used."""
+    taken = {source.name for source in SOURCES}
 
-    Raises
-    ------
-    CatalogError
-        If a package's source cannot be loaded, is none, or has the name of another.
-    """
-    found = list(SOURCES)
-    for entry in entry_points(group=ENTRY_POINTS):
-        source = _brought(entry)
-        if any(source.name == other.name for other in found):
-            raise CatalogError(
-                f"the model source {source.name!r} of {entry.value} has the name of another",
-                hint="rename one of them, or uninstall its package",
-            )
-        found.append(source)
-    return tuple(found)
+    def accept(brought: object) -> ModelSource:
+        source = brought() if isinstance(brought, type) else brought
+        parts = ("name", "names", "get", "published")
+        if lacking := [part for part in parts if not hasattr(source, part)]:
+            raise CatalogError(f"it lacks {', '.join(lacking)} of catalog.models.ModelSource")
+        accepted = cast("ModelSource", source)
+        if accepted.name in taken:
+            raise CatalogError(f"another source has the name {accepted.name!r}")
+        # A source that cannot list its models would fail every listing and suggestion.
+        accepted.names()
+        taken.add(accepted.name)
+        return accepted
 
-
-def _brought(entry: EntryPoint) -> ModelSource:
-    try:
-        loaded = entry.load()
-        source = loaded() if isinstance(loaded, type) else loaded
-    except Exception as problem:
-        raise CatalogError(
-            f"the model source {entry.value} cannot be loaded: {type(problem).__name__}: {problem}",
-            hint="mend its package, or uninstall it",
-        ) from problem
-    lacking = [name for name in ("name", "names", "get", "published") if not hasattr(source, name)]
-    if lacking:
-        raise CatalogError(
-            f"the model source {entry.value} lacks {', '.join(lacking)}",
-            hint="see catalog.models.base.ModelSource for what a source offers",
-        )
-    return cast("ModelSource", source)
+    return load_extensions("model source", accept)
 
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -110,17 +95,21 @@ def find(pattern: str) -> list[Architecture]:
     if not separator:
         source, name = "*", pattern
     if _GLOB_CHARACTERS & set(name):
-        found = _matching(source, name)
+        matches = _matching(source, name)
     else:
         # Sources are asked one after another: the first that has a name alone spares the others.
         named = _named(source, name)
-        found = list(named if separator else islice(named, 1))
-    if not found and source == PythonSource.name:
+        matches = list(named if separator else islice(named, 1))
+    if not matches and source == PythonSource.name:
         # Its own refusal says how such a name is written; there are no close ones.
         PythonSource().get(name)
-    if not found:
-        raise UnknownName("architecture", pattern, _known(bare=not separator))
-    return found
+    if not matches:
+        unknown = UnknownName("architecture", pattern, _known(bare=not separator))
+        broken = installed_sources().broken
+        if broken and separator and not _sources(source):
+            unknown.hint = "; ".join(map(str, broken))
+        raise unknown
+    return matches
 
 
 def _matching(source_glob: str, name_glob: str) -> list[Architecture]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from catalog.models import ENTRY_POINTS, ModelSource
+from catalog.models import ModelSource
 from catalog.models.suggestions import unknown_pattern
 from survey.errors import CatalogError
+from survey.extensions import announced
 
 #: Libraries whose version decides what is listed.
 LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
@@ -146,7 +147,7 @@ def _keep(table: pa.Table, path: Path, name: str) -> None:
 
 def _key() -> str:
     """Return a hash of the versions and of our own tables that the listing is made from."""
-    brought = entry_points(group=ENTRY_POINTS)
+    brought = announced("model source")
     versions = [(name, version(name)) for name in LIBRARIES]
     versions += [(entry.value, entry.dist.version if entry.dist else "") for entry in brought]
     # Whoever writes a source changes it without a new version.

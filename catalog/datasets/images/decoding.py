@@ -1,7 +1,7 @@
 """From a picture's bytes to the pixels a network sees, a few pictures ahead of the reader.
 
-The transform is that of torchvision's classification presets. What a broken picture makes Pillow
-raise is listed here, and put into words.
+The transform is that of torchvision's classification presets. What a broken picture
+makes Pillow raise is listed here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-import numpy as np
-from PIL import Image, UnidentifiedImageError
-
 from catalog.models.base import InputTransform
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
 #: Formats Pillow may try, whatever a file calls itself: others run programs (EPS: Ghostscript).
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
@@ -46,7 +44,6 @@ DECODE_ERRORS = (
     MemoryError,
     struct.error,
     zlib.error,
-    Image.DecompressionBombError,
     Warning,
 )
 
@@ -79,7 +76,13 @@ def decoded(file: BinaryIO, transform: InputTransform) -> Image.Image:
     Exception
         One of ``DECODE_ERRORS``, for a picture that cannot be decoded.
     """
-    opened = Image.open(file, formats=FORMATS)
+    import numpy as np
+    from PIL import Image
+
+    try:
+        opened = Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError as problem:
+        raise ValueError(str(problem)) from problem
     _check_size(*opened.size, transform)
     if opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PPM"):
         # Pillow scales whatever white a PGM file declares to 65,535.
@@ -148,7 +151,9 @@ def printable(text: str) -> str:
 
 
 def reason(problem: BaseException) -> str:
-    """Return why a picture cannot be decoded, in words."""
+    """Return why a picture cannot be decoded."""
+    from PIL import UnidentifiedImageError
+
     if isinstance(problem, UnidentifiedImageError):
         return "the file is not a picture"
     return str(problem) or type(problem).__name__

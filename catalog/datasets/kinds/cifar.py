@@ -10,15 +10,16 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from catalog.datasets.base import Files
-from catalog.datasets.images.in_memory import ArrayDataset, PackedImages
 from catalog.datasets.images.tar import read_members
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.datasets.order import size_and_time
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError
+
+if TYPE_CHECKING:
+    from catalog.datasets.images.in_memory import ArrayDataset, PackedImages
 
 #: Side of an image in pixels, and the bytes of its three channels.
 SIDE = 32
@@ -84,38 +85,55 @@ LAYOUTS = {
 }
 
 
-def needed_files(kind: str) -> tuple[RemoteFile, ...]:
-    """Return what ``open_cifar`` reads: one archive for both subsets."""
-    return (LAYOUTS[kind].archive,)
-
-
-def open_cifar(name: str, kind: str, subset: str, files: Files) -> ArrayDataset:
+def open_cifar(request: DatasetRequest) -> ArrayDataset:
     """Return the images of one subset.
-
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by.
-    kind : {"cifar10", "cifar100"}
-        Which of the two.
-    subset : {"test", "train"}
-        Which of its parts.
-    files : Files
-        Where the archive comes from.
 
     Raises
     ------
     DatasetError
         If the archive is cut off, lacks a member, or holds other than the published records.
     """
-    archive = files.get(LAYOUTS[kind].archive)
-    packed = _unpacked(archive, kind, subset, size_and_time(archive))
-    return ArrayDataset(name, subset, packed, (archive,))
+    from catalog.datasets.images.in_memory import ArrayDataset
+
+    (archive,) = request.downloaded()
+    subset = request.detail or "test"
+    packed = _unpacked(archive, request.info.prefix, subset, size_and_time(archive))
+    return ArrayDataset(request.name, subset, packed, (archive,))
+
+
+def _info(syntax: str, sentence: str) -> DatasetInfo:
+    prefix, _, subset = syntax.partition(":")
+    layout = LAYOUTS[prefix]
+    return DatasetInfo(
+        syntax=syntax,
+        sentence=sentence,
+        images=layout.images[subset or "test"] * len(layout.subsets[subset or "test"]),
+        classes=layout.classes,
+        files=(layout.archive,),
+        source="https://www.cs.toronto.edu/~kriz/cifar.html",
+    )
+
+
+KIND = DatasetKind(
+    names=(
+        _info("cifar10", "Test images of CIFAR-10: 32 x 32 photographs of animals and vehicles."),
+        _info("cifar10:train", "Training images of CIFAR-10, from the same archive."),
+        _info(
+            "cifar100", "Test images of CIFAR-100: 32 x 32 photographs with its 100 fine classes."
+        ),
+        _info("cifar100:train", "Training images of CIFAR-100, from the same archive."),
+    ),
+    open=open_cifar,
+)
 
 
 # A worker opens its dataset anew for every model: the archive takes seconds to decompress.
 @functools.lru_cache(maxsize=1)
 def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> PackedImages:
+    import numpy as np
+
+    from catalog.datasets.images.in_memory import PackedImages
+
     layout = LAYOUTS[kind]
     members = layout.subsets[subset]
     record = layout.label_bytes + PIXEL_BYTES

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from catalog.datasets.base import ORDER_SEED, Sample
+from catalog.datasets.kind import DatasetInfo, DatasetKind
 from catalog.models.base import InputTransform
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
 #: What a dataset of digits can hold: every image, those held out, or the others.
 SUBSETS = ("all", "heldout", "train")
@@ -121,6 +121,7 @@ class _Digits:
 
 @functools.cache
 def _digits() -> _Digits:
+    import numpy as np
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -131,6 +132,8 @@ def _digits() -> _Digits:
 @functools.cache
 def _order(subset: str) -> tuple[int, ...]:
     """Return the indices of a subset's images, in the dataset's order."""
+    import numpy as np
+
     labels = _digits().labels
     order = np.random.Generator(np.random.PCG64(ORDER_SEED)).permutation(len(labels))
     if subset == "all":
@@ -147,9 +150,35 @@ def _image_name(index: int) -> str:
 
 
 def _enlarged(pixels: NDArray[np.uint8], transform: InputTransform) -> torch.Tensor:
+    import numpy as np
     import torch
     from PIL import Image
 
     resampling = Image.Resampling[transform.interpolation.upper()]
     image = Image.fromarray(pixels).resize((transform.size, transform.size), resampling)
     return torch.from_numpy(np.repeat(np.asarray(image)[np.newaxis], 3, axis=0))
+
+
+def _info(subset: str, sentence: str, images: int) -> DatasetInfo:
+    return DatasetInfo(
+        syntax="digits" if subset == "all" else f"digits:{subset}",
+        sentence=sentence,
+        images=images,
+        classes=10,
+        licence="CC BY 4.0",
+        source="https://doi.org/10.24432/C50P49",
+    )
+
+
+KIND = DatasetKind(
+    names=(
+        _info(
+            "all",
+            "All handwritten digits of scikit-learn, 8 x 8; no network is needed.",
+            1_797,
+        ),
+        _info("heldout", "The fifth of them that the bundled networks never saw.", 355),
+        _info("train", "Those that the bundled networks were trained on.", 1_442),
+    ),
+    open=lambda request: DigitsDataset(request.detail or "all"),
+)

@@ -11,14 +11,17 @@ import math
 import struct
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from catalog.datasets.base import Files
-from catalog.datasets.images.in_memory import ArrayDataset, PackedImages
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from catalog.datasets.images.in_memory import ArrayDataset
 
 #: Class names by label, as published.
 CLASS_NAMES = (
@@ -85,38 +88,54 @@ FILES = {
 _MAGIC = 0x0800
 
 
-def needed_files(subset: str) -> tuple[RemoteFile, ...]:
-    """Return what ``open_fashion`` reads: pixels and labels."""
-    return FILES[subset]
-
-
-def open_fashion(name: str, subset: str, files: Files) -> ArrayDataset:
+def open_fashion_mnist(request: DatasetRequest) -> ArrayDataset:
     """Return the images of one subset.
-
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by.
-    subset : {"test", "train"}
-        Which part.
-    files : Files
-        Where the files come from.
 
     Raises
     ------
     DatasetError
         If a file is cut off or holds other than the published number of images.
     """
+    from catalog.datasets.images.in_memory import ArrayDataset, PackedImages
+
+    subset = request.detail or "test"
     images = IMAGES[subset]
-    pixels, labels = (files.get(file) for file in FILES[subset])
+    pixels, labels = request.downloaded()
     packed = PackedImages(
         CLASS_NAMES, _read_idx(pixels, (images, SIDE, SIDE)), _read_idx(labels, (images,))
     )
-    return ArrayDataset(name, subset, packed, (pixels, labels))
+    return ArrayDataset(request.name, subset, packed, (pixels, labels))
+
+
+def _info(syntax: str, sentence: str) -> DatasetInfo:
+    subset = syntax.partition(":")[2] or "test"
+    return DatasetInfo(
+        syntax=syntax,
+        sentence=sentence,
+        images=IMAGES[subset],
+        classes=len(CLASS_NAMES),
+        files=FILES[subset],
+        licence="MIT",
+        source="https://github.com/zalandoresearch/fashion-mnist",
+    )
+
+
+KIND = DatasetKind(
+    names=(
+        _info(
+            "fashion-mnist",
+            "Test images of Fashion-MNIST: 28 x 28 clothes, one channel repeated to three.",
+        ),
+        _info("fashion-mnist:train", "Training images of Fashion-MNIST."),
+    ),
+    open=open_fashion_mnist,
+)
 
 
 def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return the array in a compressed idx file, which must have the shape given."""
+    import numpy as np
+
     header = struct.pack(f">{1 + len(shape)}I", _MAGIC + len(shape), *shape)
     size = len(header) + math.prod(shape)
     try:
@@ -126,12 +145,12 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     except (OSError, EOFError, zlib.error) as problem:
         raise DatasetError(f"{path} cannot be read: {problem}", hint=_HINT) from problem
     if not content.startswith(header):
-        told = " x ".join(f"{length:,}" for length in shape)
-        raise DatasetError(f"{path} is no idx file of {told} bytes", hint=_HINT)
+        lengths = " x ".join(f"{length:,}" for length in shape)
+        raise DatasetError(f"{path} is no idx file of {lengths} bytes", hint=_HINT)
     if len(content) != size:
         raise DatasetError(
             f"{path} unpacks to {'more than' if len(content) > size else 'less than'}"
-            f" the {size:,} bytes its header tells",
+            f" the {size:,} bytes its header states",
             hint=_HINT,
         )
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.images.encoded import FilePictures, Picture
+from catalog.datasets.kind import DatasetInfo, DatasetKind
 from catalog.datasets.order import size_and_time
 from survey.errors import DatasetError
 
@@ -126,3 +127,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _shown(name: str) -> bool:
     return not name.startswith(".")
+
+
+KIND = DatasetKind(
+    names=(
+        DatasetInfo(
+            syntax="folder:PATH",
+            sentence="Pictures below a folder: one subfolder a class, or none and no labels.",
+        ),
+    ),
+    open=lambda request: FolderDataset(request.name, request.path),
+)

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from catalog.datasets.images.encoded import FilePictures, Opener, Picture, PictureDataset
 from catalog.datasets.images.tar import Member, index_members, read_at
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.imagenet_devkit import (
     ARCHIVE,
@@ -37,22 +38,18 @@ CLASSES = 1_000
 TAR = "ILSVRC2012_img_val.tar"
 
 
-def open_imagenet(name: str, root: Path) -> PictureDataset:
+def open_imagenet(request: DatasetRequest) -> PictureDataset:
     """Return the validation images in a folder, in whichever form they are there.
 
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by, such as ``imagenet:PATH``.
-    root : Path
-        A folder that holds wnid subfolders; or the archive and the kit; or all images and the
-        kit. Subfolders and images may also lie in its subfolder ``val``.
+    The folder, the home's where the name has none, holds wnid subfolders; or the archive and the
+    kit; or all images and the kit. Subfolders and images may also lie in its subfolder ``val``.
 
     Raises
     ------
     DatasetError
         If there is nothing of the kind, or not all of it.
     """
+    name, root = request.name, request.path if request.detail else request.home_folder()
     if not root.is_dir():
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(f"{root} {happened}", hint=_what_to_put(root))
@@ -224,3 +221,32 @@ def _what_to_put(root: Path) -> str:
         f"put {TAR} and {ARCHIVE} into {root} (from https://image-net.org, which wants an"
         " account), or its images in one subfolder a wnid; imagenet:PATH names another folder"
     )
+
+
+def _info(syntax: str, sentence: str, home_folder: str | None) -> DatasetInfo:
+    return DatasetInfo(
+        syntax=syntax,
+        sentence=sentence,
+        images=IMAGES,
+        classes=CLASSES,
+        home_folder=home_folder,
+        licence="ImageNet terms of access: non-commercial research and education",
+        source="https://image-net.org",
+    )
+
+
+KIND = DatasetKind(
+    names=(
+        _info(
+            "imagenet",
+            "Validation images of ImageNet, put into datasets/imagenet of the home by hand.",
+            home_folder="imagenet",
+        ),
+        _info(
+            "imagenet:PATH",
+            "The same in a folder: wnid subfolders, or the official archive and devkit.",
+            home_folder=None,
+        ),
+    ),
+    open=open_imagenet,
+)

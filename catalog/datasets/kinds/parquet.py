@@ -1,41 +1,20 @@
 """Parquet files of images in the model hub's layout: a column of pictures, a column of labels.
 
-Owns which files are one dataset, and how they are read: labels and names at once, pictures by row
-group, so that a dataset larger than memory can be read in any order. A picture that is only a path
-is never followed: it is a sample with an error.
+Owns which files are one dataset; how their rows are read is ``parquet_rows``'s business.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
-from catalog.datasets.kinds.parquet_columns import (
-    INCOMPLETE,
-    Columns,
-    labelled,
-    names_of,
-    read_columns,
-    reading,
-    require_alike,
-)
-from catalog.datasets.order import place, stat_signature_of
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from survey.errors import DatasetError
 
-#: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is
-#: read whole: the larger this is, the fewer times every group is read.
-BLOCK_BYTES = 1 << 28
-
-#: Rows unpacked at a time within a row group.
-_BATCH_ROWS = 64
+if TYPE_CHECKING:
+    from catalog.datasets.kinds.parquet_rows import ParquetDataset
 
 #: The hub's names of a split's files, such as ``test-00000-of-00002.parquet``.
 _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-(?P<shards>\d{5})(-\w+)?\.parquet")
@@ -44,15 +23,10 @@ _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-(?P<shards>\d{5})(-\w+)?\.parquet")
 _SPLITS = ("train", "test", "validation")
 
 
-def open_parquet(name: str, path: Path) -> ParquetDataset:
+def open_parquet(request: DatasetRequest) -> ParquetDataset:
     """Return the images in a Parquet file, a folder of them, or those that match a glob.
 
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by, such as ``parquet:PATH``.
-    path : Path
-        A file, a folder, or a path whose last part has ``*`` or ``?`` in it.
+    A glob is a path whose last part has ``*`` or ``?`` in it.
 
     Raises
     ------
@@ -60,6 +34,9 @@ def open_parquet(name: str, path: Path) -> ParquetDataset:
         If there is no such file, files of several splits or not all of one, no column of
         pictures, or labels that no class has.
     """
+    from catalog.datasets.kinds.parquet_rows import ParquetDataset
+
+    path = request.path
     root, files = _files(path)
     if not files:
         happened = "holds no Parquet files" if path.is_dir() else "does not exist"
@@ -68,79 +45,7 @@ def open_parquet(name: str, path: Path) -> ParquetDataset:
             hint="a relative path starts where the command was called, or beside the survey file",
         )
     _require_one_split(root, files)
-    return ParquetDataset(name, root, files)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group: where it is, and which rows of the dataset it holds."""
-
-    file: Path
-    number: int
-    rows: range
-
-
-class ParquetDataset(PictureDataset):
-    """Pictures in Parquet files.
-
-    A picture is named by its path in the files where all have one of their own, else by its row.
-    Labels are numbers with the hub's class names, plain numbers, or class names.
-
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by.
-    root : Path
-        The folder that the files lie in.
-    files : sequence of Path
-        The files, in the order of their rows.
-
-    Raises
-    ------
-    DatasetError
-        If a file cannot be read or has no pictures, or a label is no class's.
-    """
-
-    def __init__(self, name: str, root: Path, files: Sequence[Path]) -> None:
-        self._files = tuple(files)
-        read = [read_columns(file) for file in self._files]
-        require_alike(read)
-        self._groups = _numbered(read)
-        names = names_of([path for columns in read for path in columns.paths])
-        class_names, labels = labelled(read)
-        pictures = list(map(Picture, names, labels))
-        super().__init__(name, root, class_names, pictures)
-        # The base class puts names into the fixed order by the same key.
-        self._rows = sorted(range(len(names)), key=lambda row: place(names[row]))
-        self._column = read[0].image
-        self._mean_bytes = sum(columns.bytes for columns in read) // max(1, len(names))
-
-    def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the files' names, sizes and times."""
-        return stat_signature_of("parquet", files=self._files)
-
-    def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
-        rest = iter(positions)
-        size = max(1, BLOCK_BYTES // max(1, self._mean_bytes))
-        while block := tuple(itertools.islice(rest, size)):
-            held = dict(self._contents({self._rows[position] for position in block}))
-            for position in block:
-                yield position, partial(_opened, held[self._rows[position]])
-            # Not two blocks at a time while the next one is read.
-            del held
-
-    def _hashes(self) -> Iterator[str]:
-        by_row = sorted(range(len(self)), key=self._rows.__getitem__)
-        return self._hashes_by(by_row)
-
-    def _contents(self, wanted: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the rows wanted with their pictures' bytes, in the order of the rows."""
-        # A file holds equal pictures once: once each they fit into a block, each anew they may not.
-        known: dict[bytes | None, bytes | None] = {}
-        for group in self._groups:
-            if any(row in wanted for row in group.rows):
-                for row, content in _contents(group, self._column, wanted):
-                    yield row, known.setdefault(content, content)
+    return ParquetDataset(request.name, root, files)
 
 
 def _files(path: Path) -> tuple[Path, list[Path]]:
@@ -148,12 +53,12 @@ def _files(path: Path) -> tuple[Path, list[Path]]:
     if path.is_file():
         return path.parent, [path]
     if path.is_dir():
-        found = path.rglob("*.parquet")
+        matches = path.rglob("*.parquet")
     elif "*" in path.name or "?" in path.name:
-        path, found = path.parent, path.parent.glob(path.name)
+        path, matches = path.parent, path.parent.glob(path.name)
     else:
         return path, []
-    shown = (file for file in found if file.is_file() and not _hidden(file.relative_to(path)))
+    shown = (file for file in matches if file.is_file() and not _hidden(file.relative_to(path)))
     return path, sorted(shown)
 
 
@@ -184,46 +89,19 @@ def _require_one_split(root: Path, files: Sequence[Path]) -> None:
 
 
 def _part(file: Path) -> tuple[str | None, int | None]:
-    """Return the split a file belongs to and how many files the split has, where it tells."""
+    """Return the split a file belongs to and its number of files; None where neither is named."""
     match = _SHARD.fullmatch(file.name)
     if match:
         return match["split"], int(match["shards"])
     return (file.parent.name if file.parent.name in _SPLITS else None), None
 
 
-def _numbered(read: Sequence[Columns]) -> tuple[_Group, ...]:
-    groups, first = [], 0
-    for columns in read:
-        for number, rows in enumerate(columns.groups):
-            groups.append(_Group(columns.file, number, range(first, first + rows)))
-            first += rows
-    if not first:
-        raise DatasetError(f"{read[0].file} holds no rows", hint=INCOMPLETE)
-    return tuple(groups)
-
-
-def _contents(
-    group: _Group, leaf: str, wanted: Collection[int]
-) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the rows wanted of a row group with their pictures' bytes."""
-    row = group.rows.start
-    with reading(group.file) as opened:
-        batches = opened.iter_batches(
-            _BATCH_ROWS, row_groups=[group.number], columns=[leaf], use_threads=False
-        )
-        for batch in batches:
-            column = batch.column(0)
-            if pa.types.is_struct(column.type):
-                (column,) = column.flatten()
-            for value in column:
-                if row in wanted:
-                    yield row, value.as_py()
-                row += 1
-    if row != group.rows.stop:
-        raise DatasetError(f"{group.file} changed since it was opened", hint=INCOMPLETE)
-
-
-def _opened(content: bytes | None) -> io.BytesIO:
-    if content is None:
-        raise ValueError("it has no bytes of its own, only a path")
-    return io.BytesIO(content)
+KIND = DatasetKind(
+    names=(
+        DatasetInfo(
+            syntax="parquet:PATH",
+            sentence="A Parquet file of images or a folder of them, in the model hub's layout.",
+        ),
+    ),
+    open=open_parquet,
+)

@@ -1,17 +1,52 @@
-"""Gaussian noise in the shape of images: no labels, no pictures, no end but the one asked for."""
+"""Gaussian noise in the shape of images, without labels; as many as are asked for."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 
-import torch
-
 from catalog.datasets.base import ORDER_SEED, Sample, Unlabelled
+from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import InputTransform
+from survey.errors import DatasetError
 
 #: Images in ``random``, where no number is given.
 DEFAULT_IMAGES = 2048
+
+#: Characters a number of images may have.
+_LONGEST_NUMBER = 20
+
+
+def open_random(request: DatasetRequest) -> RandomDataset:
+    """Return as many images as the name asks for."""
+    name, images = request.name, request.detail
+    if not images:
+        return RandomDataset(name)
+    plain = images.isascii() and images.isdigit() and len(images) <= _LONGEST_NUMBER
+    if not (plain and 1 <= int(images) < 2**32):
+        raise DatasetError(
+            f"{name!r} asks for {images!r} images, must be a whole number of at least 1",
+            hint="write random:2048",
+        )
+    return RandomDataset(name, int(images))
+
+
+KIND = DatasetKind(
+    names=(
+        DatasetInfo(
+            syntax="random",
+            sentence="Gaussian noise in the shape of images, each seeded by its position alone.",
+            images=DEFAULT_IMAGES,
+            classes=0,
+        ),
+        DatasetInfo(
+            syntax="random:IMAGES",
+            sentence="Gaussian noise in the shape of so many images.",
+            classes=0,
+        ),
+    ),
+    open=open_random,
+)
 
 
 class RandomDataset:
@@ -53,6 +88,8 @@ class RandomDataset:
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
         """Yield the images at these positions alone, in the order given; as ``samples``."""
+        import torch
+
         shape = (3, transform.size, transform.size)
         for position in positions:
             generator = torch.Generator().manual_seed((ORDER_SEED << 32) + position)

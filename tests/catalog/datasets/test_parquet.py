@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog.datasets import ImageDataset, open_dataset
-from catalog.datasets.kinds import parquet
+from catalog.datasets.kinds import parquet_rows
 from catalog.datasets.label_map import label_map
 from catalog.datasets.order import place
 from catalog.models.base import InputTransform
@@ -80,7 +80,7 @@ def as_folder(root: Path, count: int = 14) -> dict[str, bytes]:
 def test_the_same_pictures_are_the_same_dataset_as_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, block: int
 ) -> None:
-    monkeypatch.setattr(parquet, "BLOCK_BYTES", block)
+    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", block)
     files = as_folder(tmp_path / "folder")
     items = list(files.items())
     for shard in range(shards):
@@ -199,14 +199,14 @@ def test_a_block_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
     pictures = [jpeg(n, 64, 64) for n in range(60)]
     dataset = opened(write(tmp_path / "x.parquet", pictures, group=10))
     read: list[int] = []
-    contents_of = parquet._contents
+    contents_of = parquet_rows._contents
 
     def watched(group: Any, leaf: str, wanted: Any) -> Any:
         read.append(len(wanted))
         return contents_of(group, leaf, wanted)
 
-    monkeypatch.setattr(parquet, "_contents", watched)
-    monkeypatch.setattr(parquet, "BLOCK_BYTES", 6 * len(pictures[0]))
+    monkeypatch.setattr(parquet_rows, "_contents", watched)
+    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", 6 * len(pictures[0]))
     assert len(list(dataset.samples(SMALL))) == 60
     assert max(read) <= 7
     # Leaving early reads no further.

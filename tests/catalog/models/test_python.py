@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost_table import cost_of
 from catalog.models.selection import select
+from survey import extensions
 from survey.errors import CatalogError, UnknownName
+from survey.extensions import GROUPS
 
 SOURCE = """
 import torch
@@ -189,34 +192,50 @@ class Lacking:
     name = "lacking"
 
 
-def _announced(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    entry = EntryPoint("mine", value, models.ENTRY_POINTS)
-    monkeypatch.setattr(models, "entry_points", lambda group: [entry])
-    models.sources.cache_clear()
+class Unlisted(Brought):
+    """A source that cannot list its models."""
+
+    name = "unlisted"
+
+    def names(self) -> list[str]:
+        raise OSError("no network")
 
 
-def test_packages_bring_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    _announced(monkeypatch, f"{__name__}:Brought")
-    try:
-        assert find("brought:resnet18") == find("torchvision:resnet18")
-    finally:
-        models.sources.cache_clear()
+@pytest.fixture
+def announce(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Announce sources by their values; what is cached of them is forgotten afterwards."""
+
+    def announced(*values: str) -> None:
+        entries = [EntryPoint("mine", value, GROUPS["model source"]) for value in values]
+        monkeypatch.setattr(extensions, "announced", lambda kind: tuple(entries))
+        models.installed_sources.cache_clear()
+
+    yield announced
+    models.installed_sources.cache_clear()
+
+
+def test_packages_bring_sources(announce: Callable[..., None]) -> None:
+    announce(f"{__name__}:Brought")
+    assert find("brought:resnet18") == find("torchvision:resnet18")
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "reason"),
     [
         (f"{__name__}:Lacking", "lacks names"),
-        ("no_such_package:Source", "cannot be loaded"),
-        ("catalog.models.timm:TimmSource", "has the name of another"),
+        ("no_such_package:Source", "ModuleNotFoundError"),
+        ("catalog.models.timm:TimmSource", "another source has the name"),
+        (f"{__name__}:Unlisted", "no network"),
     ],
 )
-def test_a_source_that_cannot_be_used_is_named(
-    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+def test_a_source_that_cannot_be_used_stops_no_other(
+    announce: Callable[..., None], value: str, reason: str
 ) -> None:
-    _announced(monkeypatch, value)
-    try:
-        with pytest.raises(CatalogError, match=words):
-            find("brought:resnet18")
-    finally:
-        models.sources.cache_clear()
+    announce(value, f"{__name__}:Brought")
+    assert find("brought:resnet18") == find("torchvision:resnet18")
+    (broken,) = models.installed_sources().broken
+    assert reason in broken.reason
+    with pytest.raises(UnknownName) as caught:
+        find("theirs:net")
+    assert value in str(caught.value.hint)
+    assert reason in str(caught.value.hint)

@@ -1,0 +1,146 @@
+"""The rows of Parquet files of images: labels and names are read at once, pictures by row group.
+
+A dataset larger than memory can therefore be read in any order. A picture that is only a path is
+never followed: it is a sample with an error.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
+from catalog.datasets.kinds.parquet_columns import (
+    INCOMPLETE,
+    Columns,
+    labelled,
+    names_of,
+    read_columns,
+    reading,
+    require_alike,
+)
+from catalog.datasets.order import place, stat_signature_of
+from survey.errors import DatasetError
+
+#: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is
+#: read whole: the larger this is, the fewer times every group is read.
+BLOCK_BYTES = 1 << 28
+
+#: Rows unpacked at a time within a row group.
+_BATCH_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group: where it is, and which rows of the dataset it holds."""
+
+    file: Path
+    number: int
+    rows: range
+
+
+class ParquetDataset(PictureDataset):
+    """Pictures in Parquet files.
+
+    A picture is named by its path in the files where all have one of their own, else by its row.
+    Labels are numbers with the hub's class names, plain numbers, or class names.
+
+    Parameters
+    ----------
+    name : str
+        The name it was asked for by.
+    root : Path
+        The folder that the files lie in.
+    files : sequence of Path
+        The files, in the order of their rows.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be read or has no pictures, or a label is no class's.
+    """
+
+    def __init__(self, name: str, root: Path, files: Sequence[Path]) -> None:
+        self._files = tuple(files)
+        read = [read_columns(file) for file in self._files]
+        require_alike(read)
+        self._groups = _numbered(read)
+        names = names_of([path for columns in read for path in columns.paths])
+        class_names, labels = labelled(read)
+        pictures = list(map(Picture, names, labels))
+        super().__init__(name, root, class_names, pictures)
+        # The base class puts names into the fixed order by the same key.
+        self._rows = sorted(range(len(names)), key=lambda row: place(names[row]))
+        self._column = read[0].image
+        self._mean_bytes = sum(columns.bytes for columns in read) // max(1, len(names))
+
+    def stat_signature(self) -> str:
+        """Return a sha256 (hex) over the files' names, sizes and times."""
+        return stat_signature_of("parquet", files=self._files)
+
+    def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
+        rest = iter(positions)
+        size = max(1, BLOCK_BYTES // max(1, self._mean_bytes))
+        while block := tuple(itertools.islice(rest, size)):
+            held = dict(self._contents({self._rows[position] for position in block}))
+            for position in block:
+                yield position, partial(_opened, held[self._rows[position]])
+            # Not two blocks at a time while the next one is read.
+            del held
+
+    def _hashes(self) -> Iterator[str]:
+        by_row = sorted(range(len(self)), key=self._rows.__getitem__)
+        return self._hashes_by(by_row)
+
+    def _contents(self, wanted: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Yield the rows wanted with their pictures' bytes, in the order of the rows."""
+        # A file holds equal pictures once: once each they fit into a block, each anew they may not.
+        known: dict[bytes | None, bytes | None] = {}
+        for group in self._groups:
+            if any(row in wanted for row in group.rows):
+                for row, content in _contents(group, self._column, wanted):
+                    yield row, known.setdefault(content, content)
+
+
+def _numbered(read: Sequence[Columns]) -> tuple[_Group, ...]:
+    groups, first = [], 0
+    for columns in read:
+        for number, rows in enumerate(columns.groups):
+            groups.append(_Group(columns.file, number, range(first, first + rows)))
+            first += rows
+    if not first:
+        raise DatasetError(f"{read[0].file} holds no rows", hint=INCOMPLETE)
+    return tuple(groups)
+
+
+def _contents(
+    group: _Group, leaf: str, wanted: Collection[int]
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the rows wanted of a row group with their pictures' bytes."""
+    row = group.rows.start
+    with reading(group.file) as opened:
+        batches = opened.iter_batches(
+            _BATCH_ROWS, row_groups=[group.number], columns=[leaf], use_threads=False
+        )
+        for batch in batches:
+            column = batch.column(0)
+            if pa.types.is_struct(column.type):
+                (column,) = column.flatten()
+            for value in column:
+                if row in wanted:
+                    yield row, value.as_py()
+                row += 1
+    if row != group.rows.stop:
+        raise DatasetError(f"{group.file} changed since it was opened", hint=INCOMPLETE)
+
+
+def _opened(content: bytes | None) -> io.BytesIO:
+    if content is None:
+        raise ValueError("it has no bytes of its own, only a path")
+    return io.BytesIO(content)
