@@ -18,14 +18,10 @@ from analysis.data.model_names import measured_on
 from analysis.data.provenance import carried
 from analysis.data.selection import member_of
 from analysis.data.validation import LAYERS, MODELS, require_columns
+from analysis.paper.left_out import correlations_left_out, means_left_out
 from analysis.relations.correlation import PAPER_NAMES, correlations
 from analysis.relations.regression import NEEDED_OF_MODELS, regressions
-from analysis.statistics.jackknife import (
-    LeftOut,
-    correlations_left_out,
-    mean_error,
-    means_left_out,
-)
+from analysis.statistics.jackknife import LeftOut, mean_error
 from analysis.statistics.pearson import population_std
 from catalog.models.sets import SETS
 

@@ -1,6 +1,4 @@
-"""Errors from which images were seen: the jackknife over the batches of a run.
-
-Owns the standard errors of numbers that are made from a whole signature.
+"""Jackknife: the standard error of a number, from its values without each batch of images.
 
 References
 ----------
@@ -12,27 +10,16 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.pearson import LEAST_SITES, constant, pearson
-
 Floats = NDArray[np.float64]
 
 #: A number without each batch of a run, by the batch's number.
 LeftOut: TypeAlias = "pd.Series[float]"
-
-
-def jackknife_error(left_out: NDArray[np.floating[Any]]) -> float:
-    """Return the standard error from a number's values without each batch; NaN for one batch."""
-    batches = len(left_out)
-    if batches < 2:
-        return np.nan
-    spread = float(((left_out - left_out.mean()) ** 2).sum())
-    return float(np.sqrt((batches - 1) / batches * spread))
 
 
 def means_without_each(values: Floats) -> Floats:
@@ -54,55 +41,6 @@ def means_without_each(values: Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def correlations_left_out(
-    layers: pd.DataFrame | None, signatures: pd.DataFrame, metrics: Sequence[str]
-) -> dict[tuple[str, str], LeftOut]:
-    """Return each run's correlations of affinity with each metric without each batch.
-
-    Parameters
-    ----------
-    layers : pandas.DataFrame or None
-        Rows of ``analysis.layers``.
-    signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``, of the runs that are asked about.
-    metrics : sequence of str
-        Columns of both.
-
-    Returns
-    -------
-    dict of (str, str) to pandas.Series
-        By run id and metric: a value a batch, by its number; nothing without ``layers``.
-    """
-    if layers is None:
-        return {}
-    found = {}
-    for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
-        affinity = _table(rows, "affinity")
-        for metric in metrics:
-            other = _table(rows, metric)
-            scored = _scored(affinity) | _scored(other)
-            left_out = (means_without_each(each[scored].to_numpy()) for each in (affinity, other))
-            values = [_pearson(a, b) for a, b in zip(*left_out, strict=True)]
-            found[run_id, metric] = pd.Series(values, affinity.index[scored], float)
-    return found
-
-
-def means_left_out(
-    layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str
-) -> list[LeftOut]:
-    """Return each run's means of a metric over its sites without each batch, by its number."""
-    if layers is None:
-        return []
-    found = []
-    for _, rows in _of_runs(layers, run_ids):
-        table = _table(rows, metric)
-        table = table[_scored(table)]
-        # Without its only batch a run has no mean.
-        means = means_without_each(table.to_numpy()) if len(table) > 1 else table.to_numpy()
-        found.append(pd.Series(np.nanmean(means, axis=1), table.index, float))
-    return found
-
-
 def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> float:
     """Return the standard error of a mean over runs; NaN where the error of one is not known.
 
@@ -113,9 +51,9 @@ def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> 
     runs : int
         How many runs the mean is over.
     same_images : bool
-        Whether batches of one number hold the same images in every run. What chance put into them
-        then moves all runs alike, and they are left out of all that have them at once; else the
-        errors of the runs are independent.
+        Whether batches of one number hold the same images in every run. Their chance content then
+        moves all runs alike, and a batch is left out of all runs at once; else the errors of the
+        runs are independent.
     """
     if len(left_out) < runs or runs == 0 or min(map(len, left_out)) < 2:
         return np.nan
@@ -129,30 +67,5 @@ def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> 
 def _influences(left_out: LeftOut) -> LeftOut:
     """Return what each batch moves a number by, so that the norm of all is its standard error."""
     scale = ((len(left_out) - 1) / len(left_out)) ** 0.5
-    found: LeftOut = (left_out - left_out.mean()) * scale
-    return found
-
-
-def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
-    known = layers[layers["run_id"].isin(list(run_ids))]
-    return [(str(run_id), rows) for run_id, rows in known.groupby("run_id", sort=False)]
-
-
-def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    table: pd.DataFrame = rows.pivot_table(
-        index="batch", columns="site", values=column, dropna=False
-    ).astype("float64")
-    return table
-
-
-def _scored(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Tell which batches have any value: one that failed is none to leave out."""
-    return np.asarray(np.isfinite(table.to_numpy()).any(axis=1))
-
-
-def _pearson(x: Floats, y: Floats) -> float:
-    kept = np.isfinite(x) & np.isfinite(y)
-    a, b = x[kept], y[kept]
-    if len(a) < LEAST_SITES or constant(a) or constant(b):
-        return np.nan
-    return pearson(a, b)
+    influences: LeftOut = (left_out - left_out.mean()) * scale
+    return influences

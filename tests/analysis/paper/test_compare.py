@@ -24,14 +24,10 @@ from analysis.paper.compare import (
     summary,
     surveyed_rows,
 )
+from analysis.paper.left_out import correlations_left_out, means_left_out
 from analysis.relations.correlation import PAPER_NAMES
 from analysis.relations.regression import statistics
-from analysis.statistics.jackknife import (
-    correlations_left_out,
-    jackknife_error,
-    mean_error,
-    means_left_out,
-)
+from analysis.statistics.jackknife import mean_error
 from catalog.models.families import GROUPS as KNOWN_GROUPS
 from catalog.models.families import family_of
 from catalog.models.sets import SETS
@@ -311,13 +307,18 @@ def test_printed_numbers_are_those_of_the_facts() -> None:
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     values = np.random.default_rng(0).normal(size=11)
-    left_out = (values.sum() - values) / 10
-    assert jackknife_error(left_out) == pytest.approx(values.std(ddof=1) / 11**0.5)
-    assert np.isnan(jackknife_error(values[:1]))
+    left_out = pd.Series((values.sum() - values) / 10)
+    assert error(left_out) == pytest.approx(values.std(ddof=1) / 11**0.5)
+    assert np.isnan(error(left_out[:1]))
+
+
+def error(left_out: pd.Series) -> float:
+    """Return the standard error of one run's number."""
+    return mean_error([left_out], 1, same_images=True)
 
 
 def correlation_error(rows: pd.DataFrame) -> float:
-    return jackknife_error(correlations_left_out(rows, rows, ("cka",))["r", "cka"].to_numpy())
+    return error(correlations_left_out(rows, rows, ("cka",))["r", "cka"])
 
 
 def test_errors_are_those_of_leaving_each_batch_out() -> None:
@@ -338,7 +339,7 @@ def test_errors_are_those_of_leaving_each_batch_out() -> None:
     expected = np.sqrt(4 / 5 * np.square(np.array(brute) - np.mean(brute)).sum())
     assert correlation_error(rows) == pytest.approx(expected)
     (means,) = means_left_out(rows, ["r"], "cka")
-    assert jackknife_error(means.to_numpy()) == pytest.approx(cka.mean(axis=1).std(ddof=1) / 5**0.5)
+    assert error(means) == pytest.approx(cka.mean(axis=1).std(ddof=1) / 5**0.5)
     assert correlations_left_out(None, rows, ("cka",)) == {}
     assert np.isnan(correlation_error(rows[rows["batch"] == 0]))
 
@@ -411,7 +412,7 @@ def test_errors_are_of_the_sites_and_models_that_ours_is_of(tmp_path: Path) -> N
     named = rows[rows["quantity"] == "cka"].set_index(["table", "name"])
     kept = batches[batches["role"] == "main"]
     left_out = correlations_left_out(kept, main, ("cka",))["vgg11", "cka"]
-    expected = jackknife_error(left_out.to_numpy())
+    expected = error(left_out)
     assert named["ours_error"]["table2", "vgg11"] == pytest.approx(expected)
     # Of the other one there is no correlation, nor an error that could count.
     assert named["n"]["table1", "VGGs"] == 1

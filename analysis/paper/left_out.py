@@ -1,0 +1,86 @@
+"""Numbers of each run without each of its batches, for the standard errors of the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.statistics.jackknife import LeftOut, means_without_each
+from analysis.statistics.pearson import LEAST_SITES, Floats, constant, pearson
+
+
+def correlations_left_out(
+    layers: pd.DataFrame | None, signatures: pd.DataFrame, metrics: Sequence[str]
+) -> dict[tuple[str, str], LeftOut]:
+    """Return each run's correlations of affinity with each metric without each batch.
+
+    Parameters
+    ----------
+    layers : pandas.DataFrame or None
+        Rows of ``analysis.layers``.
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures`` of the runs.
+    metrics : sequence of str
+        Columns of both.
+
+    Returns
+    -------
+    dict of (str, str) to pandas.Series
+        By run id and metric: a value a batch, by its number; nothing without ``layers``.
+    """
+    if layers is None:
+        return {}
+    correlations = {}
+    for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
+        affinity = _table(rows, "affinity")
+        for metric in metrics:
+            other = _table(rows, metric)
+            scored = _scored(affinity) | _scored(other)
+            left_out = (means_without_each(each[scored].to_numpy()) for each in (affinity, other))
+            values = [_pearson(a, b) for a, b in zip(*left_out, strict=True)]
+            correlations[run_id, metric] = pd.Series(values, affinity.index[scored], float)
+    return correlations
+
+
+def means_left_out(
+    layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str
+) -> list[LeftOut]:
+    """Return each run's means of a metric over its sites without each batch, by its number."""
+    if layers is None:
+        return []
+    every = []
+    for _, rows in _of_runs(layers, run_ids):
+        table = _table(rows, metric)
+        table = table[_scored(table)]
+        # Without its only batch a run has no mean.
+        means = means_without_each(table.to_numpy()) if len(table) > 1 else table.to_numpy()
+        every.append(pd.Series(np.nanmean(means, axis=1), table.index, float))
+    return every
+
+
+def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
+    known = layers[layers["run_id"].isin(list(run_ids))]
+    return [(str(run_id), rows) for run_id, rows in known.groupby("run_id", sort=False)]
+
+
+def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    table: pd.DataFrame = rows.pivot_table(
+        index="batch", columns="site", values=column, dropna=False
+    ).astype("float64")
+    return table
+
+
+def _scored(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which batches have any value: one that failed cannot be left out."""
+    return np.asarray(np.isfinite(table.to_numpy()).any(axis=1))
+
+
+def _pearson(x: Floats, y: Floats) -> float:
+    kept = np.isfinite(x) & np.isfinite(y)
+    a, b = x[kept], y[kept]
+    if len(a) < LEAST_SITES or constant(a) or constant(b):
+        return np.nan
+    return pearson(a, b)
