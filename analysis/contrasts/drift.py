@@ -212,8 +212,9 @@ def drift(
     rows += [_run_row(one.verdict, one.before, one.after, one.detail) for one in others]
     frame = _frame(rows)
     ids = {run_id for name in ("before", "after") for run_id in frame[name].dropna()}
-    words = "the pair asked for" if pair else replace(selection or Selection(), newest=True).words()
-    frame.attrs = {"selection": words, "runs": len(ids), "runs_hash": runs_hash(ids)}
+    newest = replace(selection or Selection(), newest=True)
+    description = "the pair asked for" if pair else newest.describe()
+    frame.attrs = {"selection": description, "runs": len(ids), "runs_hash": runs_hash(ids)}
     return Drift(frame, len(pairs), tolerance, level)
 
 

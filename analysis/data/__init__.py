@@ -1,1 +1,1 @@
-"""What is read from a home: frames, which runs, and what may be compared."""
+"""Data frames of a home: reading, selecting, naming and comparing its runs."""

@@ -1,25 +1,22 @@
-"""Conditions: the settings of a measurement that its scores depend on.
-
-Owns what must be equal for two runs' scores to compare, and the words for it.
-"""
+"""The measurement settings that must be equal for two runs' scores to compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 #: Columns of ``runs``: how many images a score is made of, and how its covariances are estimated.
-#: The pooling is another, which names what was measured.
+#: The pooling is not among them: it is part of what was measured.
 CONDITIONS = ("images_per_score", "shrinkage", "ridge")
 
-#: What goes without saying.
+#: Values that a description leaves out.
 _USUAL = {"shrinkage": "ledoit-wolf", "ridge": "absolute"}
 
 
 def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return each way in which some runs were measured, in words; one where all compare.
+    """Return a description of each combination of conditions among runs; one where all compare.
 
     Parameters
     ----------
@@ -35,7 +32,7 @@ def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def condition(run: Mapping[str, Any]) -> str:
-    """Return how a run was measured, in words; nothing of one that was never begun."""
+    """Return a description of a run's conditions; empty where it never started."""
     known = {name: run[name] for name in CONDITIONS if not pd.isna(run[name])}
     if "images_per_score" not in known:
         return ""
@@ -43,18 +40,18 @@ def condition(run: Mapping[str, Any]) -> str:
     return ", ".join((f"{int(known['images_per_score'])} images a score", *unusual))
 
 
-def mixed(ways: Iterable[str]) -> str | None:
+def mixed(descriptions: Sequence[str]) -> str | None:
     """Return a warning where runs were measured in several ways; None where they compare.
 
     Parameters
     ----------
-    ways : iterable of str
+    descriptions : sequence of str
         What ``conditions`` returned.
     """
-    told = list(ways)
-    if len(told) < 2:
+    if len(descriptions) < 2:
         return None
     return (
-        f"these runs were measured in {len(told)} ways ({'; '.join(told)}), and scores of different"
-        " ways do not compare: choose one with --images-per-score, --shrinkage or --ridge"
+        f"these runs were measured in {len(descriptions)} ways ({'; '.join(descriptions)}), and"
+        " scores of different ways do not compare: choose one with --images-per-score,"
+        " --shrinkage or --ridge"
     )

@@ -46,7 +46,7 @@ def signatures(
         has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
         ``family_group`` and ``year``; what scores depend on (``images_per_score``, ``shrinkage``,
         ``ridge``); ``relative_depth`` in [0, 1], the site over the last site of
-        its run, 0 for the only one. ``attrs`` hold the selection in words, the home and the
+        its run, 0 for the only one. ``attrs`` hold a description of the selection, the home and the
         versions of the measuring.
 
     Raises
@@ -71,7 +71,7 @@ def layers(
     *,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return what was measured of each batch, one row a run, batch and site; see ``signatures``.
+    """Return the scores of each batch, one row a run, batch and site; see ``signatures``.
 
     Parameters
     ----------
@@ -104,15 +104,15 @@ def layers(
 
 
 def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
-    """Return runs with all that is known of them, one row a run; see ``signatures``.
+    """Return runs, one row a run; see ``signatures``.
 
-    The columns are those of the table ``runs``, and ``model``. Runs that failed or are under way
-    are here where nothing of the same name has finished.
+    The columns are those of the table ``runs``, and ``model``. A run that failed or is under way is
+    included where no run that measures the same has finished.
     """
     return _frame(home, selection, _MODELS)
 
 
-#: Of repeats the newest is the last, which stands for them where one must.
+#: The newest of repeats comes last: ``last_run_each`` keeps that one.
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
 
 _SIGNATURES = f"""
@@ -124,7 +124,7 @@ FROM signatures JOIN (
 ORDER BY {_ORDER}, site
 """  # noqa: S608 - declared names
 
-#: What tells rows of ``layers`` apart.
+#: The key of ``layers``.
 _OF_A_LAYER = ("run_id", "batch", "site")
 
 _LAYERS = f"""
@@ -152,12 +152,12 @@ def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFr
     chosen = selection.choose(runs)
     run_ids = [run["run_id"] for run in chosen]
     frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
-    # All selected runs, not those of the frame: one run has one label in all three frames.
+    # Labels from all selected runs, so that a run has the same label in all three frames.
     frame["model"] = frame["run_id"].map(labels(chosen)).astype("str")
     shown = set(frame["run_id"])
     versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
     frame.attrs = {
-        "selection": selection.words(),
+        "selection": selection.describe(),
         "home": str(home),
         "measuring_versions": sorted(versions - {None}),
         "conditions": conditions(run for run in chosen if run["run_id"] in shown),

@@ -1,13 +1,10 @@
-"""Labels: the shortest name that tells each run from the others it is shown with.
-
-Owns what a model is called in tables and figures.
-"""
+"""Model names in tables and figures: the shortest label that is unique among the runs shown."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations, count
+from itertools import chain, combinations, count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 Run = Mapping[str, Any]
 
-#: The least digits of a run's id in a label, where nothing else tells it from another.
+#: The least digits of a run's id in a label, where runs differ in nothing else.
 ID_DIGITS = 8
 
 
@@ -39,35 +36,33 @@ def labels(runs: Iterable[Run]) -> dict[str, str]:
     for run in runs:
         namesakes[run["architecture"]].append(run)
     return {
-        run_id: label
+        run["run_id"]: label
         for group in namesakes.values()
-        for run_id, label in _told_apart(group).items()
+        for run, label in zip(group, _unique_labels(group), strict=True)
     }
 
 
-def _told_apart(runs: Sequence[Run]) -> dict[str, str]:
-    for number in range(len(_PARTS) + 1):
-        for parts in combinations(_PARTS, number):
-            found = {run["run_id"]: _label(run, parts) for run in runs}
-            if len(set(found.values())) == len(found):
-                return found
-    ids = [run["run_id"] for run in runs]
-    digits = next(n for n in count(ID_DIGITS) if _differ(ids, n))
-    return {run["run_id"]: f"{run['architecture']} {run['run_id'][:digits]}" for run in runs}
-
-
-def _differ(ids: Sequence[str], digits: int) -> bool:
-    return len({each[:digits] for each in ids}) == len(ids)
+def _unique_labels(runs: Sequence[Run]) -> list[str]:
+    by_parts = (
+        [_label(run, parts) for run in runs]
+        for number in range(len(_PARTS) + 1)
+        for parts in combinations(_PARTS, number)
+    )
+    by_id = (
+        [f"{run['architecture']} {run['run_id'][:digits]}" for run in runs]
+        for digits in count(ID_DIGITS)
+    )
+    return next(each for each in chain(by_parts, by_id) if len(set(each)) == len(runs))
 
 
 def short_checkpoint(run: Run) -> str:
-    """Return a checkpoint's name without the architecture's, where it begins with that."""
+    """Return a checkpoint's name, without the architecture's where it begins with that."""
     name, full = str(run["checkpoint"]), f"{run['source']}:{run['architecture']}"
     return name[len(full) + 1 :] if name.startswith((f"{full}/", f"{full}.")) else name
 
 
 def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
-    """Tell which checkpoints are not random weights (``init:...``)."""
+    """Return which checkpoints are not random weights (``init:...``)."""
     return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
 
 
@@ -83,7 +78,7 @@ def _label(run: Run, parts: Sequence[str]) -> str:
     )
 
 
-#: Parts that tell runs of one architecture apart, the ones that say most first.
+#: What a label may add to the architecture, in order of preference.
 _PARTS: Mapping[str, Callable[[Run], str]] = {
     "checkpoint": lambda run: f"@{short_checkpoint(run)}",
     "dataset": lambda run: f" on {run['dataset']}",

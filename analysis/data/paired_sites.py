@@ -1,4 +1,4 @@
-"""Pairing: which run stands for its repeats, and two runs of one architecture site by site."""
+"""Two runs of one architecture site by site, and one run for each of several repeats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def paired(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the affinities of two runs at the sites that both have a score at.
+    """Return the affinities of two runs at the sites where both have a score.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ def paired(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def last_run_each(signatures: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of one run for each that measured the same: the last, which is the newest.
+    """Return the rows of the last run of each group of repeats, which is the newest.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id`` and the columns of ``by``.
     by : sequence of str
-        Columns that say what was measured.
+        Columns that are equal in repeats.
     """
     runs = signatures.drop_duplicates("run_id").drop_duplicates(list(by), keep="last")
     return signatures[signatures["run_id"].isin(runs["run_id"])]

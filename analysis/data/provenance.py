@@ -1,6 +1,6 @@
-"""Provenance: what a frame or a figure was made from, in a line that leads back to the runs.
+"""Provenance of frames and figures: the selection, runs, conditions and versions behind them.
 
-Owns the caption's facts. A frame carries them in ``attrs``, as plain words and numbers.
+A frame carries it in ``attrs``, as plain text and numbers; ``Provenance`` is a caption of it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pandas as pd
 from analysis.data.comparability import CONDITIONS, conditions
 from survey import __version__
 
-#: What frames carry in ``attrs``.
+#: The keys of ``attrs``.
 CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
 
-#: What of it counts all runs, and so is not that of a part of them.
+#: Those that count all runs, and do not hold of a part of them.
 _COUNTS = ("runs", "runs_hash")
 
 #: Digits of the hash of the run ids.
@@ -28,21 +28,21 @@ HASH_DIGITS = 12
 class Provenance:
     """What numbers were made from."""
 
-    #: Which runs, in words.
+    #: Which runs: ``Selection.describe``, and what narrowed it.
     selection: str
     #: How many runs.
     runs: int
     #: The first digits of the sha256 of the sorted run ids, one a line.
     runs_hash: str
-    #: The version of the program that made the numbers out of them.
+    #: The version of the program that made the numbers.
     survey_version: str
-    #: The versions of the measuring that measured them, ascending; empty where nobody knows.
+    #: The versions of the measuring, ascending; empty where unknown.
     measuring_versions: tuple[int, ...]
-    #: Each way in which they were measured, as ``analysis.data.comparability`` says it.
+    #: Descriptions of the runs' conditions; see ``analysis.data.comparability``.
     conditions: tuple[str, ...] = ()
 
     def caption(self) -> str:
-        """Return all of it in a line."""
+        """Return the provenance in one line."""
         noun = "run" if self.runs == 1 else "runs"
         measured = " and ".join(map(str, self.measuring_versions))
         parts = [self.selection, f"{self.runs} {noun} (ids hash to {self.runs_hash})"]
@@ -60,12 +60,12 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
     ----------
     frame : pandas.DataFrame
         A frame of ``analysis.data.frames``, however filtered since: its runs are counted from
-        ``run_id``. Or a result that ``carried`` them.
+        ``run_id``. Or a result of ``carried``.
 
     Returns
     -------
     Provenance
-        For a frame that nobody labelled, the selection is said to be that of the caller.
+        Its selection is ``runs as given`` where the frame carries none.
     """
     attrs = frame.attrs
     ids = _run_ids(frame)
@@ -80,14 +80,14 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
 
 
 def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
-    """Write into a result what the frames it was made from were made from.
+    """Copy the provenance of the input frames to a result.
 
     Parameters
     ----------
     result : pandas.DataFrame
         Anything made from the frames; it is changed and returned.
     frames : pandas.DataFrame
-        Frames with ``run_id``, or results that carry it; the first one's words are taken.
+        Frames with ``run_id``, or results of ``carried``; the first one's selection is taken.
 
     Returns
     -------
@@ -99,25 +99,25 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
         result.attrs |= {name: frame.attrs[name] for name in CARRIED if name in frame.attrs}
     if ids:
         result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
-    result.attrs["conditions"] = sorted({way for frame in frames for way in _conditions(frame)})
+    result.attrs["conditions"] = sorted({each for frame in frames for each in _conditions(frame)})
     return result
 
 
-def narrowed(frame: pd.DataFrame, words: str) -> pd.DataFrame:
-    """Return a frame whose words say that it holds only some of what was selected.
+def narrowed(frame: pd.DataFrame, part: str) -> pd.DataFrame:
+    """Return a frame whose selection is described as a part of what was selected.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        What is left of a frame of ``analysis.data.frames``.
-    words : str
+        The rows left of a frame of ``analysis.data.frames``.
+    part : str
         Which part of it, such as ``family VGG``.
     """
-    found = frame.copy(deep=False)
-    said = frame.attrs.get("selection")
-    found.attrs = {name: each for name, each in frame.attrs.items() if name not in _COUNTS}
-    found.attrs["selection"] = f"{said}, {words}" if said else words
-    return found
+    narrower = frame.copy(deep=False)
+    selection = frame.attrs.get("selection")
+    narrower.attrs = {name: each for name, each in frame.attrs.items() if name not in _COUNTS}
+    narrower.attrs["selection"] = f"{selection}, {part}" if selection else part
+    return narrower
 
 
 def runs_hash(run_ids: Iterable[str]) -> str:
@@ -127,10 +127,10 @@ def runs_hash(run_ids: Iterable[str]) -> str:
 
 
 def _conditions(frame: pd.DataFrame) -> list[str]:
-    """Return the ways in which what is left of a frame was measured, or what it carries."""
+    """Return the conditions of a frame's remaining rows; without their columns, those carried."""
     if set(CONDITIONS) <= set(frame.columns):
-        met = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
-        return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in met)
+        rows = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
+        return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in rows)
     return list(frame.attrs.get("conditions", ()))
 
 

@@ -1,6 +1,6 @@
 """Which runs an analysis is about: globs over their names, and of repeats the newest.
 
-Owns what is selected and the words for it. Reads no store: it is given the rows of ``runs``.
+Reads no store: it chooses among rows of ``runs``.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from survey.errors import SettingsError, UnknownName
 
 Run = Mapping[str, Any]
 
-#: As a field is given; it is kept as a tuple.
+#: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None
 
-#: Columns of ``runs`` that say what was measured: a repeat is equal in all of them.
+#: Columns of ``runs`` in which repeats of a measurement are equal.
 MEASURED = ("source", "architecture", "checkpoint", "dataset", "pooling")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs are looked at: every field given must fit, one of its globs is enough.
+    """Which runs to analyse: those that match a glob of every field that has any.
 
-    Globs know no case. A field may be given as one word or as several; none means all.
+    Globs ignore case. A field without globs matches all runs.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         for name in _FIELDS:
-            given = getattr(self, name)
-            words = (given,) if isinstance(given, str) else tuple(given or ())
-            object.__setattr__(self, name, words)
+            value = getattr(self, name)
+            globs = (value,) if isinstance(value, str) else tuple(value or ())
+            object.__setattr__(self, name, globs)
         for name in self.sets or ():
             if name not in SETS:
                 unknown = UnknownName("set", name, SETS)
@@ -71,19 +71,19 @@ class Selection:
 
     @property
     def filters(self) -> dict[str, tuple[str, ...]]:
-        """The fields that leave anything out, with their globs."""
+        """The fields that have globs, with them."""
         return {name: getattr(self, name) for name in _FIELDS if getattr(self, name)}
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the selection in a line, for captions."""
-        said = [
+        parts = [
             f"{_FIELDS[name].noun} {' or '.join(globs)}" for name, globs in self.filters.items()
         ]
         repeats = () if self.newest else ("repeats too",)
-        return ", ".join((*(said or ["all models"]), *repeats))
+        return ", ".join((*(parts or ["all models"]), *repeats))
 
     def choose(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the runs that are meant, in the order given.
+        """Return the selected runs, in their order.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Selection:
         chosen = [run for run in known if self._holds(run)]
         if self.filters and not chosen:
             raise SettingsError(
-                f"none of the {len(known)} runs is selected by: {self.words()}",
+                f"none of the {len(known)} runs is selected by: {self.describe()}",
                 hint="each of these fits some run, but no run fits all of them",
             )
         return _without_repeats(chosen) if self.newest else chosen
@@ -140,9 +140,9 @@ def member_of(name: str, run: Run) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    #: What its globs are about, for messages and captions.
+    #: What its globs match, for messages and captions.
     noun: str
-    #: The names of a run that a glob may fit; the shortest last.
+    #: The names of a run that a glob may match; the shortest last.
     names: Callable[[Run], tuple[str, ...]]
 
     def fits(self, glob: str, run: Run) -> bool:

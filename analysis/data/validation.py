@@ -1,7 +1,7 @@
-"""What a function is given: refused in a word where it is something else.
+"""Checks of arguments: whether a frame is the one that a function reads.
 
-In a notebook one frame is easily taken for another; pandas would say which key it missed, and not
-which frame was wanted.
+In a notebook one frame is easily taken for another. pandas would name the missing key, and not the
+function that returns the right frame.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import pandas as pd
 
 from survey.errors import SettingsError
 
-#: Where most frames come from.
+#: The call that returns most frames, for hints.
 SIGNATURES = "analysis.signatures(home)"
 
-#: Where the others of a home come from.
+#: The calls that return the others.
 MODELS, LAYERS = "analysis.models(home)", "analysis.layers(home)"
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = SIGNATURES) -> None:
-    """Refuse what is not a data frame with these columns.
+    """Raise unless a value is a data frame with these columns.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        What was given, anything in truth.
+        The argument, of any class.
     columns : iterable of str
-        The columns that are read.
+        The columns that the function reads.
     source : str
         The call that returns such a frame, for the hint.
 
@@ -37,7 +37,7 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = S
         If it is no data frame, lacks one of them, or has a row a batch where signatures are wanted.
     """
     require_kind(frame, pd.DataFrame, source)
-    # Those of layers have the columns of signatures, and each site as often as there are batches.
+    # Frames of layers have the columns of signatures too, with a row for each batch of a site.
     if source == SIGNATURES and "batch" in frame:
         raise SettingsError(
             "the frame has a row for each batch of a site, not one a site", hint=f"pass {source}"
@@ -50,21 +50,21 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = S
 
 
 def require_kind(value: object, kind: type, source: str) -> None:
-    """Refuse what is not of a class.
+    """Raise unless a value is of a class.
 
     Parameters
     ----------
     value : object
-        What was given.
+        The argument.
     kind : type
-        What is wanted.
+        The class wanted.
     source : str
         The call that returns it, for the hint.
 
     Raises
     ------
     SettingsError
-        If it is something else.
+        If it is of another class.
     """
     if not isinstance(value, kind):
         raise SettingsError(

@@ -97,7 +97,7 @@ def overview_facts(material: Material) -> list[Fact]:
     done, models = material.done, material.models
     measured = done["finished_at"].dropna()
     return facts(
-        selection=material.selection.words(),
+        selection=material.selection.describe(),
         runs=whole(len(models)),
         architectures=whole(models["architecture"].nunique()),
         families=whole(models["family"].nunique()),

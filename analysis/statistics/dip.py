@@ -1,8 +1,7 @@
-"""The dip: how far a sample's distribution is from the nearest one with a single mode.
+"""Dip test of unimodality: the distance of a sample's distribution from the nearest unimodal one.
 
-Owns the statistic of Hartigan and Hartigan and its p-value by simulation;
-``analysis.statistics.dip_kernel`` holds the machine code, which is made, or read back, when the
-first dip is computed.
+The statistic of Hartigan and Hartigan, and its p-value by simulation. The machine code of
+``analysis.statistics.dip_kernel`` is compiled, or read from numba's cache, on the first dip.
 
 With F the empirical distribution function of a sample,
 
@@ -86,8 +85,7 @@ def uniform_dips(n: int, draws: int, seed: int) -> Floats:
     """Return the dips of uniform samples of size n, ascending, shape (draws,)."""
     from analysis.statistics.dip_kernel import compiled
 
-    rng, one = np.random.default_rng((seed, n)), compiled()
-    found = np.array([one(np.sort(rng.random(n))) for _ in range(draws)])
-    found.sort()
-    found.setflags(write=False)
-    return found
+    rng, dip_of = np.random.default_rng((seed, n)), compiled()
+    dips = np.sort([dip_of(np.sort(rng.random(n))) for _ in range(draws)])
+    dips.setflags(write=False)
+    return dips

@@ -1,4 +1,4 @@
-"""The machine code of the dip; ``analysis.statistics.dip`` is its face.
+"""The dip of a sorted sample, as machine code; use it through ``analysis.statistics.dip``.
 
 Importing this module imports numba. Heights are counts: at the k-th different number x[k], the
 empirical distribution function rises from below[k] to above[k].
@@ -87,7 +87,7 @@ def _dip(ordered: Any) -> Any:
             low -= 1
         while not on_over[high]:
             high += 1
-        # A jump at either end may be the mode's own, and is no distance.
+        # A jump at either end may be that of the mode itself, and is no distance.
         for i in range(first, low):
             deepest = max(deepest, above[i] - under[i])
         for i in range(high + 1, last + 1):

@@ -1,7 +1,7 @@
 """Dynamic time warping of curves, many pairs at a time.
 
-Owns the definition and how the work is spread over processors; ``analysis.statistics.dtw_kernel``
-holds the machine code, which is made, or read back, when the first distance is computed.
+The definition, and how pairs are spread over threads. The machine code of
+``analysis.statistics.dtw_kernel`` is compiled, or read from numba's cache, on the first distance.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from survey.errors import SettingsError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Cells of the recursion below which other threads are not worth waking.
+#: Cells of the recursion below which one thread is faster than several.
 _CELLS_ALONE = 2_000_000
 
-#: Pieces of work a thread, so that none waits long for the last.
-_PIECES = 16
+#: Chunks of pairs a thread, so that threads end at about the same time.
+_CHUNKS = 16
 
 
 def dtw(x: ArrayLike, y: ArrayLike, band: int | None = None) -> float:
@@ -68,7 +68,7 @@ def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None
     Parameters
     ----------
     curves : sequence of array of float
-        Finite curves, each of its own length.
+        Finite curves, of any lengths.
     pairs : array of int, shape (p, 2)
         Which of them to compare with which, counting from 0.
     band : int, optional
@@ -108,34 +108,34 @@ def _prepared(curve: ArrayLike) -> Floats:
 def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) -> None:
     from analysis.statistics.dtw_kernel import compiled
 
-    work = compiled()
+    fill_sums = compiled()
     sizes = np.array([curve.size for curve in curves], np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     flat, turned = np.concatenate(curves), np.concatenate([curve[::-1] for curve in curves])
 
-    def carry_out(places: Integers) -> None:
-        found = np.empty(len(places))
+    def compute(places: Integers) -> None:
+        results = np.empty(len(places))
         first, second = np.ascontiguousarray(pairs[places].T)
-        work(flat, turned, starts, sizes, first, second, radius, found)
-        sums[places] = found
+        fill_sums(flat, turned, starts, sizes, first, second, radius, results)
+        sums[places] = results
 
     cells = sizes[pairs].prod(axis=1)
     threads = 1 if cells.sum() < _CELLS_ALONE else _processors()
-    # Longest first: what is left for the end is small.
+    # Longest first, so that the last chunks are short.
     order = np.argsort(-cells, kind="stable")
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(carry_out, _pieces(order, cells, threads)):
+        for _ in pool.map(compute, _chunks(order, cells, threads)):
             pass
 
 
-def _pieces(order: Integers, cells: Integers, threads: int) -> list[Integers]:
-    """Cut the pairs into pieces of about equal work."""
+def _chunks(order: Integers, cells: Integers, threads: int) -> list[Integers]:
+    """Split the pairs into chunks of about equally many cells."""
     if threads == 1:
         return [order]
     done = np.cumsum(cells[order])
-    shares = done[-1] * np.arange(1, threads * _PIECES) / (threads * _PIECES)
-    pieces = np.split(order, np.searchsorted(done, shares))
-    return [piece for piece in pieces if piece.size]
+    shares = done[-1] * np.arange(1, threads * _CHUNKS) / (threads * _CHUNKS)
+    chunks = np.split(order, np.searchsorted(done, shares))
+    return [chunk for chunk in chunks if chunk.size]
 
 
 def _processors() -> int:

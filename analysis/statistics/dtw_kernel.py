@@ -1,9 +1,9 @@
-"""The machine code of dynamic time warping; ``analysis.statistics.dtw`` is its face.
+"""Dynamic time warping as machine code; use it through ``analysis.statistics.dtw``.
 
 Importing this module imports numba. The cells of one anti-diagonal do not depend on each other, so
 they are computed many at a time: with the second curve reversed, the cells of an anti-diagonal and
-all that they need lie side by side in memory, and comparing by ``<`` instead of ``min`` lets
-the compiler use the processor's own minimum. Every cell is (x_i - y_j)^2 + min(...), in that
+all that they need lie side by side in memory, and comparing by ``<`` instead of ``min`` lets the
+compiler use the processor's minimum instruction. Every cell is (x_i - y_j)^2 + min(...), in that
 order, without any reassociation: the sums are those of the plain recursion, bit for bit.
 """
 
@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 
 @numba.njit(nogil=True)
 def _cells(x: Any, y: Any, left: Any, up: Any, corner: Any, out: Any) -> None:
-    """Compute the cells of an anti-diagonal; a function of its own, or it is not vectorised."""
+    """Compute the cells of an anti-diagonal; inlined by hand it would not be vectorised."""
     for k in range(x.size):
         best = up[k] if up[k] < left[k] else left[k]
         best = corner[k] if corner[k] < best else best

@@ -1,7 +1,7 @@
-"""Effects: by how much two groups of numbers differ, with an interval and a test.
+"""Cliff's delta of two groups of numbers, with its interval and test.
 
-Owns Cliff's delta. It counts pairs, so that it holds for scores that are squeezed against 0 or 1,
-where a difference of means over a deviation says little.
+It counts pairs, so that it holds for scores close to 0 or 1 too, where a difference of means over a
+deviation says little.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _newcombe(theta: float, n: int, m: int, confidence: float) -> tuple[float, f
         bracket = 1 + half * ((1 - t) / (2 - t) + t / (1 + t))
         return (theta - t) ** 2 - z * z * t * (1 - t) * bracket / (n * m)
 
-    # At 0 and 1 theta is a root itself, and not the one that is looked for.
+    # At 0 and 1 theta is itself a root, and not the limit.
     low = 0.0 if theta == 0 else float(brentq(beyond, 0.0, min(theta, 1 - _EDGE)))
     high = 1.0 if theta == 1 else float(brentq(beyond, max(theta, _EDGE), 1.0))
     return low, high

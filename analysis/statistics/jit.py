@@ -1,4 +1,4 @@
-"""Machine code out of Python functions, kept for other processes where that is possible.
+"""Compiling functions by numba, with its cache on disk where that can be written.
 
 Importing this module imports numba.
 """
@@ -12,7 +12,7 @@ import numba
 
 
 def compiled(function: Callable[..., Any], *probe: object) -> Callable[..., Any]:
-    """Return a function as machine code.
+    """Return a function, compiled.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Significance: p-values of differences of means, and their correction for many tests."""
+"""p-values of differences of means, and Holm's correction for many tests."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def detectable_difference(
         the p-value sums is then at most half the level.
     """
     error, degrees = np.asarray(standard_error, float), np.asarray(freedom, float)
-    found: Floats = tolerance + error * student.isf(level / 2, degrees)
-    return found
+    difference: Floats = tolerance + error * student.isf(level / 2, degrees)
+    return difference
 
 
 def unpaired_freedom(

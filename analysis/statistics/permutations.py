@@ -1,7 +1,4 @@
-"""Permutations: in how many ways a fit could have come about by the order of the numbers alone.
-
-Owns which orders are tried, and the p-value that follows; not the statistic.
-"""
+"""Permutation tests: the orders to try, and the p-value of a statistic over them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 
 from survey.errors import SettingsError
 
-#: All orders are tried where there are no more of them than this: up to eight numbers.
+#: The largest number of orders that are all tried: those of eight numbers.
 MOST_ORDERS = math.factorial(8)
 
 #: Two statistics count as equal where they differ by no more: rounding must not break a tie.
@@ -24,11 +21,11 @@ TIE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Orders of n numbers, among which the one they came in is not remarkable by itself."""
+    """Orders of n numbers, all equally likely under the null hypothesis."""
 
     #: One order a row, shape (m, n).
     indices: NDArray[np.int64]
-    #: Whether these are all there are, the given one among them; else they are drawn at random.
+    #: Whether these are all orders; else they are drawn at random.
     exact: bool
 
     def p(self, observed: float, permuted: NDArray[np.float64]) -> float:
@@ -58,7 +55,7 @@ class Orders:
 
 
 def orders(n: int, permutations: int, seed: int) -> Orders:
-    """Return all orders of n numbers where they are few, else as many drawn ones as asked.
+    """Return all orders of n numbers where they are few, else random ones.
 
     Parameters
     ----------
@@ -87,6 +84,6 @@ def orders(n: int, permutations: int, seed: int) -> Orders:
 
 @functools.cache
 def _all(n: int) -> NDArray[np.int64]:
-    found = np.array(list(every_order(range(n))), np.int64)
-    found.setflags(write=False)
-    return found
+    indices = np.array(list(every_order(range(n))), np.int64)
+    indices.setflags(write=False)
+    return indices

@@ -61,7 +61,7 @@ def uniform(generator: torch.Generator, *sizes: int, low: float, high: float) ->
 
 
 def seeded(seed: int) -> torch.Generator:
-    """Return a generator of random numbers of its own.
+    """Return a new generator of random numbers.
 
     Raises
     ------

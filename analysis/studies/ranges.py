@@ -205,7 +205,7 @@ def _height(column: str) -> alt.Y:
 
 
 def _curve(scores: pd.DataFrame, name: str) -> alt.Chart:
-    """Return the activation itself over the interval, on an axis of its own."""
+    """Return the activation itself over the interval, on a second axis."""
     x = torch.linspace(float(scores["mean"].min()), float(scores["mean"].max()), 81)
     curve = pd.DataFrame({"mean": x.numpy(), "value": elementwise(name)(x).numpy()})
     line = alt.Chart(curve).mark_line(color="#bbb", strokeWidth=1)

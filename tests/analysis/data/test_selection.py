@@ -121,9 +121,9 @@ def test_of_repeats_the_newest_finished_one_counts() -> None:
 
 
 def test_words_are_a_line_and_equal_selections_say_the_same() -> None:
-    assert Selection().words() == "all models"
-    assert Selection(models="a*", families=["b", "c"]).words() == "model a*, family b or c"
-    assert Selection(newest=False).words() == "all models, repeats too"
+    assert Selection().describe() == "all models"
+    assert Selection(models="a*", families=["b", "c"]).describe() == "model a*, family b or c"
+    assert Selection(newest=False).describe() == "all models, repeats too"
     assert Selection(models="a") == Selection(models=("a",))
     assert hash(Selection(models=["a"])) == hash(Selection(models="a"))
 
