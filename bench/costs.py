@@ -1,4 +1,4 @@
-"""Count what every network costs, and write catalog/models/tables/costs.csv.
+"""Count every network's parameters, FLOPs and depth into catalog/models/tables/costs.csv.
 
 Command: ``python bench/costs.py`` counts what the table lacks or what another version of a
 library had, and drops networks that are no longer there; ``python bench/costs.py NAME...`` counts
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     named = set(parser.parse_args().names)
-    # A network's own messages about how it is built are not this program's.
+    # Networks warn about how they are built.
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rows = dict(kept(named))
@@ -95,7 +95,7 @@ def all_names() -> list[tuple[str, str]]:
 
 
 def is_square(name: str) -> bool:
-    """Tell whether a network of timm is for square images; no transform gives others."""
+    """Return whether a network of timm takes square images; no transform gives others."""
     config = timm.get_pretrained_cfg(name)
     return config is None or config.input_size[1] == config.input_size[2]
 
@@ -129,7 +129,7 @@ def without_data(build: Callable[[], nn.Module]) -> nn.Module:
         with torch.device("meta"):
             return build().eval()
     except (NotImplementedError, RuntimeError):
-        # Some networks compute their own widths with tensors, so they need data for those.
+        # Some networks compute their widths with tensors, so they need data for those.
         with weights_without_data():
             return build().to("meta").eval()
 

@@ -1,9 +1,9 @@
-"""How much faster a second model gets its pixels from the cache than by decoding them.
+"""Benchmark of the pixel cache: reading a dataset's entry against decoding its photographs.
 
 The photographs of the shared data folder are decoded, and read from their entry, in turn in one
-process, and the ratio of the medians is printed; what comes out is compared bit for bit. Files and
-entry are in the page cache, so that no disk is timed. Processor time, of all threads, tells more
-than the clock where other programs run.
+process. Prints the ratio of the medians; both results are compared bit for bit. Files and entry are
+in the page cache, so that no disk is timed. Processor time, of all threads, is more reliable than
+the clock where other programs run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PHOTOGRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagene
 
 
 def seconds(samples: Iterator[Sample]) -> tuple[float, float]:
-    """Return how long it takes to get every sample and let go of it, and processor time."""
+    """Return the seconds, by the clock and of processors, that reading every sample takes."""
     began, busy = time.perf_counter(), time.process_time()
     for _ in samples:
         pass
@@ -35,7 +35,7 @@ def seconds(samples: Iterator[Sample]) -> tuple[float, float]:
 
 
 def equal(one: Sample, other: Sample) -> bool:
-    """Tell whether two samples are the same, bit for bit."""
+    """Return whether two samples are the same, bit for bit."""
     if one.pixels is None or other.pixels is None:
         return one == other
     described = [(s.position, s.name, s.label, s.error) for s in (one, other)]

@@ -1,8 +1,8 @@
-"""How far tests of two means keep their level with few batches: Welch's, and the one drift uses.
+"""False positive rates of two tests of two means with few batches: Welch's, and the one of drift.
 
-``python bench/drift.py`` draws batch scores of two runs that measure the same thing, and prints how
-often each test says otherwise, as a multiple of the level it was asked for: 1 is right, below is
-cautious, above is wrong. It takes about half a minute.
+``python bench/drift.py`` draws batch scores of two runs with the same mean, and prints how often
+each test rejects it, as a multiple of its level: 1 is exact, below is conservative, above is wrong.
+It takes about half a minute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CASES = ((2, 2, 1), (2, 7, 2), (3, 3, 1), (3, 30, 1), (4, 4, 2), (7, 7, 1), (7, 
 
 
 def excess(before: int, after: int, ratio: float) -> tuple[list[float], list[float]]:
-    """Return false findings over the level asked for: Welch's test, and the one used."""
+    """Return false positive rates over the level: of Welch's test, and of the one used."""
     rng = np.random.default_rng(0)
     x = ratio**2 * rng.chisquare(before - 1, DRAWS) / (before - 1)
     y = rng.chisquare(after - 1, DRAWS) / (after - 1)
@@ -28,11 +28,11 @@ def excess(before: int, after: int, ratio: float) -> tuple[list[float], list[flo
     error, freedom = unpaired_freedom(x, before, y, after)
     parts = ((x / before) ** 2 / (before - 1), (y / after) ** 2 / (after - 1))
     statistic = np.abs(difference) / error
-    found = []
+    rates = []
     for degrees in (error**4 / sum(parts), freedom):
         p = 2 * student.sf(statistic, degrees)
-        found.append([float(np.mean(p <= level) / level) for level in LEVELS])
-    return found[0], found[1]
+        rates.append([float(np.mean(p <= level) / level) for level in LEVELS])
+    return rates[0], rates[1]
 
 
 def main() -> None:

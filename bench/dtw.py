@@ -1,4 +1,4 @@
-"""How fast the matrix of warping distances is made, beside tslearn's.
+"""Benchmark of the matrix of warping distances, beside tslearn's.
 
 ``python bench/dtw.py`` draws 1,000 signatures of 50 to 500 sites, times their matrix (with and
 without a band), and times ``tslearn.metrics.cdist_dtw(n_jobs=1)`` on some of them, whose time is
@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -48,8 +49,8 @@ def signatures(models: int) -> pd.DataFrame:
 def timed(work: Callable[[], Result]) -> tuple[float, float, Result]:
     """Return seconds on the wall, seconds of processors, and what the work returned."""
     wall, processors = time.perf_counter(), time.process_time()
-    found = work()
-    return time.perf_counter() - wall, time.process_time() - processors, found
+    result = work()
+    return time.perf_counter() - wall, time.process_time() - processors, result
 
 
 def cells(curves: list[NDArray[np.float64]]) -> int:
@@ -84,22 +85,21 @@ def compare(models: int, subset: int, band: int | None) -> None:
 
 
 def cached(models: int) -> None:
-    """Print what a matrix costs whose distances are known, and one with a model more."""
+    """Print the seconds of a matrix with known distances, and of one with a model more."""
     with tempfile.TemporaryDirectory() as home:
         frame = signatures(models + 1)
         frame.attrs["home"] = home
         without = frame[frame["run_id"] != f"r{models:04d}"]
-        for words, wanted in (
-            ("new", without), ("known", without), ("with one model more", frame)
-        ):  # fmt: skip
-            wall, _, _ = timed(lambda wanted=wanted: distance_matrix(wanted))
-            print(f"cached, {words}: {wall:.2f} s")
+        cases = {"new": without, "known": without, "with one model more": frame}
+        for case, wanted in cases.items():
+            wall, _, _ = timed(partial(distance_matrix, wanted))
+            print(f"cached, {case}: {wall:.2f} s")
         size = (Path(home) / "cache" / "distances.sqlite").stat().st_size
         print(f"the cache holds {size / 1e6:.1f} MB")
 
 
 def main() -> None:
-    """Print one line a band, and what the cache does."""
+    """Print one line a band, and the cache's seconds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000)
     parser.add_argument("--subset", type=int, default=60)

@@ -1,4 +1,4 @@
-"""What measuring costs beside the forward pass, on ResNet-50's 49 sites.
+"""Benchmark of measuring beside the forward pass, on ResNet-50's 49 sites.
 
 Three things are timed in turn in one process, and their ratio to the bare forward pass printed:
 the forward pass with every input and output pooled, and the whole measurement with its scores.

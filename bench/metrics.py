@@ -1,10 +1,10 @@
-"""What all metrics cost beside the affinity score alone, on ResNet-50's 49 sites at n = 512.
+"""Benchmark of all metrics beside the affinity score alone, on ResNet-50's 49 sites at n = 512.
 
 The tensors are those of a forward pass at 224 pixels in micro-batches of 64, with one random
 micro-batch at each site used for all eight. Hook work is pooling them and counting their values
 near zero; pooling is also timed alone, as what the affinity score needs by itself. Printed are
 the parts, and the ratio of everything to pooling and affinity alone. Times are those of the
-processor, summed over threads: on a shared machine they say more than those of the clock.
+processor, summed over threads: on a shared machine they are more reliable than the clock.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ seconds: dict[str, float] = {}
 
 @contextmanager
 def timed(name: str) -> Iterator[None]:
-    """Add the time of what is inside to a part."""
+    """Add the seconds of a block to a part."""
     began = time.process_time()
     yield
     seconds[name] = seconds.get(name, 0.0) + time.process_time() - began
 
 
 def site(channels: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return unpooled input and output of one micro-batch: what trained networks look like."""
+    """Return unpooled input and output of one micro-batch, correlated as in trained networks."""
     mixing = torch.randn(channels, channels) * channels**-0.5
     level = torch.randn(MICRO_BATCH, channels) @ mixing + 0.5 * torch.randn(channels)
     x = torch.randn(MICRO_BATCH, channels, size, size) + level[:, :, None, None]
@@ -66,7 +66,7 @@ def measure_site(channels: int, size: int) -> None:
             pool(y, layout, MICRO_BATCH)
             # What the capture does for ReLU; other activations' outputs are counted too.
             before, after = before + near, after + near.rectified()
-    # The same micro-batch eight times has too low a rank: the scores get rows of their own.
+    # The same micro-batch eight times has too low a rank: the scores get other rows.
     level = torch.randn(IMAGES, channels, dtype=torch.float64)
     inputs = level @ (torch.randn(channels, channels, dtype=torch.float64) * channels**-0.5)
     inputs = 0.5 * inputs + matrix.mean(dim=0)

@@ -1,10 +1,10 @@
-"""How many batches a precision takes: CIFAR ResNet-20's real spread, over 50,000 images simulated.
+"""Batches that a precision needs: CIFAR ResNet-20's real spread, over 50,000 images simulated.
 
     python bench/precision.py CHECKPOINT IMAGES
 
 CHECKPOINT is a file of weights for small:cifar_resnet20, IMAGES a folder of pictures by class. The
 batch scores of 512 images are measured; then surveys of 97 such batches (the paper's 50,000 images)
-are drawn from each site's own mean and deviation, and stopped as ``--precision`` stops them.
+are drawn from each site's mean and deviation, and stopped as ``--precision`` stops them.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def measured(checkpoint: str, images: str) -> tuple[np.ndarray, np.ndarray]:
         home = Home.open(Path(folder) / "home", create=True)
         definition = parse_definition(values, "precision", Path())
         run_survey(home, definition, LocalRunner(RunnerOptions(device="cpu")), SilentReporter())
-        found = query(
+        spread = query(
             home,
             "SELECT avg(affinity) AS mean, stddev_samp(affinity) AS std FROM batch_scores"
             " GROUP BY site ORDER BY site",
         )
-    return found["mean"].to_numpy(), found["std"].to_numpy()
+    return spread["mean"].to_numpy(), spread["std"].to_numpy()
 
 
 def needed(mean: np.ndarray, std: np.ndarray, precision: float, seed: int) -> int:

@@ -1,4 +1,4 @@
-"""What scheduling costs: 10,000 jobs that do nothing, against bare calls of a Ray actor.
+"""Benchmark of scheduling: 10,000 jobs that do nothing, against bare calls of a Ray actor.
 
     python bench/scheduling.py [JOBS]
 
@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ray
 
@@ -36,7 +37,7 @@ CALLS = 2_000
 
 
 def nothing(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
-    """Do a task that needs no work."""
+    """Yield the events of a task without work."""
     import torch
 
     pulse.beat()
@@ -53,7 +54,7 @@ class Bare:
 
 
 class Watching(SilentReporter):
-    """Notes the time and the memory as jobs end, and what bare calls cost before."""
+    """Records the time and the memory as jobs end, and the seconds of bare calls before."""
 
     def __init__(self) -> None:
         self.bare = self.planned_at = self.began = 0.0
@@ -75,7 +76,7 @@ class Watching(SilentReporter):
 
 def bare_call() -> float:
     """Return the seconds an awaited call of a bare actor takes."""
-    actor = ray.remote(num_cpus=0)(Bare).remote()
+    actor: Any = ray.remote(num_cpus=0)(Bare).remote()
     for value in range(100):
         ray.get(actor.call.remote(value))
     began = time.perf_counter()

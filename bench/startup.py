@@ -1,7 +1,7 @@
-"""How long `survey --help` takes beside an empty typer app with the same commands and options.
+"""Benchmark of `survey --help` beside an empty typer app with the same commands and options.
 
-Both are whole processes, run in turn; the ratio of their medians is what counts, since single
-times on a shared machine say little.
+Both are whole processes, run in turn. Compare the ratio of their medians: single times on a shared
+machine vary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def shared(
 
 
 def empty_app() -> str:
-    """Return the source of an app with our commands and their options, and nothing behind them."""
+    """Return the source of an app with our commands and their options, which do nothing."""
     from jobs.cli.main import app
 
     source = EMPTY

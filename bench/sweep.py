@@ -1,6 +1,6 @@
-"""Which networks can be watched: all of torchvision's classifiers and 300 of timm's.
+"""Sweep over networks: which of torchvision's classifiers and 300 of timm's can be watched.
 
-Each network gets random weights of one seed and two images of its own input size. It runs
+Each network gets random weights of one seed and two images of its input size. It runs
 plainly, then watched; both outputs must be equal bit for bit, must depend on the images, and
 every activation must have been pooled. Networks are chosen before any is tried: from each of
 timm's modules the one with the fewest parameters, and the rest drawn with a seed among those
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass
 class Row:
-    """What became of one architecture."""
+    """The result of one architecture."""
 
     library: str
     name: str
@@ -94,8 +94,8 @@ def _parameter_counts(cache: Path) -> dict[str, int]:
         with torch.device("meta"):
             sizes = {name: _size(_timm(name)) for name in timm.list_models()}
         cache.write_text(json.dumps(sizes), encoding="utf-8")
-    found: dict[str, int] = json.loads(cache.read_text(encoding="utf-8"))
-    return found
+    counts: dict[str, int] = json.loads(cache.read_text(encoding="utf-8"))
+    return counts
 
 
 def _size(model: nn.Module) -> int:
@@ -103,7 +103,7 @@ def _size(model: nn.Module) -> int:
 
 
 def _torchvision_module(name: str) -> str:
-    return torchvision.models.get_model_builder(name).__module__.rpartition(".")[2]
+    return str(torchvision.models.get_model_builder(name).__module__.rpartition(".")[2])
 
 
 # Building.
@@ -115,7 +115,8 @@ def _timm(name: str) -> nn.Module:
 
 def _torchvision(name: str) -> nn.Module:
     quiet = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
-    return torchvision.models.get_model(name, weights=None, **quiet)
+    model: nn.Module = torchvision.models.get_model(name, weights=None, **quiet)
+    return model
 
 
 BUILDERS: dict[str, Callable[[str], nn.Module]] = {"torchvision": _torchvision, "timm": _timm}
@@ -195,7 +196,7 @@ def _compared(model: nn.Module, images: torch.Tensor, row: Row) -> tuple[str, st
 
 
 def _depends(output: torch.Tensor) -> bool:
-    """Tell whether an output is finite and differs between the images."""
+    """Return whether an output is finite and differs between the images."""
     if output.ndim == 0 or output.shape[0] != IMAGES or not bool(torch.isfinite(output).all()):
         return False
     return not torch.equal(output[0], output[1])
@@ -235,7 +236,7 @@ def swept(choices: list[Choice], seed: int, state: Path) -> list[Row]:
     return [done[choice.library, choice.name] for choice in choices]
 
 
-# Telling.
+# Reporting.
 
 
 ABOUT = """\
@@ -250,7 +251,7 @@ networks were chosen before any was tried: all of torchvision's classifiers, the
 each of timm's modules, and the rest drawn with a seed among those under 100 million parameters."""
 
 
-def told(rows: list[Row], command: str) -> str:
+def page(rows: list[Row], command: str) -> str:
     """Return the page: summary, failures, and one line a network."""
     wrong = [row for row in rows if row.verdict != "works"]
     return "\n".join(
@@ -324,7 +325,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Choose, try, tell."""
+    """Choose networks, try them and report."""
     arguments = _arguments()
     warnings.simplefilter("ignore")
     torch.set_num_threads(arguments.threads)
@@ -335,7 +336,7 @@ def main() -> None:
     command = f"python bench/sweep.py --timm {arguments.timm} --seed {arguments.seed}"
     command += " --output docs/sweep.md"
     if arguments.output:
-        arguments.output.write_text(told(rows, command), encoding="utf-8")
+        arguments.output.write_text(page(rows, command), encoding="utf-8")
     print("\n".join(_summary(rows)))
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"most memory {gib:.1f} GiB, {sum(row.seconds for row in rows) / 60:.1f} minutes in all")

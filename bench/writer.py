@@ -1,4 +1,4 @@
-"""How fast the signature store's writer is, beside DuckDB's own bulk insert of the same rows.
+"""Benchmark of the signature store's writer, beside DuckDB's bulk insert of the same rows.
 
 Single batches of ResNet-50's 49 sites are made durable one by one, and as many bare files of the
 same size. Then three processes take turns, a round each: two feed writers segments of 10,045 rows
@@ -46,7 +46,7 @@ Answer = tuple[float, float, int]
 
 
 def scores(number: int) -> tuple[SiteScore, ...]:
-    """Return one batch's scores, of random numbers as a network gives them."""
+    """Return one batch's scores, of random numbers."""
     values = np.random.default_rng(number).random((SITES, len(schema.METRICS) + 4))
     names = [column.name for column in schema.METRICS]
     return tuple(
@@ -120,7 +120,7 @@ def tables(number: int) -> Iterator[pa.Table]:
 
 
 def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
-    """Make groups durable and merge them, a round whenever told to; answer seconds and memory."""
+    """Make groups durable and merge them, a round for each message; send seconds and memory."""
     waiting = made(number)
     writer = Writer.open(Home.open(path, create=True))
     for last in iter(pipe.recv, None):
@@ -136,7 +136,7 @@ def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
 
 
 def feed_duckdb(path: Path, number: int, pipe: Connection, made: Made) -> None:
-    """Insert the same rows from Arrow tables, a round whenever told to; answer the seconds."""
+    """Insert the same rows from Arrow tables, a round for each message; send seconds and memory."""
     waiting = made(number)
     connection = duckdb.connect(path / "bulk.duckdb")
     connection.execute("SET enable_progress_bar = false").fetchall()
@@ -157,7 +157,7 @@ def feed_duckdb(path: Path, number: int, pipe: Connection, made: Made) -> None:
 
 
 def bulk(folder: Path, wanted: int) -> None:
-    """Let them take turns and print the ratios of their rates."""
+    """Feed the three processes in turn and print the ratios of their rates."""
     number = max(round(wanted / (GROUP * SITES) / ROUNDS), 1) * ROUNDS
     context, pipes = multiprocessing.get_context("spawn"), []
     feeds = ((feed_writer, tables), (feed_writer, groups), (feed_duckdb, tables))
@@ -169,13 +169,13 @@ def bulk(folder: Path, wanted: int) -> None:
         pipes.append(ours)
     answers: list[list[Answer]] = [[] for _ in pipes]
     for turn in range(ROUNDS):
-        for pipe, said in zip(pipes, answers, strict=True):
+        for pipe, received in zip(pipes, answers, strict=True):
             pipe.send(turn == ROUNDS - 1)
-            said.append(pipe.recv())
+            received.append(pipe.recv())
     for pipe in pipes:
         pipe.send(None)
     rows = number * GROUP * SITES
-    seconds, busy = ([sum(a[k] for a in said) for said in answers] for k in (0, 1))
+    seconds, busy = ([sum(a[k] for a in rounds) for rounds in answers] for k in (0, 1))
     print(f"{rows:,} rows in segments of {GROUP * SITES:,}")
     print(f"  DuckDB's bulk insert {rows / seconds[2]:,.0f} rows/s")
     for index, place in enumerate(places[:2]):
@@ -191,7 +191,7 @@ def bulk(folder: Path, wanted: int) -> None:
 def stored(place: Path) -> int:
     """Return how many scores a home holds."""
     with duckdb.connect(place / "signatures.duckdb", read_only=True) as connection:
-        return connection.execute("SELECT count(*) FROM batch_scores").fetchall()[0][0]
+        return int(connection.execute("SELECT count(*) FROM batch_scores").fetchall()[0][0])
 
 
 def single(folder: Path) -> None:
