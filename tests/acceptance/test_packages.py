@@ -1,0 +1,148 @@
+"""Packages outside the tree bring a dataset kind and a model source; broken ones stop neither."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command import ROOT
+
+TOY = """
+from catalog.datasets import DatasetInfo, DatasetKind
+from catalog.datasets.kinds.random import RandomDataset
+from catalog.models import Architecture, InputTransform
+from survey.errors import UnknownName
+
+STRIPES = DatasetKind(
+    names=(DatasetInfo(syntax="stripes", sentence="Eight images.", images=8, classes=0),),
+    open=lambda request: RandomDataset(request.name, 8),
+)
+
+
+def build():
+    from torch import nn
+
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 10))
+
+
+class ToySource:
+    name = "toy"
+
+    def names(self):
+        return ["net"]
+
+    def get(self, name):
+        if name != "net":
+            raise UnknownName("toy network", name, self.names())
+        transform = InputTransform(size=8, resize=8)
+        return Architecture("toy", "net", "Toy", 10, transform, build=build)
+
+    def published(self):
+        return ()
+"""
+
+CONTRACT = """
+from catalog.contracts.dataset_kind import DatasetKindContract
+from catalog.contracts.model_source import ModelSourceContract
+from toy_zoo import STRIPES, ToySource
+
+
+class TestStripes(DatasetKindContract):
+    kind = STRIPES
+
+
+class TestToy(ModelSourceContract):
+    source = ToySource()
+"""
+
+
+def install(folder: Path, package: str, kind: str, source: str) -> None:
+    """Lay out what an installed package leaves beside its modules."""
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[model_zoo_survey.datasets]\n{package} = {kind}\n"
+        f"[model_zoo_survey.sources]\n{package} = {source}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packages")
+    (folder / "toy_zoo.py").write_text(TOY)
+    (folder / "test_toy.py").write_text(CONTRACT)
+    install(folder, "a_broken", "no_such_module:KIND", "no_such_module:SOURCE")
+    install(folder, "a_clash", "catalog.datasets.kinds.digits:KIND", "catalog.models:TimmSource")
+    install(folder, "toy_zoo", "toy_zoo:STRIPES", "toy_zoo:ToySource")
+    return folder
+
+
+def python(packages: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run Python beside the packages, with a home of its own there."""
+    home, paths = packages / "home", os.pathsep.join([str(packages), str(ROOT)])
+    ended = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=packages,
+        env={**os.environ, "SURVEY_HOME": str(home), "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, f"exit code {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+    return ended
+
+
+def survey(packages: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    return python(packages, "-m", "jobs.cli.main", *arguments, code=code)
+
+
+def test_they_keep_the_contracts(packages: Path) -> None:
+    python(packages, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toy.py")
+
+
+def test_they_are_listed_beside_ours(packages: Path) -> None:
+    datasets = json.loads(survey(packages, "datasets", "--format", "json").stdout)
+    names = [row["dataset"] for row in datasets]
+    assert names[-1] == "stripes"
+    assert names.count("digits") == 1
+    (net,) = json.loads(survey(packages, "models", "toy:*", "--format", "json").stdout)
+    assert (net["architecture"], net["family"], net["classes"]) == ("toy:net", "Toy", 10)
+
+
+def test_they_are_surveyed(packages: Path) -> None:
+    options = ("--dataset", "stripes", "--checkpoint", "init:0", "--batch-size", "4")
+    survey(packages, "run", "--model", "toy:net", *options, "--runner", "local", "--workers", "1")
+    sql = "SELECT architecture, dataset, count(affinity) AS sites FROM signatures GROUP BY ALL"
+    (row,) = json.loads(survey(packages, "sql", sql, "--format", "json").stdout)
+    assert row == {"architecture": "net", "dataset": "stripes", "sites": 1}
+
+
+def test_another_name_is_answered_with_what_is_near_or_broken(packages: Path) -> None:
+    code = """
+import pathlib
+from catalog.datasets import open_dataset
+from catalog.models.selection import select
+from survey.errors import UnknownName
+
+for ask in (
+    lambda: select("toy:nett"),
+    lambda: select("theirs:net"),
+    lambda: open_dataset("stripe", pathlib.Path()),
+    lambda: open_dataset("theirs", pathlib.Path()),
+):
+    try:
+        ask()
+    except UnknownName as unknown:
+        print(unknown.hint)
+"""
+    net, broken_source, stripes, broken_kind = python(packages, "-c", code).stdout.splitlines()
+    assert "toy:net" in net
+    assert "no_such_module:SOURCE of a_broken 1.0" in broken_source
+    assert "stripes" in stripes
+    assert "no_such_module:KIND of a_broken 1.0" in broken_kind

@@ -1,0 +1,39 @@
+"""Every source of models keeps the contract."""
+
+from __future__ import annotations
+
+from catalog.contracts.model_source import ModelSourceContract
+from catalog.models import SOURCES
+from catalog.models.python import PythonSource
+from catalog.models.small import SmallSource
+from catalog.models.ssl import SslSource
+from catalog.models.timm import TimmSource
+from catalog.models.torchvision import TorchvisionSource
+
+
+class TestSmall(ModelSourceContract):
+    source = SmallSource()
+
+
+class TestTorchvision(ModelSourceContract):
+    source = TorchvisionSource()
+    built = ("squeezenet1_1",)
+
+
+class TestSsl(ModelSourceContract):
+    source = SslSource()
+
+
+class TestTimm(ModelSourceContract):
+    source = TimmSource()
+    built = ("resnet18",)
+    device = "meta"
+
+
+class TestPython(ModelSourceContract):
+    source = PythonSource()
+
+
+def test_every_source_is_under_contract() -> None:
+    tested = {type(kept.source) for kept in ModelSourceContract.__subclasses__()}
+    assert tested == {type(source) for source in SOURCES}
