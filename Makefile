@@ -8,16 +8,18 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 # Processes that share the tests, each with one thread: on two cores one of three often waits.
 PROCESSES ?= 3
+# A file's tests share what they are made from, so that one process runs them all.
+PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Studies to run again for `make figures`; all by default.
 STUDIES ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench docs figures zoo lock
+.PHONY: help install demo check test test-long lint bench docs figures zoo lock
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP)  ## Make .venv with the pinned packages and this one (PYTHON=python3.12 chooses)
 
@@ -38,8 +40,14 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Survey the bundled zoo on a local Ray and print the signatures
 	@$(BIN)/survey demo
 
-test: $(STAMP)  ## Run every test (ARGS="tests/survey -x" narrows)
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
+check: lint  ## Check what is checked in two minutes: lint, and the tests that are quick
+	@$(PYTEST) -m quick $(ARGS)
+
+test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(STAMP)  ## Run the tests that take minutes each
+	@$(PYTEST) -m long $(ARGS)
 
 lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from pathlib import Path
 
 import hypothesis
 import pytest
-
-from tests.order import shared_out
 
 # Before torch or numpy is first imported: they read it once. Timings and last bits then do not
 # depend on the machine's cores; a caller's own choice wins.
@@ -34,9 +34,20 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.hookimpl(trylast=True)
+#: Marks of tests that are not quick; nor are those that run the whole product.
+NOT_QUICK = ("slow", "long", "ray", "real_data")
+ACCEPTANCE = Path(__file__).parent / "acceptance"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let long tests begin first where several processes share the tests."""
-    given = getattr(config, "workerinput", None)
-    if given is not None:
-        items[:] = shared_out(items, given["workercount"])
+    """Mark the quick tests, and let processes that share the files begin with the slowest."""
+    seconds: defaultdict[Path, dict[int, float]] = defaultdict(dict)
+    for item in items:
+        if ACCEPTANCE not in item.path.parents and not any(map(item.get_closest_marker, NOT_QUICK)):
+            item.add_marker("quick")
+        # A mark is one object for all cases of a test, or all tests of a module.
+        for mark in item.iter_markers("slow"):
+            seconds[item.path][id(mark)] = mark.kwargs.get("seconds", 10.0)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: -sum(seconds[item.path].values()))

@@ -156,6 +156,7 @@ def test_what_cannot_be_loaded_says_so_before_anything_is_fetched(
 
 
 @pytest.mark.slow(seconds=20)
+@pytest.mark.long
 @pytest.mark.real_data
 def test_a_wrong_normalisation_makes_a_run_suspect(tmp_path: Path) -> None:
     home, survey_file = tmp_path / "home", tmp_path / "resnet20.toml"

@@ -45,6 +45,7 @@ def begun(home: Path, scan: subprocess.Popen[str]) -> Registry:
 
 
 @pytest.mark.slow(seconds=150)
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.timeout(1800)
 def test_thirty_kills_leave_no_trace(tmp_path, alone, machine):

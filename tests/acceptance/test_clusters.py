@@ -83,6 +83,7 @@ def some_done(states):
 
 
 @pytest.mark.slow(seconds=70)
+@pytest.mark.long
 @pytest.mark.ray
 def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
     home = tmp_path / "home"

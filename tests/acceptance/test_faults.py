@@ -138,7 +138,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.slow(seconds=30)
+@pytest.mark.slow(seconds=60)
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, interruptible):
@@ -156,6 +156,7 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, 
 
 
 @pytest.mark.slow(seconds=75)
+@pytest.mark.long
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"

@@ -26,7 +26,8 @@ def sites(home, run_id):
     return rows(SITES.format(run_id), home)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
+@pytest.mark.long
 @pytest.mark.real_data
 @pytest.mark.parametrize(("whole", "depth"), [(n, n) for n in NETWORKS], indirect=["whole"])
 def test_a_precise_signature_needs_fewer_images_and_is_the_full_one(whole, depth, tmp_path):
@@ -48,7 +49,8 @@ def test_a_precise_signature_needs_fewer_images_and_is_the_full_one(whole, depth
         assert abs(mine["mean"] - its["mean"]) <= 4 * both
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=15)
+@pytest.mark.long
 @pytest.mark.real_data
 def test_what_cannot_be_reached_is_said(tmp_path):
     file = shared("data/checkpoints/squeezenet1_0-imagenet-deepcompression.pth")

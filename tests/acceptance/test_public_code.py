@@ -17,7 +17,7 @@ from survey import MeasureSettings, measure
 from tests.shared_data import shared
 from tests.survey.public_formula import published, r2, watch
 
-pytestmark = pytest.mark.slow(seconds=35)
+pytestmark = [pytest.mark.slow(seconds=245), pytest.mark.long]
 
 SQUEEZENET = "squeezenet1_0-imagenet-deepcompression.pth"
 

@@ -95,7 +95,8 @@ def whole(
     return once(tmp_path_factory, worker_id, name, lambda home: survey(*asked, home=home))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("whole", "depth", "sites", "hits"),
     [(20, 20, 19, 2070), (32, 32, 31, 2133), (44, 44, 43, 2098)],
@@ -138,6 +139,7 @@ def descendants(pid: int) -> list[int]:
 
 
 @pytest.mark.slow(seconds=80)
+@pytest.mark.long
 @pytest.mark.ray
 def test_squeezenet_and_its_memory(tmp_path):
     file = shared("data/checkpoints/squeezenet1_0-imagenet-deepcompression.pth")
@@ -166,7 +168,8 @@ def test_squeezenet_and_its_memory(tmp_path):
     assert_agrees(home, run["run_id"], first_batch_scores(model, f"file:{file}", dataset, 512))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=15)
+@pytest.mark.long
 def test_another_normalisation_is_another_run_with_other_accuracy(tmp_path):
     """The transform is part of what a run is: a survey file may change it."""
     file = shared("data/checkpoints/resnet20-12fca82f.th")

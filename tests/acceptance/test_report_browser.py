@@ -21,7 +21,11 @@ from tests.analysis.homes import Builder
 from tests.analysis.paper.test_compare import store_checkpoints, store_zoo
 
 #: The first test measures 40 networks, which takes minutes where others compute beside it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [
+    pytest.mark.slow(seconds=180),
+    pytest.mark.long,
+    pytest.mark.timeout(2400),
+]
 
 #: Names that systems give the browser.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

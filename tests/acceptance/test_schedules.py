@@ -95,7 +95,7 @@ def test_jobs_that_fail_are_told_by_the_exit_code(tmp_path, zoo):
     assert "1 of 1 jobs failed" in shown(home)["ticks"][0]["reason"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=15)
 def test_commands_at_once_carry_a_due_time_out_once(tmp_path, zoo):
     home = tmp_path / "home"
     due_now(home, zoo)

@@ -20,6 +20,8 @@ from catalog.zoo.train import LabelledImages, Recipe, hits, main, train_zoo
 from survey import MeasureSettings, SiteScore, measure
 from survey.errors import CheckpointError, UnknownName
 
+pytestmark = pytest.mark.slow(seconds=12)
+
 DEPTHS = (14, 20, 26)
 
 

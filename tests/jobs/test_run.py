@@ -29,6 +29,8 @@ from jobs.scan.reporter import SilentReporter
 from survey import StoreError
 from tests.jobs.jobs import ON_CPU, declared
 
+pytestmark = pytest.mark.slow(seconds=30)
+
 
 class Faulty(LocalRunner):
     """Runs jobs in this process, and loses the worker after so many events, so many times."""

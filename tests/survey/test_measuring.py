@@ -75,6 +75,7 @@ def _measured_outputs(
     return outputs, rows
 
 
+@pytest.mark.slow(seconds=7)
 @pytest.mark.parametrize(
     ("name", "channels_last"),
     [*((name, False) for name in BIT_FOR_BIT), ("resnet18", True), ("mobilenet_v3_small", True)],

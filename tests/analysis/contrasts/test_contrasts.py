@@ -481,7 +481,8 @@ def test_poolings_and_sources_of_one_architecture_stand_apart() -> None:
 
 
 @pytest.mark.real_data
-@pytest.mark.slow
+@pytest.mark.slow(seconds=15)
+@pytest.mark.long
 def test_cifar_resnets_are_more_linear_after_their_additions(tmp_path: Path) -> None:
     from tests.acceptance.command import survey
 

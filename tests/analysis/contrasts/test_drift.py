@@ -28,6 +28,8 @@ from survey.results import BatchScores, SiteScore
 from tests.analysis.figures import drawn
 from tests.catalog.records import run, score
 
+pytestmark = pytest.mark.slow(seconds=9)
+
 #: Batch scores of a run: by site name, one a batch; a string is a status without a score.
 Scores = Mapping[str, Sequence[float | str]]
 Measured = Callable[..., None]

@@ -22,6 +22,8 @@ from survey.errors import UnknownName
 from tests.analysis.homes import Builder
 from tests.jobs.jobs import ON_CPU, declared
 
+pytestmark = pytest.mark.slow(seconds=13)
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

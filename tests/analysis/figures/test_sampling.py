@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from analysis.figures import signature_chart, signature_lines
 from analysis.figures.sampling import sample
@@ -51,6 +52,7 @@ def test_no_more_than_wanted_and_none_without_a_score():
     assert medians(five).loc[sample(five, 1), "median"].item() == 0.4
 
 
+@pytest.mark.slow(seconds=5)
 def test_a_figure_of_some_says_so_and_states_what_holds_for_all():
     frame = surveyed(36)
     frame.loc[frame["model"] == "vgg_1", "affinity"] = np.nan

@@ -20,6 +20,8 @@ from survey.errors import UnknownName
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
+pytestmark = pytest.mark.slow(seconds=8)
+
 
 def segments(chart) -> list[int]:
     """Return how many unbroken pieces each line has."""

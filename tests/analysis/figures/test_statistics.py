@@ -39,6 +39,8 @@ from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 from tests.analysis.made import signature, signatures
 
+pytestmark = pytest.mark.slow(seconds=14)
+
 METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
 
 

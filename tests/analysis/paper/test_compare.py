@@ -33,6 +33,8 @@ from catalog.models.families import family_of
 from catalog.models.sets import SETS
 from tests.analysis.homes import Builder, correlated
 
+pytestmark = pytest.mark.slow(seconds=13)
+
 SITES = 16
 METRICS = {name: column for column, name in PAPER_NAMES.items()}
 

@@ -63,6 +63,7 @@ def _nearest(
     return float(found.fun)
 
 
+@pytest.mark.slow(seconds=3)
 def test_the_dip_is_that_of_a_linear_programme() -> None:
     rng = RNG(1)
     for trial in range(150):

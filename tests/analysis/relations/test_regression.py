@@ -142,6 +142,7 @@ def test_a_true_line_is_found_and_noise_beside_it_is_not() -> None:
     assert found.loc[found["picked"] & (found["kind"] != "characteristic"), "p_picked"].min() > 0.05
 
 
+@pytest.mark.slow(seconds=2)
 def test_p_is_uniform_and_picking_is_accounted_for_where_there_is_nothing() -> None:
     """300 groups of six models in one call, accuracies drawn apart from everything else."""
     groups, size = 300, 6

@@ -32,6 +32,8 @@ from survey.results import BatchScores
 from tests.analysis.homes import Builder
 from tests.catalog.records import run, score
 
+pytestmark = pytest.mark.slow(seconds=25)
+
 #: A checkpoint that anybody may call a file of weights.
 HOSTILE = 'file:</title><script>alert("x")</script>&amp;\'.pth'
 

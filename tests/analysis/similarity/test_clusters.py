@@ -321,6 +321,7 @@ def test_kmeans_finds_what_rises_and_what_falls(normalisation: Any) -> None:
         assert rows["relative_depth"].iloc[[0, -1]].tolist() == [0.0, 1.0]
 
 
+@pytest.mark.slow(seconds=3)
 def test_distances_to_barycentres_are_warping_distances() -> None:
     rng = np.random.default_rng(2)
     made = distance_matrix(frame({f"m{number}": rng.random(12) for number in range(9)}), band=0)

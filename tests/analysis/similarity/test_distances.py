@@ -248,6 +248,7 @@ def test_a_file_that_may_only_be_read_still_serves(tmp_path: Path, warped: list[
     assert warped == [10]
 
 
+@pytest.mark.slow(seconds=5)
 def test_many_processes_may_use_it_at_once(tmp_path: Path, warped: list[int]) -> None:
     started = multiprocessing.get_context("spawn")
     processes = [

@@ -142,6 +142,7 @@ def test_other_readings_do_not(reduced):
     assert first == pytest.approx(scores["reduced first", "sum", "relu"], abs=1e-6)
 
 
+@pytest.mark.slow(seconds=4)
 def test_shrunk_scores_are_the_papers_and_plain_ones_rise_with_the_dimension():
     table = shrinkage_scores(dimensions=(30, 100), n=1000)
     many = shrinkage_scores(["relu"], (1500,), n=1000).set_index("shrinkage")

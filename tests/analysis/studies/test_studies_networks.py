@@ -12,6 +12,8 @@ from catalog.datasets import open_dataset
 from catalog.models.small import TRANSFORM
 from survey import SettingsError, UnknownName
 
+pytestmark = pytest.mark.slow(seconds=10)
+
 
 def test_images_are_normalised_as_workers_do(tmp_path):
     from jobs.runners.worker import normalise

@@ -54,6 +54,7 @@ def test_names_are_sorted_and_in_families() -> None:
     }
 
 
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize("blocks", [*range(1, 12), 18, 200])
 @pytest.mark.parametrize("shape", ["resnet", "plain"])
 def test_there_is_a_network_at_every_depth_6n_plus_2(shape: str, blocks: int) -> None:

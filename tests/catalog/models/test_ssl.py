@@ -295,7 +295,7 @@ def test_aliases_stand_in_plain_files_with_their_classifier(tmp_path: Path) -> N
         assert torch.equal(loaded["fc.weight"], STATE["fc.weight"].half().float())
 
 
-@pytest.mark.slow(seconds=2)
+@pytest.mark.slow(seconds=14)
 @pytest.mark.parametrize("form", {(f.container, f.packing): f for f in FORMS}.values(), ids=str)
 def test_every_container_holds_a_whole_resnet50(
     tmp_path: Path, form: Form, whole: tuple[nn.Module, State]

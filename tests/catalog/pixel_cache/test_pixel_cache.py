@@ -350,6 +350,7 @@ def building(cache: PixelCache, images: int, pause_seconds: float) -> subprocess
     return process
 
 
+@pytest.mark.slow(seconds=2)
 def test_another_process_is_not_waited_for_and_its_death_is_no_harm(
     cache: PixelCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +370,7 @@ def test_another_process_is_not_waited_for_and_its_death_is_no_harm(
     assert through(cache, Pictures()) == expected
 
 
+@pytest.mark.slow(seconds=2)
 def test_an_entry_of_another_process_is_shared(cache: PixelCache) -> None:
     dataset = Pictures(41)
     with building(cache, 41, pause_seconds=0.001) as process:

@@ -331,6 +331,7 @@ def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.slow(seconds=2)
 def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN, str(tmp_path / "new" / "home")]
     started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]

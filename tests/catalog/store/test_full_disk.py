@@ -31,6 +31,7 @@ def mounted(*arguments: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["mount", *map(str, arguments)], capture_output=True, check=False)
 
 
+@pytest.mark.slow(seconds=2)
 def test_wherever_the_disk_ends_nothing_half_made_is_left(disk: Path) -> None:
     refusals: list[str] = []
     for kilobytes in range(64, 1600, 32):

@@ -208,6 +208,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(home: Home) -> None:
     assert "abc1" in str(caught.value.hint)
 
 
+@pytest.mark.slow(seconds=9)
 def test_fifty_queries_of_another_process_during_writes(home: Home) -> None:
     written = 0
     with Writer.open(home) as writer, python(READER, home.path) as reader:
@@ -297,6 +298,7 @@ def besieged(
         yield home
 
 
+@pytest.mark.slow(seconds=9)
 @pytest.mark.parametrize("statement", UNTRUSTED)
 def test_untrusted_sql_reaches_nothing(besieged: Home, statement: str) -> None:
     secret_of_python = duckdb.sql("SELECT 1 AS x")

@@ -36,6 +36,7 @@ from tests.catalog.records import EVERYTHING, SITES, batch, run, score, stored
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow(seconds=14)
 @pytest.mark.parametrize(
     ("batches", "sites", "lives"), [(1, SITES, 12), (205, 49, 8)], ids=["one", "ten-thousand-rows"]
 )
@@ -265,6 +266,7 @@ def test_a_segment_with_an_empty_stream_of_runs_is_read(home: Home) -> None:
     assert len(stored(home)) == SITES
 
 
+@pytest.mark.slow(seconds=4)
 def test_a_merge_writes_nothing_anew_that_is_stored(home: Home) -> None:
     # A little more than one of DuckDB's row groups a merge, which leaves one that is nearly empty.
     records = [BatchRecord("r", 1, batch(n, sites=500), 512) for n in range(260)]

@@ -317,6 +317,7 @@ def _saved_key(inner: bytes) -> bytes:
     return b"\x80\x02}" + inner + b"K\x01s."
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_key_nested_too_deep_is_never_hashed(tmp_path: Path) -> None:
     # In a process of its own: hashing it overflows the stack of the one that does.
     path = _with_program(tmp_path, _saved_key(b"K\x01" + b"\x85" * 400_000))

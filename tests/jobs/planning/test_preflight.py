@@ -89,6 +89,7 @@ def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried
     assert tight_memory(jobs, History(), Devices("cuda", 2, 1), [gpu]) is None
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_scan_says_what_may_become_tight(tmp_path: Path):
     class Hearing(SilentReporter):
         heard = ""

@@ -20,6 +20,8 @@ from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread
 from tests.jobs.jobs import declared, job
 
+pytestmark = pytest.mark.slow(seconds=22)
+
 
 def said(planned, part=None, **changes):
     """Return what a worker says of a part of a job, by default the whole of it."""

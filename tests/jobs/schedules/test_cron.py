@@ -84,6 +84,7 @@ def test_every_hour_is_every_hour_through_a_change_of_the_clocks(timezone, day, 
     assert {b - a for a, b in pairwise(whole)} == {timedelta(hours=1)}
 
 
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("timezone", ["Europe/Paris", "America/New_York", "UTC"])
 @pytest.mark.parametrize(
     "cron", ["30 2 * * *", "0,30 1-3 * * *", "*/20 * * * *", "15 1,2 * * *", "10 */2 * * *"]

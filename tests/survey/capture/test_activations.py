@@ -96,6 +96,7 @@ def test_well_known_networks_have_their_sites(name: str) -> None:
 
 
 @pytest.mark.slow(seconds=25)
+@pytest.mark.long
 @pytest.mark.parametrize("library", TABLES)
 @pytest.mark.usefixtures("no_initialisation")
 def test_every_known_architecture_has_its_sites_and_all_can_be_pooled(library: str) -> None:

@@ -332,6 +332,7 @@ def test_the_modes_of_a_network_are_those_of_its_own_tensors(name: str) -> None:
 # Figures of the study of how order and pooling change the score.
 
 
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize(
     ("count", "mean", "pre", "lone", "tolerance"),
     [(1, 0.940, 0.598, 0.633, 0.03), (20, 0.623, 0.618, 0.626, 0.01)],

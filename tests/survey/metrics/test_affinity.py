@@ -133,6 +133,7 @@ def test_closed_forms(name: str) -> None:
     assert affinity_score(x, function(x)) == pytest.approx(rho, abs=0.02)
 
 
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize("mu", SHIFTED_RELU)
 def test_closed_forms_of_shifted_relu(mu: float) -> None:
     x = normal(2000, 20) + mu
