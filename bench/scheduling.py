@@ -26,7 +26,7 @@ from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.hardware import host_of
-from jobs.runners.heartbeat import Pulse
+from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.task import Task
@@ -36,14 +36,14 @@ JOBS = 10_000
 CALLS = 2_000
 
 
-def nothing(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
+def nothing(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:
     """Yield the events of a task without work."""
     import torch
 
-    pulse.beat()
+    heartbeat.beat()
     host = host_of(torch.device(device), threads)
     yield Started(task.run_id, task.attempt, host, 1, 0.0, ())
-    yield Finished(task.run_id, task.attempt, ())
+    yield Finished(task.run_id, task.attempt)
 
 
 class Bare:
@@ -68,7 +68,7 @@ class Watching(SilentReporter):
         self.bare = bare_call()
         self.began = time.perf_counter()
 
-    def event(self, worker: int, job: Job, event: Event) -> None:  # noqa: ARG002
+    def event(self, job: Job, event: Event) -> None:  # noqa: ARG002
         self.ended += isinstance(event, Finished)
         if isinstance(event, Finished) and self.ended % 1000 == 0:
             self.memory[self.ended] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,15 +1,16 @@
 """A survey, from its declaration to the last row in the store. Read this first.
 
-The writer's lock is taken, the plan says what is still to be done, the runner carries it out,
-and every event a worker sends is made durable before the next one is taken. All state lies in
-the home's stores: whatever is killed, running the same command again does what is missing.
+A survey is planned into jobs, one for each model, checkpoint and dataset. The runner's workers
+measure those that the store does not hold yet, and every batch of scores is made durable before
+more are taken. All state lies in the home's stores: after a crash the same command continues with
+what is missing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.checkpoints import Checkpoint
@@ -33,26 +34,26 @@ from jobs.planning.staleness import staleness
 from jobs.runners.base import Runner
 from jobs.runners.events import Failed
 from jobs.runners.options import Limits
-from jobs.scan.dispatch import Scan
-from jobs.scan.job_progress import Account
-from jobs.scan.recorder import Ledger
+from jobs.scan.dispatch import Dispatcher
+from jobs.scan.job_progress import JobProgress
+from jobs.scan.recorder import Recorder
 from jobs.scan.reporter import Reporter
 from survey import CatalogError
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a survey."""
+    """How a survey ended."""
 
-    #: All jobs and those that were done before.
+    #: All jobs, and which of them were measured before.
     plan: Plan
-    #: Jobs measured to the end now.
+    #: Jobs that were measured now.
     done: tuple[Job, ...]
-    #: Jobs that failed now, with the last word on each.
+    #: Jobs that failed now, with the failure of each.
     failed: tuple[tuple[Job, Failed], ...]
     #: Why files that some jobs need could not be fetched.
     unfetched: tuple[CatalogError, ...] = ()
-    #: Jobs that somebody cancelled meanwhile.
+    #: Jobs that were cancelled meanwhile.
     cancelled: tuple[Job, ...] = ()
 
 
@@ -65,18 +66,18 @@ def run_survey(
     offline: bool = False,
     limits: Limits | None = None,
 ) -> Outcome:
-    """Measure what a survey declares and the home does not hold yet.
+    """Measure the jobs of a survey that a home does not hold yet.
 
     Parameters
     ----------
     home : Home
-        Where everything is kept. Only one scan at a time writes to it.
+        Where results and files are kept. Only one scan at a time writes to it.
     definition : Definition
-        What to measure.
+        The survey.
     runner : Runner
-        Who carries the jobs out. It is entered only if there is something to do.
+        Computes the jobs. It is entered only if there are some to measure.
     reporter : Reporter
-        Who is told of progress.
+        Shows the progress.
     offline : bool
         Whether to fetch nothing.
     limits : Limits, optional
@@ -85,53 +86,51 @@ def run_survey(
     Returns
     -------
     Outcome
-        What was done, skipped and failed.
+        The jobs that were measured, skipped and failed.
 
     Raises
     ------
     StoreError
         If another scan is writing to the home, or a store cannot be written.
     SettingsError, CatalogError
-        If the survey cannot be planned, or files are lacking offline; nothing is started then.
+        If the survey cannot be planned, or files are missing offline; nothing is started then.
     ClusterError
         If the runner cannot start.
     """
     limits = limits or Limits()
-    registry = Registry(home)
     store = FileStore(home.files, offline=offline)
-    holdings = holdings_of(home, registry, store)
-    # Before the lock is taken: fetching takes long, and another scan may write meanwhile.
-    problems = tuple(supply(needed(definition), store, reporter.fetching).values())
-    with Writer.open(home) as writer:
+    # Before the writer's lock is taken: fetching takes long, and another scan may write meanwhile.
+    unfetched = tuple(supply(needed(definition), store, reporter.fetching).values())
+    with Registry(home) as registry, Writer.open(home) as writer:
         writer.merge()
         registry.mark_interrupted()
         states = run_states(home)
-        plan = make_plan(definition, states, holdings, held_back(registry))
+        plan = make_plan(definition, states, holdings_of(home, registry, store), held(registry))
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo))
-        register(registry, definition, plan)
-        judge_again(home, writer, plan, states)
+        record_plan(registry, definition, plan)
+        check_accuracies(home, writer, plan, states)
         reporter.planned(plan)
         if not plan.todo:
-            return Outcome(plan, (), (), problems)
+            return Outcome(plan, (), (), unfetched)
         with runner:
             require_room(home, plan.todo, states, runner.devices, runner.machines)
             reporter.started(runner.devices)
             history = history_of(home, runner.devices.kind)
-            if tight := tight_memory(plan.todo, history, runner.devices, runner.machines):
-                reporter.warned(tight)
-            ledger = Ledger(writer, registry, home.logs, limits.losses)
+            if warning := tight_memory(plan.todo, history, runner.devices, runner.machines):
+                reporter.warned(warning)
             seconds = seconds_of(plan.todo, states, history)
-            losses = {job.run_id: job.losses for job in registry.jobs()}
-            accounts = opened(home, ordered(plan.todo, seconds), states, losses)
-            scan = Scan(accounts, seconds, ledger, registry, runner.devices, limits)
-            for words in runner.run(scan):
-                for word in scan.handle(words):
-                    reporter.event(word.worker, scan.job(word.event.run_id), word.event)
-        return Outcome(plan, tuple(scan.done), tuple(scan.failed), problems, tuple(scan.cancelled))
+            jobs = progress_of(home, registry, ordered(plan.todo, seconds), states)
+            recorder = Recorder(writer, registry, home.logs, limits.losses)
+            dispatcher = Dispatcher(jobs, seconds, recorder, registry, runner.devices, limits)
+            for events in runner.run(dispatcher):
+                for event in dispatcher.handle(events):
+                    reporter.event(dispatcher.job(event.run_id), event)
+    done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)
+    return Outcome(plan, done, failed, unfetched, tuple(dispatcher.cancelled))
 
 
 def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
-    """Return what a home holds, with hashing that asks the registry before it reads files again."""
+    """Return the files of a home, with hashes that the registry remembers."""
 
     def checkpoint(checkpoint: Checkpoint) -> str:
         if checkpoint.path is None:
@@ -146,46 +145,45 @@ def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
     return Holdings(checkpoint, dataset, store, home)
 
 
-def held_back(registry: Registry) -> frozenset[str]:
-    """Return the run ids of jobs that wait for a person: parked or cancelled."""
+def held(registry: Registry) -> frozenset[str]:
+    """Return the run ids of jobs that are parked or cancelled."""
     return frozenset(job.run_id for job in registry.jobs() if job.state in ("parked", "cancelled"))
 
 
-def opened(
-    home: Home, jobs: Iterable[Job], states: dict[str, RunState], losses: dict[str, int]
-) -> Iterator[Account]:
-    """Yield the accounts of jobs, with the scores of their durable batches where there are some."""
-    jobs = list(jobs)
-    begun = [job.run_id for job in jobs if job.run_id in states]
-    scores: defaultdict[str, dict[int, list[tuple[int, float | None]]]] = defaultdict(dict)
-    for row in batch_affinities(home, begun).to_pylist() if begun else ():
-        batch = scores[row["run_id"]].setdefault(row["batch"], [])
-        batch.append((row["site"], row["affinity"]))
-    for job in jobs:
-        batches = scores[job.run_id].values()
-        yield Account(job, states.get(job.run_id), batches, losses.get(job.run_id, 0))
-
-
-def register(registry: Registry, definition: Definition, plan: Plan) -> None:
-    """Record a survey and its jobs."""
+def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
+    """Record a survey and its jobs in the registry."""
     survey_id = registry.record_survey(
         definition.name, {**definition.to_dict(), "base": str(definition.base.absolute())}
     )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
 
 
-def judge_again(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
-    """Hold finished runs against accuracies that are expected of them only now."""
+def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
+    """Compare finished runs with accuracies that the survey expects only now."""
     for job in plan.jobs:
         expected, state = job.expectation, states.get(job.run_id)
         if expected is None or state is None or job.run_id not in plan.done:
             continue
         if state.expected_top1 != expected.top1:
-            verdict = suspicion(expected, state.measured_top1, state.images)
             record = dataclasses.replace(
                 run_row(home, job.run_id),
                 expected_top1=expected.top1,
                 expected_source=expected.source,
-                suspicion=verdict,
+                suspicion=suspicion(expected, state.measured_top1, state.images),
             )
             writer.write_run(record)
+
+
+def progress_of(
+    home: Home, registry: Registry, jobs: Sequence[Job], states: dict[str, RunState]
+) -> Iterator[JobProgress]:
+    """Yield the progress of jobs, with the scores of their durable batches."""
+    begun = [job.run_id for job in jobs if job.run_id in states]
+    scores: defaultdict[str, dict[int, list[tuple[int, float | None]]]] = defaultdict(dict)
+    for row in batch_affinities(home, begun).to_pylist() if begun else ():
+        batch = scores[row["run_id"]].setdefault(row["batch"], [])
+        batch.append((row["site"], row["affinity"]))
+    losses = {job.run_id: job.losses for job in registry.jobs()}
+    for job in jobs:
+        batches = scores[job.run_id].values()
+        yield JobProgress(job, states.get(job.run_id), batches, losses.get(job.run_id, 0))

@@ -47,14 +47,15 @@ def micro_batches(batches: Iterable[object], per_score: int, size: int) -> Itera
     held: list[MicroBatch] = []
     for item in batches:
         rest = _as_micro_batch(item)
-        while len(rest.images):
-            wanted = min(size, per_score - filled) - sum(len(part.images) for part in held)
-            held.append(_slice(rest, 0, wanted))
-            rest = _slice(rest, wanted, len(rest.images))
-            if len(held[-1].images) == wanted:
-                yield (micro := _join(held))
-                filled = (filled + len(micro.images)) % per_score
-                held = []
+        while len(rest.images) >= (
+            lacking := min(size, per_score - filled) - sum(len(part.images) for part in held)
+        ):
+            yield (micro := _join([*held, _slice(rest, 0, lacking)]))
+            rest = _slice(rest, lacking, len(rest.images))
+            filled = (filled + len(micro.images)) % per_score
+            held = []
+        if len(rest.images):
+            held.append(rest)
     if held:
         yield _join(held)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import nn
@@ -68,6 +68,7 @@ def measure_batches(
     *,
     first_batch: int = 0,
     spread: Spread | None = None,
+    prepare: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> Iterator[BatchScores]:
     """Measure a model batch by batch, with accuracy counts; see ``measure``.
 
@@ -79,6 +80,8 @@ def measure_batches(
         Number of the first batch, when the ones before it are already measured.
     spread : Spread, optional
         What the batches before it gave. It takes every batch in that is yielded.
+    prepare : callable, optional
+        Makes the model's input from the images of one forward pass, once they are cut to size.
 
     Yields
     ------
@@ -95,7 +98,9 @@ def measure_batches(
         capture = Capture(model, settings.pooling)
         gathering = _Gathering(settings)
         for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
-            gathering.add(micro, *_forward(capture, micro.images))
+            gathering.add(
+                micro, *_forward(capture, prepare(micro.images) if prepare else micro.images)
+            )
             if gathering.images == settings.images_per_score:
                 batch = gathering.finish(number)
                 spread.add((score.site, score.affinity) for score in batch.scores)

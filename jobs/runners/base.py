@@ -1,9 +1,12 @@
-"""What a runner does: it carries tasks out somewhere and passes on what workers say."""
+"""The runner protocol: a runner computes tasks on workers and passes on their events.
+
+An installed package brings a runner by an entry point in the group ``model_zoo_survey.runners``,
+and tests it by inheriting ``jobs.contracts.runner.RunnerContract``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from jobs.planning.devices import Devices, Machine
@@ -11,48 +14,74 @@ from jobs.runners.events import Event, Host
 from jobs.runners.task import Task
 
 
-class Work(Protocol):
-    """What is to be done. The runner asks, so that nothing waits in its queues."""
+class TaskSource(Protocol):
+    """Where a runner asks for tasks, one worker at a time, so that none waits in a queue."""
 
     def next_tasks(self, host: Host) -> tuple[Task, ...]:
-        """Return what a free worker is to do next, several tasks if they are short.
+        """Return the next tasks of an idle worker: several short ones, or one that is long.
 
-        Empty when there is nothing for it at present. Asked again after every event.
+        Empty where there is nothing to do at present: a task that another worker loses may come
+        back, so a runner asks again after every event.
         """
 
-    def withdrawn(self, run_id: str) -> bool:
-        """Tell whether a run is not wanted any more: then its workers are ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """An event and who says it."""
-
-    #: The worker's number, counting from 0.
-    worker: int
-    event: Event
+    def is_withdrawn(self, run_id: str) -> bool:
+        """Return whether a run was cancelled, or failed elsewhere; its workers are stopped."""
 
 
 class Runner(Protocol):
-    """Carries tasks out. Entering it starts what workers need, leaving it ends them."""
+    """Computes tasks on one or more workers.
+
+    A runner is a context manager: entering it starts whatever its workers need, leaving it stops
+    them. It is made by calling its class with ``jobs.runners.options.RunnerOptions``, refuses
+    options it cannot follow with ``survey.SettingsError``, and is entered once.
+
+    A worker computes a task with ``jobs.runners.worker.run_task`` and passes on what that yields.
+    The events of one attempt keep their order: ``Started``, then ``BatchRecord``, ``Skipped`` and
+    ``Halved``, and at the end ``Finished`` or ``Failed``. A worker that was given several tasks
+    computes them one after another. The runner itself adds two events: ``Lost`` ends the attempt
+    of a worker that died or hung, and ``Returned`` each of its tasks that had not begun. No event
+    of an attempt follows its end. The attempt of a withdrawn run may end without an event.
+    """
+
+    #: What ``--runner`` calls it.
+    name: str
 
     @property
     def devices(self) -> Devices:
-        """The workers it has; known once it is entered."""
+        """The workers; known once the runner is entered."""
 
     @property
     def machines(self) -> Sequence[Machine]:
-        """The machines there are; known once it is entered."""
+        """The machines; known once the runner is entered."""
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start.
+
+        Raises
+        ------
+        survey.ClusterError
+            If there is nothing to compute on.
+        """
 
     def __exit__(self, *exc: object) -> None:
-        """End the workers, whatever they are doing."""
+        """Stop the workers, whatever they are doing."""
 
-    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-        """Yield what workers say, as it comes, until there is no work and every worker is idle.
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        """Compute tasks until the source has none and every worker is idle.
 
-        What is yielded is handled before more is asked for, so a caller that makes a batch durable
-        holds back the workers.
+        Parameters
+        ----------
+        source : TaskSource
+            Gives the tasks.
+
+        Yields
+        ------
+        tuple of Event
+            All events that arrived since the last ones, in order. The caller stores them before it
+            asks for more: a runner must bound how far its workers get ahead of a slow store.
+
+        Raises
+        ------
+        survey.ClusterError
+            If no worker can go on.
         """

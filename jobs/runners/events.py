@@ -1,27 +1,29 @@
-"""What workers say: the frozen values that travel from a worker to the writer.
+"""Events: the frozen values that travel from a worker to the writer.
 
-Every event names its run and the attempt that speaks, so that a late word of an attempt given up
-is known as such.
+Every event names its run and the attempt that sent it: events of an attempt that was given up are
+recognised by its number and ignored.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from survey import BatchScores
+from catalog.store.records import BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a worker computes on."""
+    """The process and the device that a worker computes on."""
 
-    #: ``cpu`` or ``cuda``, and the device's own name.
+    #: ``cpu`` or ``cuda``.
     device: str
+    #: The device's model name.
     device_name: str
     #: Threads torch computes with.
     threads: int
-    #: Where the worker runs.
+    #: The machine.
     hostname: str
+    #: The process on that machine.
     pid: int
 
 
@@ -42,27 +44,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An image that could not be decoded and was left out."""
-
-    #: Its name in the dataset.
-    name: str
-    #: What is wrong with it.
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BatchDone:
-    """One batch is measured."""
+    """An image could not be decoded and was left out."""
 
     run_id: str
     attempt: int
-    batch: BatchScores
-    #: Place in the dataset's order after this batch.
-    end_position: int
-    #: Images up to there that could not be decoded, since the batch before.
-    skipped: tuple[Skipped, ...]
-    #: Images in one forward pass.
-    micro_batch: int
+    #: The image's name in the dataset.
+    name: str
+    #: Why it could not be decoded.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +62,30 @@ class Halved:
     attempt: int
     #: Images in one forward pass from now on.
     micro_batch: int
+    #: The device that ran out of memory.
+    device_name: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Every image of the part has been seen, or as many as the precision needs."""
+    """Every image of the shard was measured, or as many as the precision needs."""
 
     run_id: str
     attempt: int
-    #: Images after the last batch that could not be decoded.
-    skipped: tuple[Skipped, ...]
-    #: Bytes the worker held at most, on its device.
+    #: Names of the images after the last batch that could not be decoded.
+    skipped_names: tuple[str, ...] = ()
+    #: The most bytes the worker held on its device.
     peak_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job cannot be done: running it again would fail again."""
+    """The job cannot be done: another attempt would fail again."""
 
     run_id: str
     attempt: int
-    #: What it was doing: ``build``, ``load``, ``data``, ``measure`` or ``worker``.
+    #: The stage it failed in: ``build``, ``load``, ``data``, ``measure`` or ``worker``.
     stage: str
     message: str
     hint: str | None
@@ -103,21 +94,22 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The worker died; the job may go on with another one."""
+    """The worker died; another one may continue the job."""
 
     run_id: str
     attempt: int
     message: str
-    #: Whether it died for want of memory.
+    #: Whether it died for lack of memory.
     of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The attempt was never begun: its worker ended while it did something else."""
+    """The attempt never began: its worker ended during an earlier task."""
 
     run_id: str
     attempt: int
 
 
-Event = Started | BatchDone | Halved | Finished | Failed | Lost | Returned
+#: A measured batch is sent as the record that the store writes.
+Event = Started | BatchRecord | Skipped | Halved | Finished | Failed | Lost | Returned

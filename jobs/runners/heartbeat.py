@@ -1,8 +1,8 @@
-"""Signs of life: a worker's events in bundles, and how far it is in between.
+"""A worker's events in batches, each with a heartbeat: how many steps the worker has made.
 
-Measuring has a thread of its own, so that a worker can say that it goes on in the middle of a
-batch, which may take minutes. The pulse counts what was done, not that somebody is there: a worker
-that hangs keeps silent about it.
+Measuring has a thread of its own, so that a worker can report its heartbeat in the middle of a
+batch, which may take minutes. The heartbeat counts steps, not seconds: it stands still when the
+worker hangs.
 """
 
 from __future__ import annotations
@@ -15,109 +15,99 @@ from dataclasses import dataclass
 
 from jobs.runners.events import Event
 
-#: Seconds of silence after which a worker says how far it is.
+#: Seconds without an event after which a worker reports its heartbeat alone.
 BEAT_SECONDS = 5.0
 
-#: Events that wait for the next bundle: bounds a worker's memory when the store is slow.
+#: Events that wait for the next batch: bounds a worker's memory when the store is slow.
 WAITING = 64
+
+#: Events in order, none where nothing happened but time, and the heartbeat.
+EventBatch = tuple[tuple[Event, ...], int]
 
 
 @dataclass(slots=True)
-class Pulse:
-    """Counts what a worker did: forward passes, and images read on the way to its first one."""
+class Heartbeat:
+    """Counts a worker's steps: forward passes, and images read before the first one."""
 
     count: int = 0
 
     def beat(self) -> None:
-        """Count one more."""
+        """Count one more step."""
         self.count += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """What a worker says at once."""
-
-    #: Events, in order; none where it only says that it goes on.
-    events: tuple[Event, ...]
-    #: How far it is.
-    pulse: int
-
-
 class _End:
-    """What the measuring thread leaves behind: that it ended, and why."""
+    """The last item of the measuring thread: why it ended, or None."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
 
 
-def bundles(
-    say: Callable[[Pulse], Iterator[Event]], beat_seconds: float = BEAT_SECONDS
-) -> Iterator[Bundle]:
-    """Yield what is said, in bundles, and a bundle without events after each silence.
+_Queue = queue.Queue[Event | _End]
+
+
+def event_batches(
+    produce: Callable[[Heartbeat], Iterator[Event]], beat_seconds: float = BEAT_SECONDS
+) -> Iterator[EventBatch]:
+    """Yield events in batches, and a batch without events after each pause.
 
     Parameters
     ----------
-    say : callable
-        Gives the events, and beats the pulse it is handed. It runs in a thread of its own.
+    produce : callable
+        Yields the events and beats the heartbeat; runs in a thread of its own.
     beat_seconds : float
-        How long a silence may last.
+        The longest time between two batches.
     """
-    pulse = Pulse()
-    said: queue.Queue[Event | _End] = queue.Queue(WAITING)
-    given_up = threading.Event()
-    speaker = threading.Thread(
-        target=_speak, args=(say, pulse, said, given_up), name="measuring", daemon=True
+    heartbeat, events, abandoned = Heartbeat(), _Queue(WAITING), threading.Event()
+    thread = threading.Thread(
+        target=_produce, args=(produce, heartbeat, events, abandoned), name="measuring", daemon=True
     )
-    speaker.start()
+    thread.start()
     try:
-        yield from _gathered(said, pulse, beat_seconds)
+        yield from _gathered(events, heartbeat, beat_seconds)
     finally:
-        given_up.set()
+        abandoned.set()
 
 
-def _gathered(
-    said: queue.Queue[Event | _End], pulse: Pulse, beat_seconds: float
-) -> Iterator[Bundle]:
+def _gathered(events: _Queue, heartbeat: Heartbeat, beat_seconds: float) -> Iterator[EventBatch]:
     end: _End | None = None
     while end is None:
-        events: list[Event] = []
+        batch: list[Event] = []
         with contextlib.suppress(queue.Empty):
-            item = said.get(timeout=beat_seconds)
+            item = events.get(timeout=beat_seconds)
             while not isinstance(item, _End):
-                events.append(item)
-                if len(events) == WAITING:
+                batch.append(item)
+                if len(batch) == WAITING:
                     break
-                item = said.get_nowait()
+                item = events.get_nowait()
             else:
                 end = item
-        if events or end is None:
-            yield Bundle(tuple(events), pulse.count)
+        if batch or end is None:
+            yield tuple(batch), heartbeat.count
     if end.error is not None:
         raise end.error
 
 
-def _speak(
-    say: Callable[[Pulse], Iterator[Event]],
-    pulse: Pulse,
-    said: queue.Queue[Event | _End],
-    given_up: threading.Event,
+def _produce(
+    produce: Callable[[Heartbeat], Iterator[Event]],
+    heartbeat: Heartbeat,
+    events: _Queue,
+    abandoned: threading.Event,
 ) -> None:
     end = _End()
     try:
-        for event in say(pulse):
-            _put(said, event, given_up)
-            if given_up.is_set():
+        for event in produce(heartbeat):
+            _put(events, event, abandoned)
+            if abandoned.is_set():
                 return
-    except BaseException as error:  # noqa: BLE001 - handed to the thread that asked
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that reads
         end = _End(error)
-    _put(said, end, given_up)
+    _put(events, end, abandoned)
 
 
-def _put(said: queue.Queue[Event | _End], item: Event | _End, given_up: threading.Event) -> None:
-    """Wait for room, but not for a reader who has gone."""
-    while not given_up.is_set():
-        try:
-            said.put(item, timeout=1.0)
-        except queue.Full:
-            continue
-        return
+def _put(events: _Queue, item: Event | _End, abandoned: threading.Event) -> None:
+    """Wait for room, unless nobody reads any more."""
+    while not abandoned.is_set():
+        with contextlib.suppress(queue.Full):
+            events.put(item, timeout=1.0)
+            return

@@ -1,20 +1,21 @@
-"""A runner without Ray: one task after another in this process."""
+"""The local runner: one task after another in this process, without Ray."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from jobs.planning.devices import Devices, Machine, choose_devices, local_cores, local_memory
-from jobs.runners.base import Word, Work
+from jobs.runners.base import TaskSource
+from jobs.runners.events import Event
 from jobs.runners.options import RunnerOptions
 from survey.errors import SettingsError
 
 
 class LocalRunner:
-    """Runs jobs in the calling process, for notebooks and quick tests.
+    """Computes tasks in the calling process, for notebooks and quick tests.
 
-    A network that ends its process ends the survey with it, and one that hangs is waited for:
-    whoever needs more takes Ray.
+    A network that ends its process ends the survey with it, and nobody replaces one that hangs:
+    ``RayRunner`` survives both.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ class LocalRunner:
     def __exit__(self, *exc: object) -> None:
         return None
 
-    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-        """Yield what the one worker says, task after task."""
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        """Yield the events of one task after another."""
         import torch
 
         from jobs.runners.hardware import host_of
@@ -61,11 +62,11 @@ class LocalRunner:
         host = host_of(torch.device(device), threads)
         before = torch.get_num_threads()
         try:
-            while tasks := work.next_tasks(host):
+            while tasks := source.next_tasks(host):
                 for task in tasks:
                     for event in run_task(task, device, threads):
-                        yield (Word(0, event),)
-                        if work.withdrawn(task.run_id):
+                        yield (event,)
+                        if source.is_withdrawn(task.run_id):
                             break
         finally:
             torch.set_num_threads(before)

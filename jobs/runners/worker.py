@@ -1,6 +1,6 @@
-"""One worker's work: load a model, feed it a dataset, say what came out batch by batch.
+"""A worker's computation: load a model, feed it a dataset, yield the scores batch by batch.
 
-The same on a Ray actor and in the caller's process. Writes nothing: rows leave as events.
+The same on a Ray actor and in the caller's process. It writes nothing: rows leave as events.
 """
 
 from __future__ import annotations
@@ -23,55 +23,59 @@ from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.counting import model_cost
 from catalog.pixel_cache.cache import PixelCache
+from catalog.store.records import BatchRecord
 from jobs.planning.job import Job
-from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Skipped, Started
+from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.hardware import host_of, is_out_of_memory, peak_memory, reset_peak_memory
-from jobs.runners.heartbeat import Pulse
+from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.task import Task
 from survey import CatalogError, ClusterError, SurveyError, measure_batches
 
 
-def run_task(task: Task, device: str, threads: int, pulse: Pulse | None = None) -> Iterator[Event]:
-    """Do one attempt at one part of a job.
+def run_task(
+    task: Task, device: str, threads: int, heartbeat: Heartbeat | None = None
+) -> Iterator[Event]:
+    """Compute one attempt at one shard of a job.
 
     Parameters
     ----------
     task : Task
-        What to measure.
+        The attempt.
     device : str
         A torch device: ``cpu`` or ``cuda:0``.
     threads : int
         Threads for torch's own arithmetic.
-    pulse : Pulse, optional
-        Counts what is done between two events.
+    heartbeat : Heartbeat, optional
+        Counts the steps between two events.
 
     Yields
     ------
     Event
-        ``Started``, one ``BatchDone`` a batch, ``Halved`` wherever the memory was not enough,
-        then ``Finished``; or ``Failed`` at any point.
+        ``Started``, then a ``BatchRecord`` for each batch after a ``Skipped`` for each of its
+        broken images, ``Halved`` wherever the memory was not enough, and ``Finished``; or
+        ``Failed`` at any point.
     """
     stage = _Stage()
     try:
-        yield from _run(task, torch.device(device), threads, stage, pulse or Pulse())
+        yield from _run(task, torch.device(device), threads, stage, heartbeat or Heartbeat())
     # The one place where a job's failure becomes a row: also of a network that calls sys.exit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
         hint = error.hint if isinstance(error, SurveyError) else None
-        words = (_storable(text) for text in (message, traceback.format_exc()))
-        yield Failed(task.run_id, task.attempt, stage.name, next(words), hint, next(words))
+        where = _storable(traceback.format_exc())
+        yield Failed(task.run_id, task.attempt, stage.name, _storable(message), hint, where)
 
 
 class _Stage:
-    """What the worker is doing, for the record of a failure."""
+    """The stage a worker has reached, for the record of a failure."""
 
     name = "build"
 
 
 def _run(
-    task: Task, device: torch.device, threads: int, stage: _Stage, pulse: Pulse
+    task: Task, device: torch.device, threads: int, stage: _Stage, heartbeat: Heartbeat
 ) -> Iterator[Event]:
-    job = task.job
+    job, host = task.job, host_of(device, threads)
     torch.set_num_threads(threads)
     # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -89,42 +93,52 @@ def _run(
     dataset = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
     labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
-    yield Started(
-        job.run_id,
-        task.attempt,
-        host_of(device, threads),
-        cost.parameters,
-        cost.gflops,
-        loaded.dropped_keys,
-    )
+    yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
-    feed = _Feed(dataset, task, labels, device, pulse)
-    yield from _measured(model, feed, task)
-    # A run is done only if what it read is what was planned, to the end.
+    feed = _Feed(dataset, task, labels, device, heartbeat)
+    yield from _measured(model, feed, task, host)
+    # A run is done only if the dataset is still the one that was planned.
     reopened = open_dataset(job.dataset, job.base, store, folder)
     _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
-    yield Finished(job.run_id, task.attempt, feed.take_skipped(), peak_memory(device))
+    skipped = feed.take_skipped()
+    yield from skipped
+    names = tuple(image.name for image in skipped)
+    yield Finished(job.run_id, task.attempt, names, peak_memory(device))
 
 
-def _measured(model: torch.nn.Module, feed: _Feed, task: Task) -> Iterator[Event]:
-    """Yield the part's batches, with ever smaller forward passes where the memory is not enough."""
-    part, number = task.part, task.part.first
-    while part.stop is None or number < part.stop:
+def _measured(
+    model: torch.nn.Module, feed: _Feed, task: Task, host: Host
+) -> Iterator[Skipped | BatchRecord | Halved]:
+    """Yield the shard's batches, halving the forward passes where the memory is not enough."""
+    shard, number = task.shard, task.shard.first
+    while shard.stop is None or number < shard.stop:
         settings = dataclasses.replace(task.job.settings, micro_batch=feed.micro_batch)
-        batches = measure_batches(model, feed, settings, first_batch=number, spread=task.spread)
+        batches = measure_batches(
+            model,
+            feed,
+            settings,
+            first_batch=number,
+            spread=task.spread,
+            prepare=feed.prepare,
+        )
         try:
             for batch in batches:
-                yield BatchDone(
+                skipped = feed.take_skipped()
+                yield from skipped
+                yield BatchRecord(
                     task.run_id,
                     task.attempt,
                     batch,
                     feed.position,
-                    feed.take_skipped(),
-                    feed.micro_batch,
+                    tuple(image.name for image in skipped),
+                    micro_batch=feed.micro_batch,
+                    threads=host.threads,
+                    device_name=host.device_name,
+                    hostname=host.hostname,
                 )
                 number = batch.batch + 1
                 feed.batch_ended()
-                if number == part.stop:
+                if number == shard.stop:
                     return
         except Exception as error:
             if not is_out_of_memory(error) or feed.micro_batch == 1:
@@ -135,7 +149,7 @@ def _measured(model: torch.nn.Module, feed: _Feed, task: Task) -> Iterator[Event
         # Outside of the except clause: the error holds on to the tensors that were too many.
         feed.halve()
         _release_memory()
-        yield Halved(task.run_id, task.attempt, feed.micro_batch, message)
+        yield Halved(task.run_id, task.attempt, feed.micro_batch, host.device_name, message)
 
 
 def _release_memory() -> None:
@@ -160,17 +174,17 @@ def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]
     return cache.samples(dataset, job.dataset_fingerprint, job.transform, position)
 
 
-def _require_planned(what: str, planned: object, found: object) -> None:
+def _require_planned(what: str, planned: object, present: object) -> None:
     # The run's key was made from what was planned: other content would be recorded under its name.
-    if planned != found:
+    if planned != present:
         raise CatalogError(
-            f"the {what} changed since the run was planned: {planned} then, {found} now",
-            hint="run the same command again: it plans anew",
+            f"the {what} changed since the run was planned: {planned} then, {present} now",
+            hint="run the same command again to plan anew",
         )
 
 
 class _Feed:
-    """A dataset as normalised micro-batches on the device, with the place reached in it."""
+    """A shard's images one by one, and the place reached in the dataset."""
 
     def __init__(
         self,
@@ -178,21 +192,44 @@ class _Feed:
         task: Task,
         labels: tuple[int, ...] | None,
         device: torch.device,
-        pulse: Pulse,
+        heartbeat: Heartbeat,
     ) -> None:
         self.micro_batch = task.micro_batch or task.job.settings.micro_batch
-        self._dataset, self._job, self._labels, self._device = dataset, task.job, labels, device
-        self._pulse = pulse
+        self._dataset, self._task, self._labels, self._device = dataset, task, labels, device
+        self._heartbeat = heartbeat
         self._skipped: list[Skipped] = []
-        self._began, self._deadline = time.monotonic(), task.deadline
-        self.position = self._batch_begins = self._place_of(task)
+        self._began = time.monotonic()
+        #: Place in the dataset's order of the next image.
+        self.position = self._batch_begins = self._first_position()
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each image, as it was decoded, with its label."""
+        for sample in _samples(self._dataset, self._task.job, self.position):
+            self.position = sample.position + 1
+            if sample.pixels is None:
+                reason = sample.error or "no pixels"
+                run_id, attempt = self._task.run_id, self._task.attempt
+                self._skipped.append(Skipped(run_id, attempt, sample.name, reason))
+            else:
+                yield sample.pixels[None], torch.tensor([self._label(sample)])
+
+    def prepare(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the input of one forward pass: normalised, on the device."""
+        self._heartbeat.beat()
+        deadline = self._task.deadline
+        if deadline is not None and time.monotonic() - self._began > deadline:
+            raise ClusterError(
+                f"not done after {deadline:g} seconds, the deadline of a job",
+                hint="finished batches are kept: give more time (--deadline) and run it again",
+            )
+        return normalise(images.to(self._device), self._task.job.transform)
 
     def batch_ended(self) -> None:
-        """Note that what was fed so far need not be fed again."""
+        """Note that the images up to here need not be fed again."""
         self._batch_begins = self.position
 
     def halve(self) -> None:
-        """Feed half as many images at once, from the batch that is not measured yet."""
+        """Halve the micro-batch and go back to the batch that is not measured yet."""
         self.micro_batch //= 2
         self.position, self._skipped = self._batch_begins, []
 
@@ -201,49 +238,19 @@ class _Feed:
         taken, self._skipped = tuple(self._skipped), []
         return taken
 
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        per_score, filled = self._job.settings.images_per_score, 0
-        held: list[Sample] = []
-        for sample in _samples(self._dataset, self._job, self.position):
-            self.position = sample.position + 1
-            if sample.pixels is None:
-                self._skipped.append(Skipped(sample.name, sample.error or "no pixels"))
-                continue
-            held.append(sample)
-            # Cut as the measuring code cuts, so that a finished batch ends at a known place.
-            if len(held) == min(self.micro_batch, per_score - filled):
-                filled = (filled + len(held)) % per_score
-                yield self._batch(held)
-                held = []
-        if held:
-            yield self._batch(held)
-
-    def _place_of(self, task: Task) -> int:
-        """Return where the part's first batch begins: after the images of those before it."""
-        if task.part.position is not None:
-            return task.part.position
-        before, position = task.part.first * self._job.settings.images_per_score, 0
-        for sample in _samples(self._dataset, self._job, 0):
+    def _first_position(self) -> int:
+        """Return where the shard's first batch begins: after the images of those before it."""
+        shard, job = self._task.shard, self._task.job
+        if shard.position is not None:
+            return shard.position
+        before, position = shard.first * job.settings.images_per_score, 0
+        for sample in _samples(self._dataset, job, 0):
             if before == 0:
                 break
             before -= sample.pixels is not None
             position = sample.position + 1
-            self._pulse.beat()
+            self._heartbeat.beat()
         return position
-
-    def _batch(self, samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
-        self._pulse.beat()
-        self._require_time()
-        pixels = torch.stack([s.pixels for s in samples if s.pixels is not None])
-        labels = torch.tensor([self._label(sample) for sample in samples])
-        return normalise(pixels.to(self._device), self._job.transform), labels
-
-    def _require_time(self) -> None:
-        if self._deadline is not None and time.monotonic() - self._began > self._deadline:
-            raise ClusterError(
-                f"not done after {self._deadline:g} seconds, the deadline of a job",
-                hint="finished batches are kept: give more time (--deadline) and run it again",
-            )
 
     def _label(self, sample: Sample) -> int:
         if self._labels is None or sample.label is None:
@@ -276,10 +283,10 @@ def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
 def _describe(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - somebody else's error need not know how to say itself
+    except Exception:  # noqa: BLE001 - another library's error may fail to format itself
         return type(error).__name__
 
 
 def _storable(text: str) -> str:
-    """Return a text as stores and logs can hold it, which a file's name need not be."""
+    """Return a text with what is not UTF-8 escaped: a file's name may hold any bytes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,17 +1,18 @@
-"""A log a job: what was tried, where, and what came of it, a line each."""
+"""The log of a job: one line for each event of its attempts."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Lost, Started
+from catalog.store.records import BatchRecord
+from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Skipped, Started
 from survey import StoreError
 from survey.text import counted, format_duration
 
 
 def log_path(folder: Path, run_id: str) -> Path:
-    """Return where a job's log lies."""
+    """Return the path of a job's log."""
     return folder / f"{run_id}.log"
 
 
@@ -21,7 +22,7 @@ def read_log(folder: Path, run_id: str) -> str:
     Raises
     ------
     StoreError
-        If there is none: the job was never begun.
+        If there is none: no attempt at the job began.
     """
     try:
         return log_path(folder, run_id).read_text(encoding="utf-8")
@@ -44,25 +45,26 @@ def append(folder: Path, run_id: str, line: str) -> None:
 
 
 def described(event: Event) -> str:
-    """Return an event as a line of a log; a failure brings its traceback."""
-    speaker = f"attempt {event.attempt}"
+    """Return the line of an event, and a failure's traceback below it."""
+    attempt = f"attempt {event.attempt}"
     if isinstance(event, Started):
         host = event.host
         where = f"{host.hostname} process {host.pid} on {host.device_name}"
-        return f"{speaker}: started at {where}, {counted(host.threads, 'thread')}"
-    if isinstance(event, BatchDone):
+        return f"{attempt}: started at {where}, {counted(host.threads, 'thread')}"
+    if isinstance(event, BatchRecord):
         batch = event.batch
-        skipped = "".join(f"; skipped {image.name}: {image.reason}" for image in event.skipped)
         return (
-            f"{speaker}: batch {batch.batch}, {counted(batch.images, 'image')} in"
-            f" {format_duration(batch.seconds)}, micro-batch {event.micro_batch}{skipped}"
+            f"{attempt}: batch {batch.batch}, {counted(batch.images, 'image')} in"
+            f" {format_duration(batch.seconds)}, micro-batch {event.micro_batch}"
         )
+    if isinstance(event, Skipped):
+        return f"{attempt}: skipped {event.name}: {event.reason}"
     if isinstance(event, Halved):
-        return f"{speaker}: out of memory, micro-batch {event.micro_batch}: {event.message}"
+        return f"{attempt}: out of memory, micro-batch {event.micro_batch}: {event.message}"
     if isinstance(event, Finished):
-        return f"{speaker}: finished"
+        return f"{attempt}: finished"
     if isinstance(event, Failed):
-        return f"{speaker}: failed at {event.stage}: {event.message}\n{event.traceback}".rstrip()
+        return f"{attempt}: failed at {event.stage}: {event.message}\n{event.traceback}".rstrip()
     if isinstance(event, Lost):
-        return f"{speaker}: lost: {event.message}"
-    return f"{speaker}: given back before it began"
+        return f"{attempt}: lost: {event.message}"
+    return f"{attempt}: returned before it began"

@@ -1,4 +1,4 @@
-"""What is known of one job of a scan: which batches are durable, and who is at the others."""
+"""The progress of one job of a scan: its durable batches, and the attempts at the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from catalog.store.records import RunState, Span
+from catalog.store.records import BatchRecord, RunState, Span
 from jobs.planning.job import Job
-from jobs.runners.events import BatchDone, Finished, Host, Skipped, Started
-from jobs.runners.task import Part
-from jobs.scan.shards import missing
+from jobs.runners.events import Finished, Started
+from jobs.runners.task import Shard
+from jobs.scan.shards import remaining_shards
 from survey.stopping import Spread
 
 
@@ -32,7 +32,7 @@ class Totals:
 
     @classmethod
     def of(cls, state: RunState) -> Totals:
-        """Return the sums over what the store holds."""
+        """Return the sums over the batches in the store."""
         return cls(
             state.batches_done,
             state.images,
@@ -43,16 +43,16 @@ class Totals:
             list(state.skipped_names),
         )
 
-    def add(self, event: BatchDone) -> None:
+    def add(self, record: BatchRecord) -> None:
         """Count one more batch."""
-        batch = event.batch
+        batch = record.batch
         self.batches += 1
         self.images += batch.images
         self.labelled += batch.labelled
         self.top1_hits += batch.top1_hits
         self.top5_hits += batch.top5_hits
         self.seconds += batch.seconds
-        self.skipped += names_of(event.skipped)
+        self.skipped += record.skipped_names
 
     @property
     def top1(self) -> float | None:
@@ -65,15 +65,15 @@ class Totals:
         return self.top5_hits / self.images if 0 < self.images == self.labelled else None
 
 
-class Account:
-    """One job of a scan.
+class JobProgress:
+    """The progress of one job.
 
     Parameters
     ----------
     job : Job
         The job.
     state : RunState or None
-        What is durable of it.
+        Its durable batches; None where there are none.
     scores : iterable of iterable of (int, float or None)
         Sites and affinities of each of its durable batches, in order.
     losses : int
@@ -93,10 +93,9 @@ class Account:
         self.sites = state.sites if state else None
         #: The last attempt; before the first one begins, the last that wrote rows.
         self.attempt = state.attempt if state else 0
-        self.waiting = deque(missing(done))
-        #: Attempts under way: what each has still to do, and what it computes on.
-        self.parts: dict[int, Part] = {}
-        self.hosts: dict[int, Host] = {}
+        self.waiting = deque(remaining_shards(done))
+        #: The running attempts, each with the batches it has still to measure.
+        self.running: dict[int, Shard] = {}
         #: Workers lost in a row without a new durable batch.
         self.losses = losses
         #: Attempts that made a batch durable: losing their workers does not count against the job.
@@ -109,68 +108,54 @@ class Account:
         self.started: Started | None = None
         self.began: datetime | None = None
         self.peak_memory: int | None = None
-        #: The most workers that were at it at once.
+        #: The most attempts that ran at once.
         self.workers = 0
+        #: Whether the job is over for this scan.
         self.closed = False
 
-    def share_out(self, parts: Iterable[Part]) -> None:
-        """Replace what waits by other parts of the same batches."""
-        self.waiting = deque(parts)
-
-    def begin(self, attempt: int) -> Part:
-        """Give the next waiting part to an attempt."""
-        part = self.waiting.popleft()
+    def begin(self, attempt: int) -> Shard:
+        """Give the next waiting shard to an attempt."""
+        shard = self.waiting.popleft()
         self.attempt = max(self.attempt, attempt)
-        self.parts[attempt] = part
-        self.workers = max(self.workers, len(self.parts))
-        return part
-
-    def is_heard(self, attempt: int) -> bool:
-        """Tell whether an attempt is under way: a late word of one given up is not heard."""
-        return attempt in self.parts and not self.closed
+        self.running[attempt] = shard
+        self.workers = max(self.workers, len(self.running))
+        return shard
 
     def start(self, event: Started) -> None:
-        """Note what an attempt computes on."""
-        self.hosts[event.attempt] = event.host
+        """Note that a worker loaded the model."""
         self.started = self.started or event
         self.began = self.began or datetime.now(UTC)
 
-    def batch(self, event: BatchDone) -> None:
+    def add_batch(self, record: BatchRecord) -> None:
         """Count a batch."""
-        part = self.parts[event.attempt]
-        self.parts[event.attempt] = dataclasses.replace(
-            part, first=event.batch.batch + 1, position=event.end_position
+        shard = self.running[record.attempt]
+        self.running[record.attempt] = dataclasses.replace(
+            shard, first=record.batch.batch + 1, position=record.end_position
         )
-        self.totals.add(event)
+        self.totals.add(record)
         self.losses = 0
-        self.progressed.add(event.attempt)
-        self.micro_batch = min(self.micro_batch, event.micro_batch)
-        if event.batch.scores:
-            self.sites = self.sites or len(event.batch.scores)
-            self.spread.add((score.site, score.affinity) for score in event.batch.scores)
+        self.progressed.add(record.attempt)
+        self.micro_batch = min(self.micro_batch, record.micro_batch or self.micro_batch)
+        if record.batch.scores:
+            self.sites = self.sites or len(record.batch.scores)
+            self.spread.add((score.site, score.affinity) for score in record.batch.scores)
 
-    def finish(self, event: Finished) -> bool:
-        """End a part and tell whether it was the last one."""
-        del self.parts[event.attempt]
-        self.totals.skipped += names_of(event.skipped)
+    def finish(self, event: Finished) -> None:
+        """End an attempt, and the job if no shard is left."""
+        del self.running[event.attempt]
+        self.totals.skipped += event.skipped_names
         if event.peak_memory is not None:
             self.peak_memory = max(self.peak_memory or 0, event.peak_memory)
-        self.closed = not self.parts and not self.waiting
-        return self.closed
+        self.closed = not self.running and not self.waiting
 
     def give_back(self, attempt: int) -> None:
-        """Let another attempt go on where this one stopped."""
-        self.waiting.appendleft(self.parts.pop(attempt))
+        """Let another attempt continue where this one stopped."""
+        self.waiting.appendleft(self.running.pop(attempt))
 
     def close(self) -> list[int]:
-        """Hear no attempt any more and return those that were under way."""
-        open_attempts = list(self.parts)
-        self.parts.clear()
+        """Ignore further events; return the attempts that were running."""
+        attempts = list(self.running)
+        self.running.clear()
         self.waiting.clear()
         self.closed = True
-        return open_attempts
-
-
-def names_of(skipped: tuple[Skipped, ...]) -> tuple[str, ...]:
-    """Return the names of images that were left out."""
-    return tuple(image.name for image in skipped)
+        return attempts

@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on a terminal, plain lines elsewhere."""
+"""The progress display on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from rich.progress import (
 )
 
 from catalog.models.base import RemoteFile
+from catalog.store.records import BatchRecord
 from jobs.planning.devices import Devices
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.staleness import told
-from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Lost, Started
+from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
 from survey.text import counted, format_bytes, format_duration
 
 _Item = TypeVar("_Item")
 
-#: Seconds between two plain lines about the same worker.
+#: Seconds between two plain lines about the batches of one job.
 PLAIN_INTERVAL_SECONDS = 10.0
 
 
@@ -45,7 +46,7 @@ def progress_reporter() -> Iterator[Reporter]:
 
 
 def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield items under a bar that is gone at the end; elsewhere than on a terminal without one."""
+    """Yield items under a bar that disappears at the end; without one where nobody watches."""
     console = Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
         yield from items
@@ -67,7 +68,7 @@ def _bars(console: Console, *, transient: bool = False) -> Progress:
 
 
 def opening(plan: Plan) -> str:
-    """Return lines that say what is to be done and why, and what is skipped."""
+    """Return how many jobs are measured, why, and how many are skipped."""
     todo, done, held = len(plan.todo), len(plan.done), len(plan.held)
     skipped = f", {done} already measured and skipped" if done else ""
     waiting = f", {held} parked or cancelled (survey retry takes them up again)" if held else ""
@@ -78,20 +79,22 @@ def opening(plan: Plan) -> str:
 
 
 def closing(job: Job, event: Event) -> str:
-    """Return one line that says what became of a job, or of an attempt at it."""
+    """Return how a job, or an attempt at it, ended, in one line."""
     if isinstance(event, Halved):
         return f"memory  {job.run_id} {job.title}: micro-batch {event.micro_batch} from here on"
     if isinstance(event, Finished):
-        skipped = counted(len(event.skipped), "image")
-        rest = f" ({skipped} skipped at the end)" if event.skipped else ""
-        return f"done    {job.run_id} {job.title}{rest}"
-    word = "failed " if isinstance(event, Failed) else "retry  "
-    said = event.message if isinstance(event, (Failed, Lost)) else ""
-    return f"{word} {job.run_id} {job.title}: {said}"
+        return f"done    {job.run_id} {job.title}"
+    if isinstance(event, Skipped):
+        reason = event.reason
+        image = reason if event.name in reason else f"{event.name}: {reason}"
+        return f"skipped {event.run_id} image {image}"
+    state = "failed " if isinstance(event, Failed) else "retry  "
+    message = event.message if isinstance(event, (Failed, Lost)) else ""
+    return f"{state} {job.run_id} {job.title}: {message}"
 
 
 def ends(event: Event) -> bool:
-    """Tell whether a job is over with an event."""
+    """Return whether an event ends its job."""
     return isinstance(event, (Finished, Failed))
 
 
@@ -106,7 +109,9 @@ class BarReporter:
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._overall: TaskID | None = None
-        self._lines: dict[int, TaskID] = {}
+        #: The line of each worker, and the worker of each attempt.
+        self._lines: dict[Host, TaskID] = {}
+        self._hosts: dict[tuple[str, int], Host] = {}
         self._files: dict[str, TaskID] = {}
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
@@ -124,80 +129,84 @@ class BarReporter:
         self._overall = self._bars.add_task("all jobs", total=len(plan.todo))
 
     def started(self, devices: Devices) -> None:
-        """Say what computes."""
+        """Print the workers."""
         self._bars.console.print(workers_line(devices))
 
-    def warned(self, words: str) -> None:
-        """Say it above the bars."""
-        self._bars.console.print(f"warning: {words}", soft_wrap=True)
+    def warned(self, warning: str) -> None:
+        """Print the warning above the bars."""
+        self._bars.console.print(f"warning: {warning}", soft_wrap=True)
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
+    def event(self, job: Job, event: Event) -> None:
         """Move the worker's line."""
+        attempt = (event.run_id, event.attempt)
         if isinstance(event, Started):
-            self._bars.reset(self._line(worker), total=batches_of(job), description=job.title)
-        elif isinstance(event, BatchDone):
-            self._bars.update(self._line(worker), completed=event.batch.batch + 1)
-            _warn_of_skipped(self._bars.console, event)
+            self._hosts[attempt] = event.host
+            self._bars.reset(self._line(event.host), total=batches_of(job), description=job.title)
+        elif isinstance(event, BatchRecord):
+            self._bars.update(self._line(self._hosts[attempt]), completed=event.batch.batch + 1)
         else:
-            self._bars.console.print(closing(job, event))
+            self._bars.console.print(closing(job, event), soft_wrap=isinstance(event, Skipped))
             if ends(event) and self._overall is not None:
                 self._bars.advance(self._overall)
+            if isinstance(event, Lost) and (host := self._hosts.get(attempt)) in self._lines:
+                self._bars.remove_task(self._lines.pop(host))
 
-    def _line(self, worker: int) -> TaskID:
-        if worker not in self._lines:
-            self._lines[worker] = self._bars.add_task(f"worker {worker}", total=None)
-        return self._lines[worker]
+    def _line(self, host: Host) -> TaskID:
+        if host not in self._lines:
+            self._lines[host] = self._bars.add_task("", total=None)
+        return self._lines[host]
 
 
 class PlainReporter:
-    """A line when a job begins and ends, and one now and then in between."""
+    """A line when a job begins and when it ends, and one every few seconds in between."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began = time.monotonic()
-        self._spoke: dict[int, float] = {}
+        self._printed: dict[str, float] = {}
         self._fetched: dict[str, float] = {}
         self._done = self._total = 0
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Say what is fetched, no more than one line every few seconds."""
-        spoke = self._fetched.get(file.url)
+        """Print how much of a file was fetched, at most one line every few seconds."""
+        printed = self._fetched.get(file.url)
         whole = here == total
-        if spoke is None or whole or time.monotonic() - spoke >= PLAIN_INTERVAL_SECONDS:
+        if printed is None or whole or time.monotonic() - printed >= PLAIN_INTERVAL_SECONDS:
             self._fetched[file.url] = time.monotonic()
             size = "unknown size" if total is None else format_bytes(total)
-            self._say(f"fetch   {file.name}: {format_bytes(here)} of {size}")
+            self._print(f"fetch   {file.name}: {format_bytes(here)} of {size}")
 
     def planned(self, plan: Plan) -> None:
-        """Say what is to be done."""
+        """Print how many jobs are measured."""
         self._total = len(plan.todo)
-        self._say(opening(plan))
+        self._print(opening(plan))
 
     def started(self, devices: Devices) -> None:
-        """Say what computes."""
+        """Print the workers."""
         self._began = time.monotonic()
-        self._say(workers_line(devices))
+        self._print(workers_line(devices))
 
-    def warned(self, words: str) -> None:
-        """Say it."""
-        self._say(f"warning: {words}")
+    def warned(self, warning: str) -> None:
+        """Print the warning."""
+        self._print(f"warning: {warning}")
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
-        """Say what happened, batches no more than one line every few seconds."""
+    def event(self, job: Job, event: Event) -> None:
+        """Print the event; batches at most one line every few seconds and job."""
         if isinstance(event, Started):
-            self._spoke[worker] = time.monotonic()
-            self._say(f"start   {job.run_id} {job.title}")
-        elif isinstance(event, BatchDone):
-            _warn_of_skipped(self._console, event)
-            if time.monotonic() - self._spoke.get(worker, 0.0) >= PLAIN_INTERVAL_SECONDS:
-                self._spoke[worker] = time.monotonic()
+            self._printed[event.run_id] = time.monotonic()
+            self._print(f"start   {job.run_id} {job.title}")
+        elif isinstance(event, BatchRecord):
+            if time.monotonic() - self._printed.get(event.run_id, 0.0) >= PLAIN_INTERVAL_SECONDS:
+                self._printed[event.run_id] = time.monotonic()
                 done, total = event.batch.batch + 1, batches_of(job)
                 left = format_duration(event.batch.seconds * (total - done))
                 line = f"batch   {job.run_id} {job.title}: {done} of {total}"
-                self._say(f"{line}, about {left} left" if done < total else line)
+                self._print(f"{line}, about {left} left" if done < total else line)
+        elif isinstance(event, Skipped):
+            self._print(closing(job, event))
         else:
             self._done += ends(event)
-            self._say(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
+            self._print(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
 
     def _remaining(self) -> str:
         if not self._done or self._done >= self._total:
@@ -205,17 +214,11 @@ class PlainReporter:
         seconds = (time.monotonic() - self._began) * (self._total - self._done) / self._done
         return f", about {format_duration(seconds)} left"
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)
 
 
 def workers_line(devices: Devices) -> str:
-    """Return one line that says what computes."""
+    """Return the number of workers, their device and their threads."""
     workers, threads = counted(devices.workers, "worker"), counted(devices.threads, "thread")
     return f"{workers} on {devices.kind}, {threads} each"
-
-
-def _warn_of_skipped(console: Console, event: BatchDone) -> None:
-    for image in event.skipped:
-        told = image.reason if image.name in image.reason else f"{image.name}: {image.reason}"
-        console.print(f"skipped {event.run_id} image {told}", soft_wrap=True)

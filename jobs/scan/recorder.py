@@ -1,7 +1,7 @@
-"""The accounts of a scan's jobs, kept in step with the stores.
+"""The recorder: makes worker events durable before they are reported.
 
-What workers say is made durable before anybody hears of it: rows through the writer first, then
-attempts in the registry, each in one go for all that was said at once.
+Rows are written first, then attempts in the registry, each in one go for all events that arrived
+together.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ from catalog.registry.registry import (
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.writer import Writer
 from jobs.planning.job import Job
-from jobs.runners.base import Word
-from jobs.runners.events import BatchDone, Event, Failed, Finished, Halved, Lost, Returned, Started
+from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Returned, Started
 from jobs.runners.task import Task
 from jobs.scan.job_log import append, described
-from jobs.scan.job_progress import Account, names_of
+from jobs.scan.job_progress import JobProgress
 from jobs.scan.run_record import record_of
 
 
-class Ledger:
-    """The accounts of a scan's jobs.
+class Recorder:
+    """Keeps the progress of a scan's jobs in step with the stores.
 
     Parameters
     ----------
     writer : Writer
-        Takes rows.
+        Stores rows.
     registry : Registry
-        Takes jobs and attempts.
+        Stores jobs and attempts.
     logs : pathlib.Path
         The folder of the jobs' logs.
     most_losses : int
@@ -48,126 +47,111 @@ class Ledger:
     def __init__(self, writer: Writer, registry: Registry, logs: Path, most_losses: int) -> None:
         self._writer, self._registry, self._logs = writer, registry, logs
         self._most_losses = most_losses
-        self.accounts: dict[str, Account] = {}
-        self._pages = _Pages()
+        #: The progress of each job, by run id.
+        self.jobs: dict[str, JobProgress] = {}
+        self._pending = _Pending()
 
-    def open(self, account: Account) -> None:
-        """Take an account in."""
-        self.accounts[account.job.run_id] = account
-
-    def begin(self, accounts: Sequence[Account], deadline: float | None) -> tuple[Task | None, ...]:
-        """Begin an attempt at the next part of each of some accounts; None of a cancelled job."""
-        starts = [AttemptStart(each.job.key, "starting", after=each.attempt) for each in accounts]
+    def begin(self, jobs: Sequence[JobProgress], deadline: float | None) -> tuple[Task | None, ...]:
+        """Begin an attempt at the next shard of each job; None for a cancelled job."""
+        starts = [AttemptStart(each.job.key, "starting", after=each.attempt) for each in jobs]
         attempts = self._registry.start_attempts(starts)
         return tuple(
-            None if attempt is None else _task(account, attempt, deadline)
-            for account, attempt in zip(accounts, attempts, strict=True)
+            None if attempt is None else _task(progress, attempt, deadline)
+            for progress, attempt in zip(jobs, attempts, strict=True)
         )
 
-    def handle(self, words: Iterable[Word]) -> list[Word]:
-        """Make what workers say durable and return what it comes to.
+    def record(self, events: Iterable[Event]) -> list[Event]:
+        """Persist worker events, then return the ones to report.
 
-        Words of attempts that were given up are left out, and so is the end of a part that is not
-        the last one of its job; one loss too many is a failure.
+        Events of attempts that were given up are ignored. The end of a shard that is not the last
+        one of its job is not reported. One loss too many becomes a failure.
         """
-        told = []
-        for word in words:
-            account = self.accounts[word.event.run_id]
-            if not account.is_heard(word.event.attempt):
+        reported = []
+        for event in events:
+            progress = self.jobs[event.run_id]
+            if event.attempt not in progress.running:
                 continue
-            event = self._weighed(account, word.event)
-            self._note(account, event)
+            if isinstance(event, Lost):
+                event = self._counted(progress, event)  # noqa: PLW2901 - a loss may be a failure
+            self._note(progress, event)
             append(self._logs, event.run_id, described(event))
-            if account.closed or not isinstance(event, Finished):
-                told.append(Word(word.worker, event))
-        self._turn_page()
-        return told
+            if progress.closed or not isinstance(event, Finished):
+                reported.append(event)
+        self._persist()
+        return reported
 
     def withdraw(self, job: Job) -> None:
-        """Hear nothing of a job any more: somebody cancelled it."""
-        account = self.accounts[job.run_id]
-        for attempt in account.close():
-            self._pages.end(account, attempt, "interrupted", "cancelled", leaves="cancelled")
-        self._turn_page()
+        """End a cancelled job: ignore its further events."""
+        progress = self.jobs[job.run_id]
+        for attempt in progress.close():
+            self._pending.end(progress, attempt, "interrupted", "cancelled", leaves="cancelled")
+        self._persist()
         append(self._logs, job.run_id, "cancelled")
 
-    def _weighed(self, account: Account, event: Event) -> Event:
-        """Return a loss as a failure if it is one too many."""
-        if not isinstance(event, Lost):
-            return event
-        if event.attempt not in account.progressed:
-            account.losses += 1
+    def _counted(self, progress: JobProgress, event: Lost) -> Lost | Failed:
+        """Count a loss and return it, as a failure if it is one too many."""
+        if event.attempt not in progress.progressed:
+            progress.losses += 1
         if event.of_memory:
-            account.micro_batch = max(1, account.micro_batch // 2)
-        if account.losses < self._most_losses:
+            progress.micro_batch = max(1, progress.micro_batch // 2)
+        if progress.losses < self._most_losses:
             return event
-        message = f"{event.message} ({account.losses} workers lost in a row; parked)"
+        message = f"{event.message} ({progress.losses} workers lost in a row; parked)"
         hint = "survey log shows its history, survey retry tries again; a smaller --micro-batch"
         return Failed(event.run_id, event.attempt, "worker", message, f"{hint} needs less", "")
 
-    def _note(self, account: Account, event: Event) -> None:
-        pages, key = self._pages, account.job.key
+    def _note(self, progress: JobProgress, event: Event) -> None:
+        pending, job = self._pending, progress.job
         if isinstance(event, Started):
-            first = account.started is None
-            account.start(event)
+            first = progress.started is None
+            progress.start(event)
             host = event.host
-            pages.workers.append(AttemptWorker(key, event.attempt, host.hostname, host.pid))
+            pending.workers.append(AttemptWorker(job.key, event.attempt, host.hostname, host.pid))
             if first:
-                pages.runs[event.run_id] = record_of(account, "running")
-        elif isinstance(event, BatchDone):
-            pages.batches.append(_batch_record(account, event))
-            account.batch(event)
+                pending.runs[event.run_id] = record_of(progress, "running")
+        elif isinstance(event, BatchRecord):
+            pending.batches.append(event)
+            progress.add_batch(event)
         elif isinstance(event, Halved):
             self._registry.remember_micro_batch(
-                account.job.full_name,
-                account.hosts[event.attempt].device_name,
-                account.job.transform.size,
-                event.micro_batch,
+                job.full_name, event.device_name, job.transform.size, event.micro_batch
             )
-            account.micro_batch = event.micro_batch
+            progress.micro_batch = event.micro_batch
         elif isinstance(event, Finished):
-            whole = account.finish(event)
-            if whole:
-                pages.runs[event.run_id] = record_of(account, "done")
-            pages.end(account, event.attempt, "done", leaves="done" if whole else "running")
+            progress.finish(event)
+            if progress.closed:
+                pending.runs[event.run_id] = record_of(progress, "done")
+            leaves: JobState = "done" if progress.closed else "running"
+            pending.end(progress, event.attempt, "done", leaves=leaves)
         elif isinstance(event, Failed):
-            self._fail(account, event)
-        else:
-            account.give_back(event.attempt)
-            leaves: JobState = "running" if account.parts else "todo"
-            if isinstance(event, Returned):
-                pages.end(account, event.attempt, "interrupted", "never begun", leaves=leaves)
-            else:
-                pages.end(account, event.attempt, "lost", event.message, leaves=leaves)
+            self._fail(progress, event)
+        elif isinstance(event, (Lost, Returned)):
+            progress.give_back(event.attempt)
+            outcome, error = _outcome(event)
+            leaves = "running" if progress.running else "todo"
+            pending.end(progress, event.attempt, outcome, error, leaves=leaves)
 
-    def _fail(self, account: Account, event: Failed) -> None:
-        parked = account.losses >= self._most_losses
-        for attempt in account.close():
+    def _fail(self, progress: JobProgress, event: Failed) -> None:
+        leaves: JobState = "parked" if progress.losses >= self._most_losses else "failed"
+        for attempt in progress.close():
             outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"
-            self._pages.end(
-                account,
-                attempt,
-                outcome,
-                event.message,
-                event,
-                leaves="parked" if parked else "failed",
-            )
-        self._pages.runs[event.run_id] = record_of(account, "failed", event)
+            self._pending.end(progress, attempt, outcome, event.message, event, leaves=leaves)
+        self._pending.runs[event.run_id] = record_of(progress, "failed", event)
 
-    def _turn_page(self) -> None:
-        pages, self._pages = self._pages, _Pages()
-        if pages.runs or pages.batches:
-            self._writer.write(runs=list(pages.runs.values()), batches=pages.batches)
-        if pages.workers:
-            self._registry.describe_attempts(pages.workers)
-        if pages.ends:
-            self._registry.finish_attempts(pages.ends)
+    def _persist(self) -> None:
+        pending, self._pending = self._pending, _Pending()
+        if pending.runs or pending.batches:
+            self._writer.write(runs=list(pending.runs.values()), batches=pending.batches)
+        if pending.workers:
+            self._registry.describe_attempts(pending.workers)
+        if pending.ends:
+            self._registry.finish_attempts(pending.ends)
         self._writer.merge_if_due()
 
 
 @dataclass
-class _Pages:
-    """What is to be written at once."""
+class _Pending:
+    """Rows to be written at once."""
 
     runs: dict[str, RunRecord] = field(default_factory=dict)
     batches: list[BatchRecord] = field(default_factory=list)
@@ -176,7 +160,7 @@ class _Pages:
 
     def end(
         self,
-        account: Account,
+        progress: JobProgress,
         attempt: int,
         outcome: AttemptOutcome,
         error: str | None = None,
@@ -186,36 +170,25 @@ class _Pages:
     ) -> None:
         self.ends.append(
             AttemptEnd(
-                account.job.key,
+                progress.job.key,
                 attempt,
                 outcome,
                 stage=failure.stage if failure else None,
                 error=error,
                 traceback=failure.traceback if failure else None,
-                images_done=account.totals.images,
-                progressed=attempt in account.progressed,
+                images_done=progress.totals.images,
+                progressed=attempt in progress.progressed,
                 leaves=leaves,
             )
         )
 
 
-def _task(account: Account, attempt: int, deadline: float | None) -> Task:
-    part = account.begin(attempt)
-    # Its own copy: who measures takes every batch in, and so does the account when it hears of it.
-    spread = copy.deepcopy(account.spread)
-    return Task(account.job, attempt, part, account.micro_batch, deadline, spread)
+def _outcome(event: Lost | Returned) -> tuple[AttemptOutcome, str]:
+    return ("lost", event.message) if isinstance(event, Lost) else ("interrupted", "never begun")
 
 
-def _batch_record(account: Account, event: BatchDone) -> BatchRecord:
-    host = account.hosts[event.attempt]
-    return BatchRecord(
-        event.run_id,
-        event.attempt,
-        event.batch,
-        event.end_position,
-        names_of(event.skipped),
-        micro_batch=event.micro_batch,
-        threads=host.threads,
-        device_name=host.device_name,
-        hostname=host.hostname,
-    )
+def _task(progress: JobProgress, attempt: int, deadline: float | None) -> Task:
+    shard = progress.begin(attempt)
+    # A copy: the worker adds every batch to its own, and so does the recorder to this one.
+    spread = copy.deepcopy(progress.spread)
+    return Task(progress.job, attempt, shard, progress.micro_batch, deadline, spread)

@@ -1,4 +1,4 @@
-"""Who is told what a scan does. The library never prints: the command line passes a reporter."""
+"""The reporter protocol: what a scan reports of its progress. The library itself never prints."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from jobs.runners.events import Event
 
 
 class Reporter(Protocol):
-    """Listens to a scan."""
+    """Shows the progress of a scan."""
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """So many bytes of a file are here, of so many where that is known."""
+        """Report how many bytes of a file were fetched, of how many where that is known."""
 
     def planned(self, plan: Plan) -> None:
-        """The jobs are known; nothing has been started."""
+        """Report the jobs; nothing has been started."""
 
     def started(self, devices: Devices) -> None:
-        """The workers are there."""
+        """Report the workers."""
 
-    def warned(self, words: str) -> None:
-        """Something may go wrong, and is tried all the same."""
+    def warned(self, warning: str) -> None:
+        """Report what may go wrong and is tried all the same."""
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
-        """A worker said something, and it is durable."""
+    def event(self, job: Job, event: Event) -> None:
+        """Report a worker's event, which is durable."""
 
 
 class SilentReporter:
-    """Listens and says nothing."""
+    """Reports nothing."""
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
         """Ignore the file."""
@@ -42,8 +42,8 @@ class SilentReporter:
     def started(self, devices: Devices) -> None:
         """Ignore the workers."""
 
-    def warned(self, words: str) -> None:
+    def warned(self, warning: str) -> None:
         """Ignore the warning."""
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
+    def event(self, job: Job, event: Event) -> None:
         """Ignore the event."""

@@ -1,4 +1,4 @@
-"""A run's row, from what its account says."""
+"""A run's row, from what its progress says."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from catalog.store.records import RunRecord
 from jobs.planning.accuracy_check import suspicion
 from jobs.planning.versions import library_version
 from jobs.runners.events import Failed
-from jobs.scan.job_progress import Account
+from jobs.scan.job_progress import JobProgress
 from survey import MEASURING_VERSION, __version__
 
 
-def record_of(account: Account, status: str, failure: Failed | None = None) -> RunRecord:
-    """Return the row of an account's run.
+def record_of(progress: JobProgress, status: str, failure: Failed | None = None) -> RunRecord:
+    """Return the row of an progress's run.
 
     Parameters
     ----------
-    account : Account
+    progress : JobProgress
         What is known of it.
     status : {"running", "done", "failed"}
         What became of it.
     failure : Failed, optional
         Why it failed.
     """
-    job, totals, started = account.job, account.totals, account.started
+    job, totals, started = progress.job, progress.totals, progress.started
     settings, host = job.settings, started.host if started else None
     ended = status != "running"
     # A failed run has not seen every image: its accuracy would be over some of them.
@@ -38,7 +38,7 @@ def record_of(account: Account, status: str, failure: Failed | None = None) -> R
     return RunRecord(
         run_id=job.run_id,
         job_key=job.key,
-        attempt=account.attempt,
+        attempt=progress.attempt,
         architecture=job.architecture,
         source=job.source,
         family=job.family,
@@ -64,16 +64,16 @@ def record_of(account: Account, status: str, failure: Failed | None = None) -> R
         skipped_images=len(totals.skipped),
         skipped_names=tuple(totals.skipped),
         batches=totals.batches,
-        sites=account.sites,
+        sites=progress.sites,
         precision=settings.precision,
         least_batches=settings.least_batches,
-        reached_precision=account.spread.standard_error,
+        reached_precision=progress.spread.standard_error,
         depth=job.facts.depth,
         parameters=started.parameters if started else None,
         gflops=started.gflops if started else None,
         settings=json.dumps(job.recorded_settings()),
         images_per_score=settings.images_per_score,
-        micro_batch=account.micro_batch,
+        micro_batch=progress.micro_batch,
         shrinkage=settings.shrinkage,
         ridge=settings.ridge,
         pooling=settings.pooling,
@@ -84,10 +84,10 @@ def record_of(account: Account, status: str, failure: Failed | None = None) -> R
         dtype="float32",
         threads=host.threads if host else None,
         hostname=host.hostname if host else None,
-        parts=max(1, account.workers),
-        peak_memory=account.peak_memory,
+        parts=max(1, progress.workers),
+        peak_memory=progress.peak_memory,
         dropped_keys=started.dropped_keys if started else (),
-        started_at=account.began,
+        started_at=progress.began,
         finished_at=datetime.now(UTC) if ended else None,
         seconds=totals.seconds,
         python_version=platform.python_version(),

@@ -1,8 +1,8 @@
-"""Which stretches of a job's batches are still to be measured, and how they are shared out.
+"""Shards: which batches of a job are still to be measured, and how workers share them.
 
-Parts meet between batch scores, and every part is measured with the job's own micro-batch and
-thread count: what several workers give is what one would have given, bit for bit on the same kind
-of device.
+Shards meet between batch scores, and every shard is measured with the job's own micro-batch and
+thread count: several workers give what one would have given, bit for bit on the same kind of
+device.
 """
 
 from __future__ import annotations
@@ -12,68 +12,68 @@ import math
 from collections.abc import Iterator, Sequence
 
 from catalog.store.records import Span
-from jobs.runners.task import Part
+from jobs.runners.task import Shard
 
-#: Seconds a part should last at least: every part loads the network again.
+#: Seconds a shard should last at least: every shard loads the network again.
 LEAST_SECONDS = 60.0
 
 
-def missing(done: Sequence[Span]) -> list[Part]:
-    """Return the stretches that no durable batch covers, the open end included.
+def remaining_shards(done: Sequence[Span]) -> list[Shard]:
+    """Return the shards that no durable batch covers, the open end included.
 
     Parameters
     ----------
     done : sequence of Span
-        What is durable, in order, no two of them touching.
+        The durable batches, in order, no two spans touching.
     """
-    parts = []
+    shards = []
     batch, position = 0, 0
     for span in done:
         if span.first > batch:
-            parts.append(Part(batch, span.first, position))
+            shards.append(Shard(batch, span.first, position))
         batch, position = span.stop, span.position
-    return [*parts, Part(batch, None, position)]
+    return [*shards, Shard(batch, None, position)]
 
 
-def pieces(seconds: float, total: float, workers: int) -> int:
-    """Return over how many workers a job is to be spread.
+def shard_count(seconds: float, total: float, workers: int) -> int:
+    """Return over how many workers a job is spread.
 
-    One whose share of all the work keeps a worker longer than the others need for the rest would
-    be waited for at the end.
+    A job that keeps one worker longer than the others need for the rest is spread: they would
+    wait for it at the end.
 
     Parameters
     ----------
     seconds : float
-        What the job may take.
+        Expected seconds of the job.
     total : float
-        What all jobs may take, this one included.
+        Expected seconds of all jobs, this one included.
     workers : int
-        How many workers there are.
+        Number of workers.
     """
     fair = max(total / workers, LEAST_SECONDS) if workers > 1 else math.inf
     return min(workers, max(1, math.ceil(seconds / fair)))
 
 
-def split(part: Part, count: int, batches: int) -> Iterator[Part]:
-    """Yield a part as at most ``count`` parts of about equally many batches.
+def split(shard: Shard, count: int, batches: int) -> Iterator[Shard]:
+    """Yield a shard as at most ``count`` shards of about equally many batches.
 
     Parameters
     ----------
-    part : Part
-        What is to be split.
+    shard : Shard
+        The shard to split.
     count : int
-        Into how many.
+        The number of shards wanted.
     batches : int
         Whole batches of the job, if no image is broken.
     """
-    stop = batches if part.stop is None else part.stop
-    count = max(1, min(count, stop - part.first))
-    bounds = [part.first + (stop - part.first) * k // count for k in range(count)]
+    stop = batches if shard.stop is None else shard.stop
+    count = max(1, min(count, stop - shard.first))
+    bounds = [shard.first + (stop - shard.first) * k // count for k in range(count)]
     for number, first in enumerate(bounds):
         last = number == count - 1
         yield dataclasses.replace(
-            part,
+            shard,
             first=first,
-            stop=part.stop if last else bounds[number + 1],
-            position=part.position if number == 0 else None,
+            stop=shard.stop if last else bounds[number + 1],
+            position=shard.position if number == 0 else None,
         )

@@ -342,12 +342,12 @@ class _Watched:
         self._reporter.started(devices)
         self._check()
 
-    def warned(self, words: str) -> None:
-        self._reporter.warned(words)
+    def warned(self, warning: str) -> None:
+        self._reporter.warned(warning)
         self._check()
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
-        self._reporter.event(worker, job, event)
+    def event(self, job: Job, event: Event) -> None:
+        self._reporter.event(job, event)
         self._check()
 
     def _check(self) -> None:

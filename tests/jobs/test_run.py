@@ -18,7 +18,7 @@ from catalog.store.reader import query
 from jobs.operations.control import cancel_jobs, retry_jobs
 from jobs.planning.devices import Devices
 from jobs.run import run_survey
-from jobs.runners.base import Word, Work
+from jobs.runners.base import TaskSource
 from jobs.runners.events import Event, Failed, Finished, Lost
 from jobs.runners.hardware import host_of
 from jobs.runners.local import LocalRunner
@@ -39,16 +39,16 @@ class Faulty(LocalRunner):
         super().__init__(ON_CPU)
         self.losses, self.events = losses, events
 
-    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
         host = host_of(torch.device("cpu"), 2)
-        while tasks := work.next_tasks(host):
+        while tasks := source.next_tasks(host):
             for task in tasks:
                 for number, event in enumerate(run_task(task, "cpu", 2)):
                     if self.losses and number == self.events:
                         self.losses -= 1
-                        yield (Word(0, Lost(task.run_id, task.attempt, "the worker died")),)
+                        yield (Lost(task.run_id, task.attempt, "the worker died"),)
                         break
-                    yield (Word(0, event),)
+                    yield (event,)
 
 
 def asked(home: Path, sql: str) -> list[dict]:
@@ -80,8 +80,8 @@ def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
 
 def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
     class Stopped(LocalRunner):
-        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-            yield from itertools.islice(LocalRunner.run(self, work), 9)
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            yield from itertools.islice(LocalRunner.run(self, source), 9)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -120,9 +120,9 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
 
 def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(tmp_path):
     class Interrupted(Faulty):
-        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-            for words in super().run(work):
-                yield words
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            for events in super().run(source):
+                yield events
                 if not self.losses:
                     raise KeyboardInterrupt
 
@@ -140,17 +140,17 @@ def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(
     assert job.state == "parked"
 
 
-def test_a_late_word_of_an_attempt_given_up_is_not_heard(tmp_path):
+def test_late_events_of_an_attempt_given_up_are_ignored(tmp_path):
     class Zombie(Faulty):
         """The worker that was lost goes on talking while another one does its job."""
 
-        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-            said: list[Word] = []
-            for words in super().run(work):
-                yield words
-                said += words
-                if len(said) > 8:
-                    yield tuple(word for word in said if word.event.attempt == 1)
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            sent: list[Event] = []
+            for events in super().run(source):
+                yield events
+                sent += events
+                if len(sent) > 8:
+                    yield tuple(event for event in sent if event.attempt == 1)
 
     scan(tmp_path / "home", Zombie(1))
     assert asked(tmp_path / "home", "SELECT DISTINCT attempt FROM batches ORDER BY 1") == [
@@ -169,9 +169,9 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
     monkeypatch.setattr("jobs.scan.dispatch.CANCEL_SECONDS", 0.0)
 
     class Cancelling(LocalRunner):
-        def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-            for number, words in enumerate(LocalRunner.run(self, work)):
-                yield words
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            for number, events in enumerate(LocalRunner.run(self, source)):
+                yield events
                 if number == 2:
                     cancel_jobs(Home.open(home, create=False))
 

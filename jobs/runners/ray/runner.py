@@ -1,8 +1,8 @@
-"""A runner on Ray: one actor a device, each streaming its events to the driver.
+"""The Ray runner: one actor a device, each streaming its events to the driver.
 
-Actors hold one job at a time and know nothing of each other. All state is in the driver's stores:
-an actor that dies, or hangs, is replaced, and its job goes on from its last durable batch; a
-machine that is lost takes its workers with it, one that joins brings new ones.
+Actors know nothing of each other, and all state is in the driver's stores. An actor that dies or
+hangs is replaced, and its job continues after the last durable batch; a machine that is lost takes
+its workers with it, one that joins brings new ones.
 """
 
 from __future__ import annotations
@@ -14,60 +14,61 @@ from typing import Self
 import ray
 
 from jobs.planning.devices import Devices, Machine, choose_devices, grown, placed
-from jobs.runners.base import Word, Work
+from jobs.runners.base import TaskSource
+from jobs.runners.events import Event
 from jobs.runners.options import RunnerOptions
-from jobs.runners.ray.actor import Doing
+from jobs.runners.ray.actor import TaskFunction
 from jobs.runners.ray.cluster import connect
 from jobs.runners.ray.private import Head, Refused, Silent
-from jobs.runners.ray.worker_handle import Slot
+from jobs.runners.ray.worker_handle import WorkerHandle
 from survey import ClusterError, SettingsError
 from survey.text import format_duration
 
-#: How often the cluster's machines are looked at.
+#: Seconds between two looks at the cluster's machines.
 MACHINES_SECONDS = 5.0
 
-#: How long the cluster's head may be silent. After 60 seconds Ray ends this process without a word.
+#: Seconds the cluster's head may be silent: after 60 Ray ends this process without an error.
 HEAD_SECONDS = 30.0
 
-#: How long a round waits for a word before it looks whether workers hang or are not wanted.
+#: Seconds to wait for an event before workers are checked for hanging or cancelled runs.
 ROUND_SECONDS = 1.0
 
 
 class RayRunner:
-    """Runs jobs on Ray actors.
+    """Computes tasks on Ray actors.
 
     Parameters
     ----------
     options : RunnerOptions, optional
         The workers, their devices and the cluster; by default a local Ray of its own.
-    do : callable, optional
-        What carries a task out; by default it is measured (``jobs.runners.worker.run_task``).
+    function : TaskFunction, optional
+        Computes a task; by default ``jobs.runners.worker.run_task`` measures it.
 
     Raises
     ------
     SettingsError
-        If a worker counts as hung at once.
+        If ``stall`` is not above 0.
     """
 
     name = "ray"
 
-    def __init__(self, options: RunnerOptions | None = None, do: Doing | None = None) -> None:
+    def __init__(
+        self, options: RunnerOptions | None = None, function: TaskFunction | None = None
+    ) -> None:
         self._options = options or RunnerOptions()
         if not self._options.stall > 0:
             raise SettingsError(
                 f"stall is {self._options.stall:g} seconds, must be above 0",
                 hint="it has to exceed the longest forward pass and the loading of a network",
             )
-        self._do = do
+        self._function = function
         self._head: Head | None = None
-        #: When the head answered last.
-        self._answered = 0.0
+        #: When the head answered last, and when it was asked for its machines.
+        self._answered = self._asked = 0.0
         self._chosen: Devices | None = None
-        #: What the cluster began with.
+        #: The machines at the start.
         self.machines: Sequence[Machine] = ()
-        self._slots: list[Slot] = []
-        self._looked = 0.0
-        self._number = 0
+        self._workers: list[WorkerHandle] = []
         #: Machines on which a worker could not serve.
         self._unfit: set[str] = set()
 
@@ -82,16 +83,16 @@ class RayRunner:
         self._head = connect(self._options.address, insecure=self._options.insecure)
         self._answered = time.monotonic()
         try:
-            there = self._machines()
-            if not there:
+            machines = self._alive()
+            if not machines:
                 raise ClusterError(
                     "no machine of the Ray cluster has a core or a GPU to compute on",
                     hint="let workers join first: min_workers of at least 1 where it grows itself",
                 )
-            self.machines = there
+            self.machines = machines
             wanted = self._options
             self._chosen = choose_devices(
-                wanted.device, wanted.workers, there, wanted.gpus_per_worker, wanted.threads
+                wanted.device, wanted.workers, machines, wanted.gpus_per_worker, wanted.threads
             )
         except BaseException:
             ray.shutdown()
@@ -99,90 +100,93 @@ class RayRunner:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for slot in self._slots:
-            slot.end()
+        for worker in self._workers:
+            worker.stop()
         ray.shutdown()
 
-    def run(self, work: Work) -> Iterator[tuple[Word, ...]]:
-        """Yield what the workers say, in the order it arrives."""
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        """Yield the events of all workers, in the order of their arrival."""
         while True:
-            yield from self._look_at_machines()
-            self._hand_out(work)
-            awaited = {slot.awaited: slot for slot in self._slots if slot.awaited is not None}
-            if not any(slot.run_id for slot in self._slots) and self._any_idle():
+            yield from self._update_machines()
+            self._hand_out(source)
+            # An idle worker was offered tasks in vain: there are none.
+            if not any(worker.run_id for worker in self._workers) and any(
+                worker.idle for worker in self._workers
+            ):
                 return
-            if awaited:
-                # One word is waited for; then all that are there already are heard.
-                refs = list(awaited)
-                ready, _ = ray.wait(refs, timeout=ROUND_SECONDS, fetch_local=False)
-                if ready:
-                    ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
-                # All at once, so that the caller makes them durable at once.
-                yield tuple(word for ref in ready for word in self._heard(awaited[ref]))
-            else:
-                time.sleep(ROUND_SECONDS)
-            for slot in self._slots:
-                yield from self._watched(slot, work)
+            yield self._next_events()
+            yield tuple(event for each in self._workers for event in self._checked(each, source))
 
-    def _hand_out(self, work: Work) -> None:
-        for slot in self._slots:
-            if not slot.started:
-                slot.start()
-            elif slot.idle and slot.host is not None and (tasks := work.next_tasks(slot.host)):
-                slot.begin(tasks)
+    def _hand_out(self, source: TaskSource) -> None:
+        for worker in self._workers:
+            if not worker.started:
+                worker.start()
+            elif worker.idle and worker.host and (tasks := source.next_tasks(worker.host)):
+                worker.begin(tasks)
 
-    def _any_idle(self) -> bool:
-        """Tell whether a worker was asked for tasks in vain: then there are none."""
-        return any(slot.idle for slot in self._slots)
+    def _next_events(self) -> tuple[Event, ...]:
+        """Wait for an event; return it with all others that have arrived, to be stored at once."""
+        awaited = {worker.awaited: worker for worker in self._workers if worker.awaited is not None}
+        if not awaited:
+            time.sleep(ROUND_SECONDS)
+            return ()
+        references = list(awaited)
+        ready, _ = ray.wait(references, timeout=ROUND_SECONDS, fetch_local=False)
+        if ready:
+            ready, _ = ray.wait(
+                references, num_returns=len(references), timeout=0, fetch_local=False
+            )
+        return tuple(event for ref in ready for event in self._taken(awaited[ref]))
 
-    def _heard(self, slot: Slot) -> tuple[Word, ...]:
+    def _taken(self, worker: WorkerHandle) -> tuple[Event, ...]:
         try:
-            return slot.take()
+            return worker.take()
         except ClusterError:
-            # One machine that cannot serve is done without, the last one is not.
-            self._unfit.add(slot.machine)
-            self._slots = [other for other in self._slots if other is not slot]
-            if not self._slots:
+            # The survey goes on without a machine that cannot serve, unless it is the last one.
+            self._unfit.add(worker.machine)
+            self._workers = [other for other in self._workers if other is not worker]
+            if not self._workers:
                 raise
             return ()
 
-    def _watched(self, slot: Slot, work: Work) -> Iterator[tuple[Word, ...]]:
-        """End a worker that hangs, or whose run is not wanted any more."""
-        if slot.run_id is not None and work.withdrawn(slot.run_id):
-            yield slot.give_up("not wanted any more")
-        elif slot.still_for > self._options.stall:
-            yield slot.give_up(
-                f"the worker hung: nothing was done for {self._options.stall:g} seconds"
-            )
+    def _checked(self, worker: WorkerHandle, source: TaskSource) -> tuple[Event, ...]:
+        """Stop a worker that hangs or whose run was withdrawn."""
+        if worker.run_id is not None and source.is_withdrawn(worker.run_id):
+            return worker.give_up("the run was cancelled, or failed elsewhere")
+        stall = self._options.stall
+        if worker.seconds_without_progress > stall:
+            return worker.give_up(f"the worker hung: nothing was done for {stall:g} seconds")
+        return ()
 
-    def _look_at_machines(self) -> Iterator[tuple[Word, ...]]:
-        """Take leave of machines that are gone, and place workers on those that joined."""
-        if time.monotonic() - self._looked < MACHINES_SECONDS:
+    def _update_machines(self) -> Iterator[tuple[Event, ...]]:
+        """Give up the workers of machines that are gone; place workers on those that joined."""
+        if time.monotonic() - self._asked < MACHINES_SECONDS:
             return
-        self._looked = time.monotonic()
-        there = self._machines()
-        if there is None:
+        self._asked = time.monotonic()
+        machines = self._alive()
+        if machines is None:
             return
-        if not there:
+        if not machines:
             # A worker that waits for a machine that is gone would wait for ever.
             raise ClusterError(
                 "no machine of the Ray cluster is alive any more",
-                hint="run the same command again: it goes on where this one stopped",
+                hint="run the same command again: it continues where this one stopped",
             )
-        alive = {machine.name for machine in there}
-        for slot in [slot for slot in self._slots if slot.machine not in alive]:
-            self._slots.remove(slot)
-            yield slot.give_up("the worker's machine was lost")
-        fit = [machine for machine in there if machine.name not in self._unfit]
-        devices = self.devices if self._options.workers is not None else grown(self.devices, fit)
-        for name in placed(devices, fit, [slot.machine for slot in self._slots]):
-            self._slots.append(
-                Slot(self._number, name, devices, self._options.allow_cpu_for_gpu, self._do)
-            )
-            self._number += 1
+        names = {machine.name for machine in machines}
+        for worker in [worker for worker in self._workers if worker.machine not in names]:
+            self._workers.remove(worker)
+            yield worker.give_up("the worker's machine was lost")
+        fit = [machine for machine in machines if machine.name not in self._unfit]
+        fixed = self._options.workers is not None
+        devices = self.devices if fixed else grown(self.devices, fit)
+        allow_cpu = self._options.allow_cpu_for_gpu
+        self._workers += [
+            WorkerHandle(name, devices, allow_cpu, self._function)
+            for name in placed(devices, fit, [worker.machine for worker in self._workers])
+        ]
 
-    def _machines(self) -> list[Machine] | None:
-        """Return the machines that are alive; None while the head is silent, but not yet for long.
+    def _alive(self) -> list[Machine] | None:
+        """Return the machines that are alive; None while the head has been silent for a short time.
 
         Raises
         ------
@@ -192,7 +196,7 @@ class RayRunner:
         if self._head is None:
             raise ClusterError("the runner has not been entered")
         try:
-            there = self._head.machines()
+            machines = self._head.machines()
         except (Silent, Refused) as error:
             silent = time.monotonic() - self._answered
             if silent < HEAD_SECONDS:
@@ -200,8 +204,8 @@ class RayRunner:
             raise ClusterError(
                 f"the head of the Ray cluster has not answered for"
                 f" {format_duration(silent)}: {error}",
-                hint="start the cluster again, then run the same command: it goes on where this"
-                " one stopped",
+                hint="start the cluster again, then run the same command: it continues where"
+                " this one stopped",
             ) from None
         self._answered = time.monotonic()
-        return there
+        return machines

@@ -94,8 +94,8 @@ def test_a_scan_says_what_may_become_tight(tmp_path: Path):
     class Hearing(SilentReporter):
         heard = ""
 
-        def warned(self, words: str) -> None:
-            self.heard = words
+        def warned(self, warning: str) -> None:
+            self.heard = warning
 
     runner, reporter = LocalRunner(ON_CPU), Hearing()
     assert runner.machines[0].memory == local_memory() > GB

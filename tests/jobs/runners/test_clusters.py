@@ -33,25 +33,34 @@ head = connect(sys.argv[1], insecure="--insecure" in sys.argv)
 print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machines()])
 """
 
-#: Runs a runner that keeps its worker waiting for work; says so once the worker is there.
+#: Runs a runner whose worker never ends its task; prints a line once the worker is there.
 WAITING = """
-import sys
+import sys, time
+from types import SimpleNamespace
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
+from jobs.runners.task import Task
 from survey import ClusterError
 
-class Work:
+class Source:
+    tasks = [Task(SimpleNamespace(run_id="run"), 1)]
+
     def next_tasks(self, host):
         print("ready", flush=True)
-        return ()
+        return (self.tasks.pop(),) if self.tasks else ()
 
-    def withdrawn(self, run_id):
+    def is_withdrawn(self, run_id):
         return False
 
+def endless(task, device, threads, heartbeat):
+    while True:
+        time.sleep(0.1)
+        heartbeat.beat()
+    yield
+
 try:
-    with RayRunner(RunnerOptions(device="cpu", address=sys.argv[1])) as runner:
-        runner._any_idle = lambda: False
-        for words in runner.run(Work()):
+    with RayRunner(RunnerOptions(device="cpu", address=sys.argv[1]), endless) as runner:
+        for events in runner.run(Source()):
             pass
 except ClusterError as error:
     print(error.message, flush=True)

@@ -1,4 +1,4 @@
-"""Bundles of events: all of them, in order, with signs of life in between."""
+"""Events in batches: all of them, in order, with heartbeats in between."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from jobs.runners.events import Returned
-from jobs.runners.heartbeat import WAITING, bundles
+from jobs.runners.heartbeat import WAITING, event_batches
 
 
 def numbered(count):
@@ -14,56 +14,56 @@ def numbered(count):
 
 
 def test_all_events_come_in_order():
-    heard = list(bundles(lambda pulse: iter(numbered(100))))
-    assert [event for bundle in heard for event in bundle.events] == numbered(100)
-    assert all(1 <= len(bundle.events) <= WAITING for bundle in heard)
+    batches = list(event_batches(lambda heartbeat: iter(numbered(100))))
+    assert [event for events, _ in batches for event in events] == numbered(100)
+    assert all(1 <= len(events) <= WAITING for events, _ in batches)
 
 
-def test_a_silence_is_broken_by_the_pulse():
+def test_a_pause_is_bridged_by_the_heartbeat():
     go_on = threading.Event()
 
-    def say(pulse):
-        pulse.beat()
-        pulse.beat()
+    def produce(heartbeat):
+        heartbeat.beat()
+        heartbeat.beat()
         go_on.wait(60)
         yield from numbered(1)
 
-    heard = bundles(say, beat_seconds=0.01)
-    first = next(bundle for bundle in heard if bundle.pulse == 2)
-    assert first.events == ()
+    batches = event_batches(produce, beat_seconds=0.01)
+    first = next(events for events, count in batches if count == 2)
+    assert first == ()
     go_on.set()
-    assert [event for bundle in heard for event in bundle.events] == numbered(1)
+    assert [event for events, _ in batches for event in events] == numbered(1)
 
 
-def test_an_error_comes_after_what_was_said_before():
-    def say(pulse):
+def test_an_error_comes_after_the_events_before_it():
+    def produce(heartbeat):
         yield from numbered(2)
         raise ValueError("broken")
 
     seen = []
 
     def listen():
-        for bundle in bundles(say):
-            seen.extend(bundle.events)
+        for events, _ in event_batches(produce):
+            seen.extend(events)
 
     with pytest.raises(ValueError, match="broken"):
         listen()
     assert seen == numbered(2)
 
 
-def test_who_is_not_heard_does_not_run_ahead():
-    said = []
+def test_who_is_not_batches_does_not_run_ahead():
+    produced = []
 
-    def say(pulse):
+    def produce(heartbeat):
         for event in numbered(1000):
-            said.append(event)
+            produced.append(event)
             yield event
 
-    heard = bundles(say, beat_seconds=0.01)
-    next(heard)
+    batches = event_batches(produce, beat_seconds=0.01)
+    next(batches)
     time.sleep(0.2)
-    assert len(said) <= 2 * WAITING + 2
-    heard.close()
+    assert len(produced) <= 2 * WAITING + 2
+    batches.close()
     before = threading.active_count()
     deadline = time.monotonic() + 30
     while any(thread.name == "measuring" for thread in threading.enumerate()):

@@ -14,9 +14,9 @@ from catalog.store.reader import query
 from jobs.operations.control import cancel_jobs
 from jobs.planning.job import Job
 from jobs.run import run_survey
-from jobs.runners.events import Event, Finished, Skipped, Started
+from jobs.runners.events import Event, Finished, Started
 from jobs.runners.hardware import host_of
-from jobs.runners.heartbeat import WAITING, Pulse
+from jobs.runners.heartbeat import WAITING, Heartbeat
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
@@ -73,47 +73,47 @@ def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
     assert [each.outcome for each in registry.attempts(job.key)] == ["done", "done"]
 
 
-def talkative(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
-    """Say much more than anybody can write down, and count it in a file."""
+def talkative(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:
+    """Send many more events than anybody can write down, and count it in a file."""
     import torch
 
-    count = task.job.home / "said.txt"
+    count = task.job.home / "sent.txt"
     yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
     for number in range(2000):
         count.write_text(str(number))
         yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
-    yield Finished(task.run_id, task.attempt, (Skipped("last", "to be seen"),))
+    yield Finished(task.run_id, task.attempt)
 
 
 class Slow(SilentReporter):
     """Takes its time over the first events, as a store that is locked would."""
 
     def __init__(self, home: Path) -> None:
-        self.heard, self.home, self.ahead = 0, home, 0
+        self.seen, self.home, self.ahead = 0, home, 0
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
-        self.heard += 1
-        if self.heard == 10:
+    def event(self, job: Job, event: Event) -> None:
+        self.seen += 1
+        if self.seen == 10:
             time.sleep(3)
-            self.ahead = int((self.home / "said.txt").read_text())
+            self.ahead = int((self.home / "sent.txt").read_text())
 
 
 def test_a_worker_does_not_run_ahead_of_a_slow_store(tmp_path, machine):
     home = tmp_path / "home"
     slow = Slow(home)
     scan(home, RayRunner(one_on(machine), talkative), slow)
-    assert slow.heard == 2002
+    assert slow.seen == 2002
     # What waits in the worker, what is on its way, and what is being handled.
     assert 0 < slow.ahead <= (AHEAD + 4) * WAITING < 1000
 
 
-def endless(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
-    """Go on for ever, with signs of life."""
+def endless(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:
+    """Go on for ever, with a heartbeat."""
     import torch
 
     yield Started(task.run_id, task.attempt, host_of(torch.device(device), threads), 1, 0.0, ())
     while True:
-        pulse.beat()
+        heartbeat.beat()
         time.sleep(0.1)
 
 
@@ -123,7 +123,7 @@ class Cancelling(SilentReporter):
     def __init__(self, home: Path) -> None:
         self.home, self.cancelled = home, None
 
-    def event(self, worker: int, job: Job, event: Event) -> None:
+    def event(self, job: Job, event: Event) -> None:
         if self.cancelled is None:
             home = Home.open(self.home, create=False)
             (self.cancelled,) = cancel_jobs(
@@ -138,9 +138,9 @@ def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):
 
 
 def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machine):
-    def silent(task: Task, device: str, threads: int, pulse: Pulse) -> Iterator[Event]:
+    def silent(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:
         time.sleep(3600)
-        yield Finished(task.run_id, task.attempt, ())
+        yield Finished(task.run_id, task.attempt)
 
     outcome = scan(tmp_path / "home", RayRunner(one_on(machine, stall=2), silent))
     ((_, failure),) = outcome.failed

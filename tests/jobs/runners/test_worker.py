@@ -1,4 +1,4 @@
-"""One worker's work: what it says, and that going on is the same as never having stopped."""
+"""One worker: its events, and that a continued job equals one that never stopped."""
 
 import dataclasses
 from pathlib import Path
@@ -12,9 +12,10 @@ import jobs.runners.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from catalog.models.small import SmallSource
+from catalog.store.records import BatchRecord
 from jobs.planning.plan import make_plan, plain_holdings
-from jobs.runners.events import BatchDone, Failed, Finished, Halved, Started
-from jobs.runners.task import Part, Task
+from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
+from jobs.runners.task import Shard, Task
 from jobs.runners.worker import normalise, run_task
 from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread
@@ -23,9 +24,9 @@ from tests.jobs.jobs import declared, job
 pytestmark = pytest.mark.slow(seconds=22)
 
 
-def said(planned, part=None, **changes):
-    """Return what a worker says of a part of a job, by default the whole of it."""
-    return list(run_task(Task(planned, 1, part or Part(), **changes), "cpu", 1))
+def events_of(planned, shard=None, **changes):
+    """Return a worker's events on a shard of a job, by default the whole of it."""
+    return list(run_task(Task(planned, 1, shard or Shard(), **changes), "cpu", 1))
 
 
 def batches_in(events):
@@ -33,17 +34,17 @@ def batches_in(events):
     return [
         dataclasses.replace(event.batch, seconds=0)
         for event in events
-        if isinstance(event, BatchDone)
+        if isinstance(event, BatchRecord)
     ]
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return said(job())
+    return events_of(job())
 
 
 def test_a_worker_starts_measures_and_finishes(whole):
-    assert [type(event) for event in whole] == [Started, *[BatchDone] * 8, Finished]
+    assert [type(event) for event in whole] == [Started, *[BatchRecord] * 8, Finished]
     assert whole[0].parameters == 432 + 32 + 4672 + 13952 + 55552 + 650
     assert whole[0].gflops == pytest.approx(0.0125, rel=0.05)
     batches = [event.batch for event in whole[1:-1]]
@@ -55,7 +56,7 @@ def test_a_worker_starts_measures_and_finishes(whole):
 
 @pytest.mark.parametrize("stop", [1, 4, 7, 8])
 def test_going_on_gives_the_batches_that_were_missing(whole, stop):
-    rest = said(job(), Part(stop, None, whole[stop].end_position))
+    rest = events_of(job(), Shard(stop, None, whole[stop].end_position))
     assert len(rest) == 2 + 8 - stop
     assert [event.end_position for event in rest[1:-1]] == [
         event.end_position for event in whole[stop + 1 : -1]
@@ -64,15 +65,15 @@ def test_going_on_gives_the_batches_that_were_missing(whole, stop):
 
 
 def test_parts_equal_the_whole_bit_for_bit(whole):
-    parts = [Part(5, None, None), Part(0, 2, 0), Part(2, 5, None)]
-    said_of_parts = [said(job(), part) for part in parts]
-    found = [batch for events in said_of_parts for batch in batches_in(events)]
+    shards = [Shard(5, None, None), Shard(0, 2, 0), Shard(2, 5, None)]
+    events_of_shards = [events_of(job(), shard) for shard in shards]
+    found = [batch for events in events_of_shards for batch in batches_in(events)]
     assert sorted(found, key=lambda batch: batch.batch) == batches_in(whole)
-    assert all(isinstance(events[-1], Finished) for events in said_of_parts)
+    assert all(isinstance(events[-1], Finished) for events in events_of_shards)
 
 
 def test_a_part_after_the_last_image_is_empty():
-    events = said(job(), Part(9, None, None))
+    events = events_of(job(), Shard(9, None, None))
     assert [type(event) for event in events] == [Started, Finished]
 
 
@@ -102,10 +103,10 @@ class Scarce:
 def test_too_little_memory_halves_the_micro_batch(monkeypatch, whole, error):
     scarce = Scarce(16, error)
     monkeypatch.setattr(jobs.runners.worker, "measure_batches", scarce)
-    events = said(job())
+    events = events_of(job())
     assert [event.micro_batch for event in events if isinstance(event, Halved)] == [32, 16]
     assert scarce.sizes == [64, 32, 16]
-    assert [e.micro_batch for e in events if isinstance(e, BatchDone)] == [64, 64] + [16] * 6
+    assert [e.micro_batch for e in events if isinstance(e, BatchRecord)] == [64, 64] + [16] * 6
     ours, theirs = batches_in(events), batches_in(whole)
     assert ours[:2] == theirs[:2]
     assert [batch.batch for batch in ours] == [batch.batch for batch in theirs]
@@ -117,7 +118,7 @@ def test_too_little_memory_halves_the_micro_batch(monkeypatch, whole, error):
 
 def test_an_image_that_does_not_fit_alone_fails(monkeypatch):
     monkeypatch.setattr(jobs.runners.worker, "measure_batches", Scarce(0, MemoryError("no room")))
-    events = said(job(size=32))
+    events = events_of(job(size=32))
     assert (events[-1].stage, events[-1].message) == ("measure", "MemoryError: no room")
     assert [e.micro_batch for e in events if isinstance(e, Halved)] == [32, 16, 8, 4, 2, 1]
 
@@ -126,7 +127,12 @@ def test_other_errors_are_no_want_of_memory(monkeypatch):
     monkeypatch.setattr(
         jobs.runners.worker, "measure_batches", Scarce(0, RuntimeError("mat1 and mat2"))
     )
-    assert [type(event) for event in said(job())] == [Started, BatchDone, BatchDone, Failed]
+    assert [type(event) for event in events_of(job())] == [
+        Started,
+        BatchRecord,
+        BatchRecord,
+        Failed,
+    ]
 
 
 def test_a_precision_ends_a_job_early(whole):
@@ -139,20 +145,20 @@ def test_a_precision_ends_a_job_early(whole):
     wanted = errors[4] * 1.0001
     settings = dataclasses.replace(planned.settings, precision=wanted, least_batches=3)
     stop = next(k for k in range(2, 7) if errors[k] <= wanted) + 1
-    events = said(dataclasses.replace(planned, settings=settings))
+    events = events_of(dataclasses.replace(planned, settings=settings))
     assert batches_in(events) == scored[:stop]
     assert isinstance(events[-1], Finished)
     # Going on after two batches that are known ends at the same place.
     known = Spread()
     for batch in scored[:2]:
         known.add((score.site, score.affinity) for score in batch.scores)
-    part = Part(2, None, whole[2].end_position)
-    rest = said(dataclasses.replace(planned, settings=settings), part, spread=known)
+    shard = Shard(2, None, whole[2].end_position)
+    rest = events_of(dataclasses.replace(planned, settings=settings), shard, spread=known)
     assert batches_in(rest) == scored[2:stop]
 
 
 def test_a_deadline_fails_a_job_and_keeps_what_it_measured():
-    events = said(job(size=32), deadline=1e-9)
+    events = events_of(job(size=32), deadline=1e-9)
     assert (events[-1].stage, type(events[-1])) == ("measure", Failed)
     assert "deadline" in events[-1].message
 
@@ -175,15 +181,21 @@ def pictures(folder: Path, broken: tuple[int, ...], count: int) -> Path:
 def test_broken_images_are_counted_where_they_stand(tmp_path):
     broken = (0, 5, 40, 63, 64, 99)  # first, inside, around the end of a batch, and last
     folder = pictures(tmp_path / "pictures", broken, 100)
-    events = said(job(dataset=f"folder:{folder}", size=32))
-    batches = events[1:-1]
+    events = events_of(job(dataset=f"folder:{folder}", size=32))
+    batches = [event for event in events if isinstance(event, BatchRecord)]
     assert [event.batch.images for event in batches] == [32, 32, 30]
-    skipped = [name for event in batches for name in event.skipped] + list(events[-1].skipped)
+    skipped = [name for event in batches for name in event.skipped_names]
+    skipped += events[-1].skipped_names
     assert len(skipped) == len(set(skipped)) == len(broken)
+    reasons = {event.name: event.reason for event in events if isinstance(event, Skipped)}
+    assert list(reasons) == skipped
+    assert all(reasons.values())
     # A worker that begins with the last batch finds its first image, with the broken ones before.
     for position in (batches[1].end_position, None):
-        rest = said(job(dataset=f"folder:{folder}", size=32), Part(2, None, position))
-        assert [*rest[1].skipped, *rest[-1].skipped] == [*batches[2].skipped, *events[-1].skipped]
+        rest = events_of(job(dataset=f"folder:{folder}", size=32), Shard(2, None, position))
+        (last,) = (event for event in rest if isinstance(event, BatchRecord))
+        assert last.skipped_names == batches[2].skipped_names
+        assert rest[-1].skipped_names == events[-1].skipped_names
         assert batches_in(rest) == batches_in(batches[2:])
 
 
@@ -193,7 +205,7 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     seen = [next(events), next(events)]
     (folder / "another.png").write_bytes((folder / "000.png").read_bytes())
     seen += events
-    assert [type(event) for event in seen] == [Started, *[BatchDone] * 3, Failed]
+    assert [type(event) for event in seen] == [Started, *[BatchRecord] * 3, Failed]
     assert "the dataset changed since the run was planned" in seen[-1].message
 
 
@@ -203,10 +215,10 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     torch.save(network.state_dict(), file)
     (planned,) = make_plan(declared(f"file:{file}"), {}, plain_holdings()).jobs
     torch.save(SmallSource().get("cifar_resnet8").build().state_dict(), file)
-    (changed,) = said(planned)
+    (changed,) = events_of(planned)
     assert "the checkpoint changed since the run was planned" in changed.message
     file.unlink()
-    (gone,) = said(planned)
+    (gone,) = events_of(planned)
     assert isinstance(gone, Failed)
     assert str(file) in gone.message
 
@@ -222,7 +234,7 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     ],
 )
 def test_a_failure_says_at_which_stage(changes, stage):
-    events = said(dataclasses.replace(job(), **changes))
+    events = events_of(dataclasses.replace(job(), **changes))
     assert isinstance(events[-1], Failed)
     assert (events[-1].stage, bool(events[-1].message)) == (stage, True)
     assert "Traceback" in events[-1].traceback
@@ -249,7 +261,7 @@ def test_whatever_a_network_raises_is_a_failure_that_stores_and_logs_can_hold(
         raise error
 
     monkeypatch.setattr(jobs.runners.worker, "load_model", raising)
-    (failed,) = said(job())
+    (failed,) = events_of(job())
     assert (failed.stage, failed.message) == ("load", message)
     failed.traceback.encode()
     append(tmp_path, "r", described(failed))

@@ -1,4 +1,4 @@
-"""Who gets which jobs: order, bundles, and what fitted into memory before."""
+"""Which worker gets which jobs: order, how many at once, and micro-batches that fitted before."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from catalog.store.writer import Writer
 from jobs.planning.devices import Devices
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import make_plan, plain_holdings
-from jobs.runners.base import Word
 from jobs.runners.events import Host, Lost
 from jobs.runners.options import Limits
-from jobs.scan.dispatch import TOGETHER, Scan
-from jobs.scan.job_progress import Account
-from jobs.scan.recorder import Ledger
+from jobs.scan.dispatch import TOGETHER, Dispatcher
+from jobs.scan.job_progress import JobProgress
+from jobs.scan.recorder import Recorder
 from survey import SettingsError
 from tests.jobs.jobs import declared, job
 
@@ -31,16 +30,16 @@ def scan_of(tmp_path: Path):
     home = Home.open(tmp_path / "home", create=True)
     registry, writers = Registry(home), []
 
-    def make(count: int, seconds: float, workers: int = 2) -> Scan:
+    def make(count: int, seconds: float, workers: int = 2) -> Dispatcher:
         definition = declared(*(f"init:{number}" for number in range(count)))
-        jobs = make_plan(definition, {}, plain_holdings()).jobs
+        jobs = make.jobs = make_plan(definition, {}, plain_holdings()).jobs
         registry.add_jobs(registry.record_survey("test", {}), [each.to_entry() for each in jobs])
         writers.append(Writer.open(home))
-        ledger = Ledger(writers[-1], registry, home.logs, Limits().losses)
+        recorder = Recorder(writers[-1], registry, home.logs, Limits().losses)
         expected = {each.run_id: seconds for each in jobs}
         devices = Devices("cpu", workers, 1)
-        accounts = [Account(each, None) for each in jobs]
-        return Scan(accounts, expected, ledger, registry, devices, Limits())
+        progress = [JobProgress(each, None) for each in jobs]
+        return Dispatcher(progress, expected, recorder, registry, devices, Limits())
 
     make.registry = registry
     yield make
@@ -49,7 +48,7 @@ def scan_of(tmp_path: Path):
     registry.close()
 
 
-def test_short_jobs_come_in_bundles_and_long_ones_alone(scan_of):
+def test_short_jobs_are_given_out_together(scan_of):
     short = scan_of(1000, 0.01)
     assert len(short.next_tasks(HERE)) == TOGETHER
 
@@ -60,7 +59,7 @@ def test_long_jobs_come_alone(scan_of):
 
 def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
     scan = scan_of(3, 30.0)
-    first, second, third = (account.job for account in scan._ledger.accounts.values())
+    first, second, third = scan_of.jobs
     scan_of.registry.set_states([first.key, third.key], "cancelled")
     assert [task.run_id for task in scan.next_tasks(HERE)] == [second.run_id]
     assert scan.next_tasks(HERE) == ()
@@ -71,7 +70,7 @@ def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
     ]
 
 
-def test_bundles_shrink_as_jobs_run_out(scan_of):
+def test_fewer_jobs_are_given_out_together_as_they_run_out(scan_of):
     scan, sizes = scan_of(40, 0.01), []
     while tasks := scan.next_tasks(HERE):
         sizes.append(len(tasks))
@@ -83,7 +82,7 @@ def test_bundles_shrink_as_jobs_run_out(scan_of):
 def test_a_job_that_lost_its_worker_goes_alone(scan_of):
     scan = scan_of(400, 0.01)
     first, *_ = scan.next_tasks(HERE)
-    scan.handle([Word(0, Lost(first.run_id, first.attempt, "the worker died"))])
+    scan.handle([Lost(first.run_id, first.attempt, "the worker died")])
     (again,) = scan.next_tasks(HERE)
     assert (again.run_id, again.attempt) == (first.run_id, first.attempt + 1)
 
@@ -110,7 +109,7 @@ def test_another_device_has_its_own_memory(scan_of):
 def test_a_worker_killed_for_memory_goes_on_with_half(scan_of):
     scan = scan_of(1, 30.0)
     (task,) = scan.next_tasks(HERE)
-    scan.handle([Word(0, Lost(task.run_id, task.attempt, "low on memory", of_memory=True))])
+    scan.handle([Lost(task.run_id, task.attempt, "low on memory", of_memory=True)])
     (again,) = scan.next_tasks(HERE)
     assert (task.micro_batch, again.micro_batch) == (64, 32)
 
