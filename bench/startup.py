@@ -6,7 +6,6 @@ machine vary.
 
 from __future__ import annotations
 
-import inspect
 import statistics
 import subprocess
 import sys
@@ -32,16 +31,16 @@ def shared(
 
 def empty_app() -> str:
     """Return the source of an app with our commands and their options, which do nothing."""
+    import typer
+
     from jobs.cli.main import app
 
     source = EMPTY
-    for command in app.registered_commands:
-        assert command.callback is not None
-        names = [n for n in inspect.signature(command.callback).parameters if n != "context"]
-        options = ", ".join(f"{name}: str | None = None" for name in names)
-        source += (
-            f'@app.command("{command.name}")\ndef {command.name}({options}) -> None:\n    pass\n'
-        )
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    for name, command in group.commands.items():
+        options = ", ".join(f"{each.name}: str | None = None" for each in command.params)
+        source += f'@app.command("{name}")\ndef {name}({options}) -> None:\n    pass\n'
     return source + "app()\n"
 
 

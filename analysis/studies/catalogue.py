@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: of them does not take the option.
 OPTIONS = {
     "activation": ("activations",),
-    "batch-size": ("batch_sizes", "images_per_score"),
+    "images-per-score": ("batch_sizes", "images_per_score"),
     "d": ("d", "channels", "dimensions"),
     "dataset": ("dataset",),
     "degree": ("degrees",),

@@ -2,98 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from analysis.studies.catalogue import STUDIES
 from analysis.studies.catalogue import study as find_study
-from jobs.cli.app import FormatOption, app, chosen_format, guarded
-from survey.text import counted
-
-_HELP = (
-    "Run one study of activation functions and write its table.\n\nThe studies:\n\n"
-    + "\n\n".join(f"{each.name}: {each.sentence}" for each in STUDIES)
-)
-
-_SEVERAL = "May be given several times."
+from jobs.cli.app import verb
+from jobs.cli.output import TableFileOptions
 
 
-def _several(name: str, text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        name, help=f"{text} {_SEVERAL}", show_default=False
-    )
-    return option
+def _option(text: str) -> Any:
+    return typer.Option(help=text, show_default="that of the study")
 
 
-@app.command("activations", help=_HELP)
-@guarded
-def activations(
-    context: typer.Context,
-    study: Annotated[str, typer.Argument(help="Which study; they are listed above.")],
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """What a study computes, where it is not what the paper's figure shows."""
+
     activation: Annotated[
-        list[str] | None, _several("--activation", "A name in torch.nn.functional.")
-    ] = None,
-    mean: Annotated[list[float] | None, _several("--mean", "Mean of a sample.")] = None,
+        list[str] | None, _option("Function in torch.nn.functional; may be repeated.")
+    ] = None
+    mean: Annotated[list[float] | None, _option("Mean of a sample; may be repeated.")] = None
     deviation: Annotated[
-        list[float] | None, _several("--deviation", "Deviation of a sample.")
-    ] = None,
-    degree: Annotated[list[int] | None, _several("--degree", "Degree of a power.")] = None,
+        list[float] | None, _option("Standard deviation of a sample; may be repeated.")
+    ] = None
+    degree: Annotated[list[int] | None, _option("Degree of a power; may be repeated.")] = None
     scale: Annotated[
-        list[float] | None, _several("--scale", "Scale of a perceptron's weights.")
-    ] = None,
-    n: Annotated[
-        int | None, typer.Option("--n", help="Points in a sample.", show_default=False)
-    ] = None,
+        list[float] | None, _option("Scale of a perceptron's weights; may be repeated.")
+    ] = None
+    n: Annotated[int | None, _option("Points in a sample.")] = None
     d: Annotated[
-        list[int] | None, _several("--d", "Dimension of a sample, or channels of a tensor.")
-    ] = None,
-    seed: Annotated[list[int] | None, _several("--seed", "Seed.")] = None,
-    model: Annotated[list[str] | None, _several("--model", "A bundled network.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", help="As for survey run.", show_default=False)
-    ] = None,
-    batch_size: Annotated[list[int] | None, _several("--batch-size", "Images in a score.")] = None,
+        list[int] | None,
+        _option("Dimension of a sample, or channels of a tensor; may be repeated."),
+    ] = None
+    seed: Annotated[list[int] | None, _option("Random seed; may be repeated.")] = None
+    model: Annotated[list[str] | None, _option("Bundled network; may be repeated.")] = None
+    dataset: Annotated[str | None, _option("Dataset, as for survey run.")] = None
+    images_per_score: Annotated[
+        list[int] | None, _option("Images in one score; may be repeated.")
+    ] = None
+
+    def given(self) -> dict[str, list[Any]]:
+        """Return the values of the options that were given, by their names."""
+        values = {each.name.replace("_", "-"): getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value if isinstance(value, list) else [value]
+            for name, value in values.items()
+            if value is not None
+        }
+
+
+@verb
+def activations(
+    *,
+    study: Annotated[str, typer.Argument(help="Name of the study; they are listed above.")],
+    options: StudyOptions,
     figure: Annotated[
-        Path | None,
-        typer.Option("--figure", help="Draw an .svg, .png or .html file.", show_default=False),
+        Path | None, typer.Option("--figure", help="File for the figure: .svg, .png or .html.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to a file.", show_default=False)
-    ] = None,
-    format: FormatOption = None,  # noqa: A002
+    table: TableFileOptions,
 ) -> None:
-    """Run one study; `--help` shows ``_HELP``, which names them all."""
+    """Run one study of activation functions and write its table."""
     import pyarrow as pa
 
     from analysis.figures.export import require_drawable, save
-    from jobs.cli.output import emit
 
     chosen = find_study(study)
     if figure is not None:
         require_drawable(figure)
-    given = {
-        "activation": activation,
-        "mean": mean,
-        "deviation": deviation,
-        "degree": degree,
-        "scale": scale,
-        "n": None if n is None else [n],
-        "d": d,
-        "seed": seed,
-        "model": model,
-        "dataset": None if dataset is None else [dataset],
-        "batch-size": batch_size,
-    }
-    table = chosen.run(lambda sentence: typer.echo(sentence, err=True), **given)
-    emit(
-        pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None),
-        chosen_format(context, format, output),
-        output,
-    )
-    if output is not None:
-        typer.echo(f"{counted(len(table), 'row')} written to {output}", err=True)
+    result = chosen.run(lambda sentence: typer.echo(sentence, err=True), **options.given())
+    table.write(pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata(None))
     if figure is not None:
-        save(chosen.draw(table), figure)
+        save(chosen.draw(result), figure)
         typer.echo(f"figure written to {figure}", err=True)
+
+
+activations.__doc__ = "\n\n".join(
+    [activations.__doc__ or "", "The studies:", *(f"{s.name}: {s.sentence}" for s in STUDIES)]
+)

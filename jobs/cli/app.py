@@ -1,18 +1,20 @@
-"""The typer application, the options every verb shares, and how errors leave the process."""
+"""What verbs share: their options, and how errors and interruptions become exit codes."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ParamSpec, get_args
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from jobs.choices import Format
-from survey import __version__
 from survey.errors import SurveyError
 
 #: Exit code of a scan in which some jobs failed.
@@ -23,109 +25,144 @@ INTERRUPTED = 130
 
 DEFAULT_HOME = Path("survey-home")
 
-_HOME_HELP = "Directory that holds all state.  [default: survey-home]"
-
-HomeOption = Annotated[Path | None, typer.Option("--home", help=_HOME_HELP, show_default=False)]
-
-#: Only before the verb is the environment asked: there it loses to an option in either place.
-FirstHomeOption = Annotated[
-    Path | None,
-    typer.Option("--home", help=_HOME_HELP, envvar="SURVEY_HOME", show_default=False),
-]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", help="How to write the result.  [default: table]", show_default=False),
-]
-
-app = typer.Typer(
-    name="survey",
-    help="Measure the non-linearity signatures of whole model zoos.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Options given before the verb."""
+class SharedOptions:
+    """Options given before the verb; those given after it win."""
 
     home: Path | None = None
     format: Format | None = None
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(__version__)
-        raise typer.Exit
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
-@app.callback()
-def _shared(
-    context: typer.Context,
-    home: FirstHomeOption = None,
-    format: FormatOption = None,  # noqa: A002
-    version: Annotated[  # noqa: ARG001 - acts on its own
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
-    ] = False,
-) -> None:
-    context.obj = Shared(home, format)
+def _resolve_home(context: typer.Context, home: Path) -> Path:
+    shared: SharedOptions = context.obj
+    return home if _is_given(context, "home") else shared.home or home
 
 
-def chosen_home(context: typer.Context, home: Path | None) -> Path:
-    """Return the home named after the verb, else before it, else the default."""
-    shared: Shared = context.obj
-    return home or shared.home or DEFAULT_HOME
-
-
-def chosen_format(
-    context: typer.Context,
-    format: Format | None,  # noqa: A002
-    output: Path | None = None,
-) -> Format:
-    """Return the format named after the verb, before it, or by a file's ending; else ``table``."""
-    shared: Shared = context.obj
+def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
+    """Return the format named after the verb, before it, or by the ending of ``--output``."""
+    given = _is_given(context, "format")
+    if context.params.get("json"):
+        if given and format != "json":
+            raise typer.BadParameter(f"--json excludes --format {format}.")
+        return "json"
+    shared: SharedOptions = context.obj
+    output: Path | None = context.params.get("output")
     ending = output.suffix.removeprefix(".").lower() if output else ""
     implied = next((known for known in get_args(Format) if known == ending), None)
-    return format or shared.format or implied or "table"
+    return format if given else shared.format or implied or format
 
 
-_Given = ParamSpec("_Given")
+HOME_HELP = "Directory with all measurements, jobs and downloaded files."
+FORMAT_HELP = "Format of the table."
+JSON_HELP = "Short for --format json."
+
+HomeOption = Annotated[
+    Path, typer.Option("--home", callback=_resolve_home, help=HOME_HELP, metavar="PATH")
+]
+FormatOption = Annotated[
+    Format, typer.Option("--format", callback=_resolve_format, help=FORMAT_HELP)
+]
+# The format depends on these two, so they are read before it.
+JsonOption = Annotated[bool, typer.Option("--json", is_eager=True, help=JSON_HELP)]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", is_eager=True, help="File for the table.", show_default="standard output"
+    ),
+]
 
 
-def guarded(
-    verb: Callable[_Given, None], interrupted: str = "run the same command again to go on"
-) -> Callable[_Given, None]:
-    """Turn this product's errors and interruptions into words and exit codes.
+def verb(
+    function: Callable[..., None], interrupted: str = "run the same command again to go on"
+) -> Callable[..., None]:
+    """Return a function as a command: errors become messages, dataclass parameters options.
 
     Parameters
     ----------
-    verb : callable
-        What the command line calls.
+    function : callable
+        What the command does. A parameter annotated with a dataclass takes one that is made from
+        options, one for each of its fields.
     interrupted : str
         What to do after an interruption.
     """
+    parameters = inspect.signature(function, eval_str=True).parameters
+    groups = {
+        name: each.annotation
+        for name, each in parameters.items()
+        if inspect.isclass(each.annotation) and dataclasses.is_dataclass(each.annotation)
+    }
+    options = {name: options_of(group) for name, group in groups.items()}
 
-    @functools.wraps(verb)
-    def run(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
-        try:
-            verb(*args, **kwargs)
-        except SurveyError as error:
-            complain(error.message, error.hint)
-            raise typer.Exit(error.exit_code) from None
-        except BrokenPipeError:
-            # The reader of our output has gone, as in `survey sql ... | head`.
-            sys.stderr.close()
-            raise typer.Exit(0) from None
-        except OSError as error:
-            # Such as a path longer than the file system takes; what we expect is explained above.
-            complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), None)
-            raise typer.Exit(SurveyError.exit_code) from None
-        except KeyboardInterrupt:
-            complain("interrupted", interrupted)
-            raise typer.Exit(INTERRUPTED) from None
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        with _exit_codes(interrupted):
+            made = {
+                name: group(**{option: given.pop(option) for option in options[name]})
+                for name, group in groups.items()
+            }
+            function(**given, **made)
 
+    shown: dict[str, inspect.Parameter] = {}
+    for name, each in parameters.items():
+        shown |= options.get(name, {name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY)})
+    run.__annotations__ = {name: each.annotation for name, each in shown.items()}
+    vars(run)["__signature__"] = inspect.Signature(list(shown.values()))
     return run
+
+
+def options_of(group: type) -> dict[str, inspect.Parameter]:
+    """Return the parameters that make options of a dataclass's fields.
+
+    The annotation of a field is that of an option, or its metadata has the option's ``help`` and,
+    as ``none``, what its default stands for.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        each.name: inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=hints[each.name]
+            if get_origin(hints[each.name]) is Annotated
+            else Annotated[hints[each.name], _option(each)],
+        )
+        for each in dataclasses.fields(group)
+    }
+
+
+def _option(field: dataclasses.Field[Any]) -> Any:
+    name = "--" + field.name.replace("_", "-")
+    # A flag that is on by default can be switched off; no other needs a second name.
+    names = [f"{name}/--no-{name[2:]}"] if field.default is True else [name]
+    meant = field.metadata.get("none", True)
+    return typer.Option(*names, help=field.metadata["help"], show_default=meant)
+
+
+@contextmanager
+def _exit_codes(interrupted: str) -> Iterator[None]:
+    """Turn this product's errors and interruptions into messages and exit codes."""
+    try:
+        yield
+    except SurveyError as error:
+        complain(error.message, error.hint)
+        raise typer.Exit(error.exit_code) from None
+    except BrokenPipeError:
+        # The reader of our output has gone, as in `survey sql ... | head`.
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+    except OSError as error:
+        # Such as a path longer than the file system takes; what we expect is explained above.
+        complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), None)
+        raise typer.Exit(SurveyError.exit_code) from None
+    except KeyboardInterrupt:
+        complain("interrupted", interrupted)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def complain(message: str, hint: str | None) -> None:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
 from survey.text import counted
 
 
-@app.command("checkpoints")
-@guarded
+@verb
 def checkpoints(
-    context: typer.Context,
+    *,
     pattern: Annotated[
         str | None,
         typer.Argument(
@@ -32,17 +32,14 @@ def checkpoints(
     wide: Annotated[
         bool, typer.Option("--wide", help="With addresses, terms, evidence and notes.")
     ] = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
     from catalog.home import Home
     from catalog.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
-    from jobs.cli.output import emit, headed
 
-    cache = Home(chosen_home(context, home).absolute()).cache
-    how = chosen_format(context, format)
     wanted = WantedWeights(pattern, family, protocol, least_top1)
-    found = list_checkpoints(wanted, cache)
-    emit(found if wide or how != "table" else headed(found, CHECKPOINT_HEADINGS), how)
-    typer.echo(counted(found.num_rows, "checkpoint"), err=True)
+    listed = list_checkpoints(wanted, Home(home.absolute()).cache)
+    table.write(listed, None if wide else CHECKPOINT_HEADINGS)
+    typer.echo(counted(listed.num_rows, "checkpoint"), err=True)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import LinkageChoice
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, BandOption, NormalisationOption, analysing
 from survey.errors import SettingsError
 from survey.text import counted
@@ -19,7 +18,6 @@ MOST_LEAVES = 200
 _TABLE = dict.fromkeys(("cluster", "model", "family", "family_group", "silhouette"))
 
 
-@app.command("cluster")
 @analysing
 def cluster(
     asked: Asked,

@@ -8,7 +8,6 @@ from typing import Annotated, Any, get_args
 import typer
 
 from jobs.choices import ComparisonChoice
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, UntrainedOption, analysing
 from survey.errors import SettingsError
 from survey.text import counted
@@ -25,7 +24,6 @@ _PAPER = {
 }
 
 
-@app.command("compare")
 @analysing
 def compare(
     asked: Asked,

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import LevelChoice
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, ComparePaperOption, UntrainedOption, analysing
 from survey.text import counted
 
@@ -21,7 +20,6 @@ _TABLE = {
 _SMALL = 0.05
 
 
-@app.command("correlate")
 @analysing
 def correlate(
     asked: Asked,

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
 
 
-@app.command("datasets")
-@guarded
+@verb
 def datasets(
-    context: typer.Context,
+    *,
     pattern: Annotated[
         str | None,
         typer.Argument(
@@ -22,12 +22,10 @@ def datasets(
     here: Annotated[
         bool, typer.Option("--here", help="Only those that lack no files in the home.")
     ] = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """List the kinds of datasets, what they hold, and whether their files are here."""
     from catalog.listing import list_datasets
-    from jobs.cli.output import emit
 
-    found = list_datasets(chosen_home(context, home), pattern, here=here)
-    emit(found, chosen_format(context, format))
+    table.write(list_datasets(home, pattern, here=here))

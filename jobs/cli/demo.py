@@ -6,19 +6,13 @@ import os
 import shlex
 import shutil
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from jobs.cli.app import (
-    DEFAULT_HOME,
-    SOME_FAILED,
-    FormatOption,
-    HomeOption,
-    app,
-    chosen_format,
-    chosen_home,
-    guarded,
-)
+from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
+from jobs.cli.output import TableOptions
 
 #: What the demo measures.
 DEMO_MODELS = "small:digits_*"
@@ -30,15 +24,16 @@ SELECT architecture, site_name LIKE '%relu2%' AS closes_block,
 FROM signatures GROUP BY ALL ORDER BY architecture, closes_block"""
 
 
-@app.command("demo")
-@guarded
+@verb
 def demo(
-    context: typer.Context,
-    runner: str = "ray",
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    *,
+    runner: Annotated[
+        str, typer.Option("--runner", help="Where jobs are computed: ray or local.")
+    ] = "ray",
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
-    """Survey eight small trained networks and say what to try next. Needs no network."""
+    """Survey eight small trained networks and print what to try next. Needs no network."""
     from jobs.cli.run import carry_out, report
     from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
     from jobs.runners import make_runner
@@ -47,24 +42,22 @@ def demo(
     definition = Definition(
         "demo", (ModelChoice(name=DEMO_MODELS),), (DatasetChoice(name="digits"),)
     )
-    chosen = chosen_home(context, home)
-    outcome = carry_out(chosen, definition, make_runner(RunnerOptions(runner=runner)))
-    report(chosen, outcome, chosen_format(context, format))
-    _next_steps(context, home)
+    outcome = carry_out(home, definition, make_runner(RunnerOptions(runner=runner)))
+    report(home, outcome, table)
+    _next_steps(home)
     if outcome.failed:
         raise typer.Exit(SOME_FAILED)
 
 
-def _next_steps(context: typer.Context, home: HomeOption) -> None:
+def _next_steps(home: Path) -> None:
     from analysis.data.frames import signatures
     from analysis.figures import save_signatures
     from catalog.home import Home
 
-    chosen = chosen_home(context, home)
-    figure = chosen / "demo.svg"
-    save_signatures(signatures(chosen), figure)
-    opened = Home.open(chosen, create=False)
-    shown = "" if chosen == DEFAULT_HOME else f" --home {shlex.quote(str(chosen))}"
+    figure = home / "demo.svg"
+    save_signatures(signatures(home), figure)
+    opened = Home.open(home, create=False)
+    shown = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
     # Out of a virtual environment that is not active, the short name would not be found.
     program = "survey" if shutil.which("survey") else os.path.relpath(sys.argv[0])
     typer.echo(

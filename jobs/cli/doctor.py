@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
 
 
-@app.command("doctor")
-@guarded
+@verb
 def doctor(
-    context: typer.Context,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    *,
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Check stores, disk, Ray, devices and caches; exit code 3 if something is broken."""
     import pyarrow as pa
 
-    from jobs.cli.output import emit
     from jobs.operations.doctor import checkup
 
-    findings = checkup(chosen_home(context, home))
+    findings = checkup(home)
     rows = [
         {"check": f.check, "state": f.state, "detail": f.detail, "what to do": f.hint}
         for f in findings
     ]
-    emit(pa.Table.from_pylist(rows), chosen_format(context, format))
+    table.write(pa.Table.from_pylist(rows))
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(3)

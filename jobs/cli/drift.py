@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, analysing
 from survey.errors import SettingsError
 
@@ -47,7 +46,6 @@ PairOption = Annotated[
 ]
 
 
-@app.command("drift")
 @partial(analysing, without=("role", "all_runs"))
 def drift(
     asked: Asked,

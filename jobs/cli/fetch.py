@@ -6,61 +6,39 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import (
-    SOME_FAILED,
-    FormatOption,
-    HomeOption,
-    app,
-    chosen_format,
-    chosen_home,
-    complain,
-    guarded,
-)
-from jobs.cli.survey_options import (
-    CheckpointOption,
-    DatasetOption,
-    FileArgument,
-    ModelOption,
-    OfflineOption,
-    definition_of,
-)
+from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
+from jobs.cli.output import TableOptions
+from jobs.cli.survey_options import ModelOptions, OfflineOption
 
 
-@app.command("fetch")
-@guarded
+@verb
 def fetch(
-    context: typer.Context,
-    file: FileArgument = None,
-    model: ModelOption = None,
-    checkpoint: CheckpointOption = None,
-    dataset: DatasetOption = None,
+    *,
+    survey: ModelOptions,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what is needed and what is here.")
+        bool, typer.Option("--dry-run", help="List the files and which are here; fetch none.")
     ] = False,
     offline: OfflineOption = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Fetch the weights and datasets of a survey, such as --model paper-ssl."""
     from catalog.home import Home
-    from jobs.cli.output import emit
     from jobs.cli.signals import termination_interrupts
     from jobs.planning.prefetch import announcement, fetch_needed, inventory, needed
     from jobs.scan.progress_display import progress_reporter
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
-    definition = definition_of(file, model, checkpoint, dataset)
-    files = needed(definition)
-    path = chosen_home(context, home)
+    files = needed(survey.definition())
     # A dry run writes nothing, and needs no home: without one, nothing is here.
-    opened = Home(path.absolute()) if dry_run else Home.open(path, create=True)
+    opened = Home(home.absolute()) if dry_run else Home.open(home, create=True)
     problems = {}
     if not dry_run:
-        if told := announcement(files, opened):
-            typer.echo(told, err=True)
+        if (lines := announcement(files, opened)) is not None:
+            typer.echo(lines, err=True)
         with termination_interrupts(), progress_reporter() as reporter:
             problems = fetch_needed(files, opened, reporter.fetching, offline=offline)
-    emit(inventory(files, opened), chosen_format(context, format))
+    table.write(inventory(files, opened))
     for problem in problems.values():
         complain(problem.message, problem.hint)
     if problems:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.app import HomeOption, app, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
 if TYPE_CHECKING:
@@ -19,21 +19,19 @@ RunsArgument = Annotated[
 ]
 
 
-@app.command("retry")
-@guarded
+@verb
 def retry(
-    context: typer.Context,
     runs: RunsArgument = None,
     all_: Annotated[
         bool, typer.Option("--all", help="Every job that failed, was parked or cancelled.")
     ] = False,
-    home: HomeOption = None,
+    home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Let jobs be tried again that failed, were parked or cancelled; survey run then does."""
     from catalog.home import Home
     from jobs.operations.control import retry_jobs
 
-    opened = Home.open(chosen_home(context, home), create=False)
+    opened = Home.open(home, create=False)
     changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
     _say(
         changed,
@@ -42,19 +40,17 @@ def retry(
     )
 
 
-@app.command("cancel")
-@guarded
+@verb
 def cancel(
-    context: typer.Context,
     runs: RunsArgument = None,
     all_: Annotated[bool, typer.Option("--all", help="Every job that is not over.")] = False,
-    home: HomeOption = None,
+    home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Take jobs out: a scan under way ends their workers; what was measured of them is kept."""
     from catalog.home import Home
     from jobs.operations.control import cancel_jobs
 
-    opened = Home.open(chosen_home(context, home), create=False)
+    opened = Home.open(home, create=False)
     changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
     _say(
         changed,
@@ -63,19 +59,17 @@ def cancel(
     )
 
 
-@app.command("log")
-@guarded
+@verb
 def log(
-    context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")],
-    home: HomeOption = None,
+    home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Print what was tried of one job: attempts, workers, batches, failures."""
     from catalog.home import Home
     from jobs.operations.control import find_job
     from jobs.scan.job_log import read_log
 
-    opened = Home.open(chosen_home(context, home), create=False)
+    opened = Home.open(home, create=False)
     typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
 
 

@@ -1,62 +1,110 @@
-"""The console script. Importing the verbs registers them; their work is imported when they run."""
+"""The console script, and the table of its verbs."""
 
 from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
-from jobs.cli import (
-    activations,
-    checkpoints,
-    cluster,
-    compare,
-    correlate,
-    datasets,
-    demo,
-    doctor,
-    drift,
-    fetch,
-    jobs,
-    models,
-    neighbours,
-    plan,
-    regress,
-    report,
-    run,
-    schedule,
-    show,
-    sql,
-    status,
-    timeline,
+import typer
+
+from jobs.choices import Format
+from jobs.cli.app import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions
+from survey import __version__
+
+#: The verbs by what a user wants to do. The module of ``jobs.cli`` that has a function (or a group
+#: of commands) of a verb's name is called as the verb is, or named below; it is imported when the
+#: verb is used.
+VERBS = {
+    "Measure": ("demo", "plan", "fetch", "run", "status", "schedule"),
+    "Look at measurements": ("show", "sql", "report"),
+    "Explain measurements": (
+        *("cluster", "neighbours", "correlate", "regress", "timeline", "compare", "drift"),
+    ),
+    "Study activation functions": ("activations",),
+    "Browse what can be measured": ("models", "checkpoints", "datasets"),
+    "Find and solve problems": ("doctor", "log", "retry", "cancel"),
+}
+
+_MODULES = {"log": "jobs", "retry": "jobs", "cancel": "jobs"}
+
+_PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by their verbs, each made when it is asked for."""
+
+    def __getitem__(self, verb: str) -> Any:
+        panel, module = _PANELS[verb], import_module(f"jobs.cli.{_MODULES.get(verb, verb)}")
+        command = getattr(module, verb)
+        if not isinstance(command, typer.Typer):
+            alone = typer.Typer(add_completion=False)
+            alone.command(verb)(command)
+            command = alone
+        made = typer.main.get_command(command)
+        made.rich_help_panel = panel  # type: ignore[attr-defined]
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PANELS)
+
+    def __len__(self) -> int:
+        return len(_PANELS)
+
+
+class _Verbs(typer.core.TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": _Commands()})
+
+
+def _use_present_name(option: str) -> str:
+    """Return an option's name; what images a score has was once called a batch size."""
+    return "images-per-score" if option == "batch-size" else option
+
+
+app = typer.Typer(
+    name="survey",
+    cls=_Verbs,
+    help="Measure the non-linearity signatures of whole model zoos.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": _use_present_name,
+    },
 )
-from jobs.cli.app import app
 
-__all__ = [
-    "activations",
-    "app",
-    "checkpoints",
-    "cluster",
-    "compare",
-    "correlate",
-    "datasets",
-    "demo",
-    "doctor",
-    "drift",
-    "fetch",
-    "jobs",
-    "main",
-    "models",
-    "neighbours",
-    "plan",
-    "regress",
-    "report",
-    "run",
-    "schedule",
-    "show",
-    "sql",
-    "status",
-    "timeline",
-]
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _before_the_verb(
+    context: typer.Context,
+    # Only here is the environment read: it loses to an option in either place.
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help=HOME_HELP, envvar="SURVEY_HOME", show_default="survey-home"),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        Format | None, typer.Option("--format", help=FORMAT_HELP, show_default="table")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
+    version: Annotated[  # noqa: ARG001 - acts on its own
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    context.obj = SharedOptions(home, "json" if json else format)
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
 from survey.text import counted
 
 PatternArgument = Annotated[
@@ -22,10 +23,9 @@ NameArgument = Annotated[
 ]
 
 
-@app.command("models")
-@guarded
+@verb
 def models(
-    context: typer.Context,
+    *,
     pattern: PatternArgument = None,
     name: NameArgument = None,
     family: Annotated[str | None, typer.Option("--family", help="Only this family.")] = None,
@@ -39,16 +39,14 @@ def models(
     wide: Annotated[
         bool, typer.Option("--wide", help="With published figures beside those counted by us.")
     ] = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """List architectures, or tell all that is known of one: survey models show NAME."""
     from catalog.home import Home
     from catalog.listing import MODEL_HEADINGS, Wanted, list_models, show_model
-    from jobs.cli.output import emit, headed
     from survey import SettingsError
 
-    cache = Home(chosen_home(context, home).absolute()).cache
     wanted = Wanted(pattern, family, group, year, most_parameters)
     if pattern == "show":
         if name is None:
@@ -58,14 +56,13 @@ def models(
                 "show takes neither filters nor --wide: it tells all of one model",
                 hint=f"survey models show {name}",
             )
-        emit(show_model(name), chosen_format(context, format))
+        table.write(show_model(name))
         return
     if name is not None:
         raise SettingsError(
             f"two patterns were given, {pattern!r} and {name!r}; one is taken",
             hint="quote a glob; for all that is known of one model: survey models show NAME",
         )
-    how = chosen_format(context, format)
-    found = list_models(wanted, cache)
-    emit(found if wide or how != "table" else headed(found, MODEL_HEADINGS), how)
-    typer.echo(counted(found.num_rows, "architecture"), err=True)
+    listed = list_models(wanted, Home(home.absolute()).cache)
+    table.write(listed, None if wide else MODEL_HEADINGS)
+    typer.echo(counted(listed.num_rows, "architecture"), err=True)

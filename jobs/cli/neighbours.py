@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.app import app
 from jobs.cli.run_filters import (
     Asked,
     BandOption,
@@ -34,7 +33,6 @@ _NOVELTY = dict.fromkeys(
 )
 
 
-@app.command("neighbours")
 @analysing
 def neighbours(
     asked: Asked,

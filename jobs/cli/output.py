@@ -1,4 +1,4 @@
-"""One way to write a table: aligned text, JSON, CSV or Parquet, to standard output or a file."""
+"""Tables as aligned text, JSON, CSV or Parquet, on standard output or in a file."""
 
 from __future__ import annotations
 
@@ -7,25 +7,60 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import typer
 
 from jobs.choices import Format
-from survey import SettingsError
+from jobs.cli.app import FormatOption, JsonOption, OutputOption
+from survey.errors import SettingsError
+from survey.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A rule below the header and a space between columns.
-_RULED = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n")
+#: A rule below the header and a space between columns, as ``rich.box`` writes boxes.
+_RULED = "    \n    \n -- \n    \n    \n    \n    \n    \n"
 
 
-def headed(table: pa.Table, headings: dict[str, str | None]) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a verb writes its table."""
+
+    format: FormatOption = "table"
+    #: Read by the option above, before it.
+    json: JsonOption = False
+
+    def write(self, table: pa.Table, headings: Mapping[str, str | None] | None = None) -> None:
+        """Write a table to standard output.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The table.
+        headings : mapping of str to str or None, optional
+            The columns that aligned text has, with their headings; by default all.
+        """
+        emit(headed(table, headings) if headings and self.format == "table" else table, self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFileOptions(TableOptions):
+    """How and where a verb writes its table."""
+
+    output: OutputOption = None
+
+    def write(self, table: pa.Table, headings: Mapping[str, str | None] | None = None) -> None:
+        """Write a table, and to standard error how many rows went into a file."""
+        emit(headed(table, headings) if headings else table, self.format, self.output)
+        if self.output is not None:
+            typer.echo(f"{counted(table.num_rows, 'row')} written to {self.output}", err=True)
+
+
+def headed(table: pa.Table, headings: Mapping[str, str | None]) -> pa.Table:
     """Return the columns that have a heading, under it; None keeps a column's own name."""
     kept: pa.Table = table.select(list(headings))
     return kept.rename_columns([heading or name for name, heading in headings.items()])
@@ -147,7 +182,11 @@ def _as_text(rows: list[dict[str, Any]], numeric: Mapping[str, bool]) -> str:
 
     Squeezing columns to the terminal's width would cut the very names a row is about.
     """
-    shown = Table(box=_RULED, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=box.Box(_RULED), pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for name, is_number in numeric.items():
         shown.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
     for row in rows:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
-from jobs.cli.survey_options import declares
-
-if TYPE_CHECKING:
-    from jobs.planning.definition import Definition
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
+from jobs.cli.survey_options import SurveyOptions
 
 
-@app.command("plan")
-@guarded
-@declares
+@verb
 def plan(
-    context: typer.Context,
-    definition: Definition,
-    workers: Annotated[int, typer.Option("--workers", help="How many there will be.")] = 1,
+    *,
+    survey: SurveyOptions,
+    workers: Annotated[
+        int, typer.Option("--workers", help="Number of workers that the estimate is for.")
+    ] = 1,
     device: Annotated[
-        Literal["cpu", "cuda"], typer.Option("--device", help="What they compute on.")
+        Literal["cpu", "cuda"],
+        typer.Option("--device", help="Device that the estimate is for."),
     ] = "cpu",
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Show what a survey would measure, what is done already, and an estimate."""
-    from jobs.cli.output import emit
     from jobs.operations.preview import forecast
 
-    foreseen = forecast(chosen_home(context, home), definition, device=device, workers=workers)
-    emit(foreseen.table(), chosen_format(context, format))
+    foreseen = forecast(home, survey.definition(), device=device, workers=workers)
+    table.write(foreseen.table())
     typer.echo(foreseen.summary(), err=True)

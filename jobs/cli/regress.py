@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import AccuracyChoice
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, ComparePaperOption, analysing
 
 _TABLE = {
@@ -18,7 +17,6 @@ _TABLE = {
 }
 
 
-@app.command("regress")
 @analysing
 def regress(
     asked: Asked,

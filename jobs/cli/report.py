@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, analysing
 from survey.text import counted
 
@@ -21,8 +20,7 @@ TitleOption = Annotated[
 ]
 
 
-@app.command("report")
-@partial(analysing, without=("role", "format", "output", "figure"))
+@partial(analysing, without=("role", "format", "json", "output", "figure"))
 def report(asked: Asked, out: OutOption, title: TitleOption = None) -> None:
     """Write everything the data allow into a folder that opens in a browser without network.
 

@@ -16,7 +16,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from jobs.choices import Format, NormalisationChoice, RoleChoice
-from jobs.cli.app import FormatOption, HomeOption, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, FormatOption, HomeOption, JsonOption, OutputOption
+from jobs.cli.app import verb as command
 from survey.errors import SettingsError
 from survey.text import counted
 
@@ -45,9 +46,6 @@ RidgeOption = Annotated[list[str] | None, typer.Option("--ridge", help="Ridges."
 RoleOption = Annotated[RoleChoice, typer.Option("--role", help="Which sites.")]
 AllRunsOption = Annotated[
     bool, typer.Option("--all-runs", help="Older runs of the same models too, not the newest only.")
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to a file.", show_default=False)
 ]
 FigureOption = Annotated[
     Path | None,
@@ -206,21 +204,19 @@ def analysing(verb: Callable[..., None], without: Sequence[str] = ()) -> Callabl
     ]
     known = inspect.signature(_shared, eval_str=True).parameters
     shared = {name: each for name, each in known.items() if name not in without}
-    context, *options = shared.values()
 
     @functools.wraps(verb)
-    @functools.partial(guarded, interrupted="nothing was written; what was measured is untouched")
+    @functools.partial(command, interrupted="nothing was written; what was measured is untouched")
     def run(**given: Any) -> None:
         verb(_shared(**{name: given.pop(name) for name in shared}), **given)
 
-    parameters = [context, *own, *options]
+    parameters = [*own, *shared.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
 def _shared(
-    context: typer.Context,
     model: ModelOption = None,
     family: FamilyOption = None,
     group: GroupOption = None,
@@ -234,8 +230,9 @@ def _shared(
     ridge: RidgeOption = None,
     role: RoleOption = "all",
     all_runs: AllRunsOption = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    format: FormatOption = "table",  # noqa: A002
+    json: JsonOption = False,  # noqa: ARG001 - read by --format
     output: OutputOption = None,
     figure: FigureOption = None,
 ) -> Asked:
@@ -259,8 +256,8 @@ def _shared(
         "ridges": ridge,
     }
     return Asked(
-        home=chosen_home(context, home),
-        format=chosen_format(context, format, output),
+        home=home,
+        format=format,
         output=output,
         figure=figure,
         role=role,

@@ -9,33 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.choices import Format, MissedChoice, OverlapChoice
-from jobs.cli.app import (
-    SOME_FAILED,
-    FormatOption,
-    HomeOption,
-    app,
-    chosen_format,
-    chosen_home,
-    complain,
-    guarded,
-)
-from jobs.cli.run import (
-    AddressOption,
-    AllowCpuOption,
-    DeadlineOption,
-    DeviceOption,
-    InsecureOption,
-    LossesOption,
-    RunnerOption,
-    ShareOption,
-    SplitOption,
-    StallOption,
-    ThreadsOption,
-    WorkersOption,
-    complain_of,
-)
+from jobs.choices import MissedChoice, OverlapChoice
+from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
+from jobs.cli.output import TableOptions
+from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption
+from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
@@ -44,18 +23,16 @@ if TYPE_CHECKING:
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 
-group = typer.Typer(
+schedule = typer.Typer(
     name="schedule",
     help="Run surveys again and again: on Mondays at three, and only what is new.",
     no_args_is_help=True,
 )
-app.add_typer(group)
 
 
-@group.command("add")
-@guarded
+@schedule.command("add")
+@verb
 def add(
-    context: typer.Context,
     name: NameArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A survey file.")],
     cron: Annotated[
@@ -73,7 +50,7 @@ def add(
         OverlapChoice,
         typer.Option(help="What is done when a former run still goes: skip, queue or replace it."),
     ] = "skip",
-    home: HomeOption = None,
+    home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Add a schedule. The file is read now; it may change or move afterwards.
 
@@ -91,52 +68,49 @@ def add(
     entry = new_entry(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
-    place = chosen_home(context, home)
-    check(definition, plain_holdings(place))
-    with Registry(Home.open(place, create=True)) as registry:
+    check(definition, plain_holdings(home))
+    with Registry(Home.open(home, create=True)) as registry:
         schedule = registry.schedules.add(entry, utc_now())
     typer.echo(f"{name} is due next at {coming_up(schedule, utc_now())[0]}", err=True)
     typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)
 
 
-@group.command("list")
-@guarded
+@schedule.command("list")
+@verb
 def list_all(
-    context: typer.Context,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    *,
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """List the schedules, when each is due next, and what became of its last due time."""
-    from jobs.cli.output import emit
     from jobs.schedules.tables import schedules_table
     from jobs.schedules.tick import utc_now
 
-    with _schedules(context, home) as schedules:
-        emit(schedules_table(schedules, utc_now()), chosen_format(context, format))
+    with _schedules(home) as schedules:
+        table.write(schedules_table(schedules, utc_now()))
 
 
-@group.command("show")
-@guarded
+@schedule.command("show")
+@verb
 def show(
-    context: typer.Context,
+    *,
     name: NameArgument,
     last: Annotated[int, typer.Option("--last", min=1, help="Due times to show.")] = 10,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Show one schedule: its survey, its next due times, and what became of the last ones."""
-    from jobs.cli.output import emit, headed
     from jobs.schedules.tables import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
     from jobs.schedules.tick import utc_now
 
-    now, chosen = utc_now(), chosen_format(context, format)
-    with _schedules(context, home) as schedules:
+    now = utc_now()
+    with _schedules(home) as schedules:
         schedule = schedules.named(name)
         ticks = ticks_table(
             [(schedule, tick) for tick in schedules.occurrences(schedule, last)], now
         )
-    if chosen != "table":
-        emit(schedule_table(schedule, ticks, now), chosen)
+    if table.format != "table":
+        table.write(schedule_table(schedule, ticks, now))
         return
     for label, value in facts(schedule).items():
         typer.echo(f"{label:<9} {value}")
@@ -146,39 +120,39 @@ def show(
         typer.echo(f"{'next due':<9} {moment}")
     if ticks.num_rows:
         typer.echo()
-        emit(headed(ticks, TICK_HEADINGS), chosen)
+        table.write(ticks, TICK_HEADINGS)
 
 
-@group.command("pause")
-@guarded
-def pause(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+@schedule.command("pause")
+@verb
+def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Let nothing more begin. A run that goes goes on to its end."""
     from jobs.schedules.tick import utc_now
 
-    with _schedules(context, home) as schedules:
+    with _schedules(home) as schedules:
         paused = schedules.pause(schedules.named(name), utc_now())
     typer.echo(f"{name} is paused" if paused else f"{name} was paused before", err=True)
 
 
-@group.command("resume")
-@guarded
-def resume(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+@schedule.command("resume")
+@verb
+def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Let a paused schedule go again. What fell due meanwhile does not count as missed."""
     from jobs.schedules.tick import utc_now
 
-    with _schedules(context, home) as schedules:
+    with _schedules(home) as schedules:
         resumed = schedules.resume(schedules.named(name), utc_now())
     typer.echo(f"{name} goes again" if resumed else f"{name} was not paused", err=True)
 
 
-@group.command("remove")
-@guarded
-def remove(context: typer.Context, name: NameArgument, home: HomeOption = None) -> None:
+@schedule.command("remove")
+@verb
+def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Forget a schedule and what became of its due times. What was measured stays."""
     from jobs.schedules.process import is_gone
     from jobs.schedules.tick import utc_now
 
-    with _schedules(context, home) as schedules:
+    with _schedules(home) as schedules:
         schedule = schedules.named(name)
         for tick in schedules.open_occurrences(schedule):
             if tick.state == "running" and not is_gone(tick, utc_now()):
@@ -190,10 +164,10 @@ def remove(context: typer.Context, name: NameArgument, home: HomeOption = None) 
     typer.echo(f"{name} is removed", err=True)
 
 
-@group.command("tick")
-@guarded
+@schedule.command("tick")
+@verb
 def tick(
-    context: typer.Context,
+    *,
     grace: Annotated[
         float,
         typer.Option(
@@ -203,20 +177,10 @@ def tick(
         ),
     ] = 60.0,
     offline: OfflineOption = False,
-    runner: RunnerOption = "ray",
-    workers: WorkersOption = None,
-    device: DeviceOption = "auto",
-    gpus_per_worker: ShareOption = 1.0,
-    threads: ThreadsOption = None,
-    address: AddressOption = None,
-    insecure: InsecureOption = False,
-    deadline: DeadlineOption = None,
-    losses: LossesOption = 3,
-    stall: StallOption = 900.0,
-    split: SplitOption = True,
-    allow_cpu_for_gpu: AllowCpuOption = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    options: RunnerOptions,
+    limits: Limits,
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Carry out what is due, each due time once however many processes look.
 
@@ -226,26 +190,13 @@ def tick(
     from catalog.home import Home
     from jobs.cli.signals import termination_interrupts
     from jobs.runners import make_runner
-    from jobs.runners.options import Limits, RunnerOptions
     from jobs.scan.progress_display import progress_reporter
     from jobs.schedules.tick import Pace
     from jobs.schedules.tick import tick as carry_out_due
 
     # Not made here: a mistyped home would otherwise have nothing due for ever.
-    opened = Home.open(chosen_home(context, home), create=False)
+    opened = Home.open(home, create=False)
 
-    options = RunnerOptions(
-        runner=runner,
-        device=device,
-        workers=workers,
-        gpus_per_worker=gpus_per_worker,
-        threads=threads,
-        address=address,
-        insecure=insecure,
-        stall=stall,
-        allow_cpu_for_gpu=allow_cpu_for_gpu,
-    )
-    limits, pace = Limits(deadline, losses, split), Pace(grace=grace)
     with termination_interrupts(), progress_reporter() as reporter:
         ran = carry_out_due(
             opened,
@@ -253,21 +204,18 @@ def tick(
             reporter,
             offline=offline,
             limits=limits,
-            pace=pace,
+            pace=Pace(grace=grace),
         )
-    _report(ran, chosen_format(context, format))
+    _report(ran, table)
 
 
-def _report(ran: list[Ran], format: Format) -> None:  # noqa: A002
-    from jobs.cli.output import emit, headed
+def _report(ran: list[Ran], table: TableOptions) -> None:
     from jobs.schedules.tables import TICK_HEADINGS, ticks_table
     from jobs.schedules.tick import utc_now
 
-    table = ticks_table([(one.schedule, one.tick) for one in ran], utc_now())
-    if format != "table":
-        emit(table, format)
-    elif ran:
-        emit(headed(table, TICK_HEADINGS), format)
+    if ran or table.format != "table":
+        ticks = ticks_table([(one.schedule, one.tick) for one in ran], utc_now())
+        table.write(ticks, TICK_HEADINGS)
     else:
         typer.echo("nothing is due", err=True)
     for one in ran:
@@ -303,9 +251,9 @@ def _declared(schedule: Schedule) -> Iterator[str]:
 
 
 @contextmanager
-def _schedules(context: typer.Context, home: Path | None) -> Iterator[Schedules]:
+def _schedules(home: Path) -> Iterator[Schedules]:
     from catalog.home import Home
     from catalog.registry.registry import Registry
 
-    with Registry(Home.open(chosen_home(context, home), create=False)) as registry:
+    with Registry(Home.open(home, create=False)) as registry:
         yield registry.schedules

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions
 
 #: What the table shows of a site, and under which heading where a column's own is too wide.
 _SITES = {
@@ -34,14 +35,13 @@ MetricsOption = Annotated[
 ]
 
 
-@app.command("show")
-@guarded
+@verb
 def show(
-    context: typer.Context,
+    *,
     run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
     metrics: MetricsOption = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Show one run: its signature site by site, averaged over batches.
 
@@ -50,13 +50,9 @@ def show(
     from catalog.home import Home
     from catalog.store.queries import run_sites
     from catalog.store.reader import run_row
-    from jobs.cli.output import emit, headed
     from jobs.operations.show import headline
 
-    opened = Home.open(chosen_home(context, home), create=False)
-    found = run_row(opened, run)
-    typer.echo(headline(found), err=True)
-    sites, chosen = run_sites(opened, found.run_id), chosen_format(context, format)
-    if chosen == "table":
-        sites = headed(sites, _METRICS if metrics else _SITES)
-    emit(sites, chosen)
+    opened = Home.open(home, create=False)
+    row = run_row(opened, run)
+    typer.echo(headline(row), err=True)
+    table.write(run_sites(opened, row.run_id), _METRICS if metrics else _SITES)

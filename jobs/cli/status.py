@@ -8,51 +8,52 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from jobs.choices import Format
-from jobs.cli.app import FormatOption, HomeOption, app, chosen_format, chosen_home, guarded
+from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.output import TableOptions, emit_rows
 
 #: Seconds between two looks.
 WATCH_SECONDS = 2.0
 
-#: Jobs in the table for a reader, those that go on or went wrong first.
+#: Most jobs in a table that a person reads; running and failed ones come first.
 SHOWN = 40
 
 
-@app.command("status")
-@guarded
+@verb
 def status(
-    context: typer.Context,
+    *,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")
     ] = False,
     all_: Annotated[
-        bool, typer.Option("--all", help="Every job in the table, however many there are.")
+        bool, typer.Option("--all", help=f"Show every job, not the first {SHOWN} only.")
     ] = False,
-    home: HomeOption = None,
-    format: FormatOption = None,  # noqa: A002
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
-    """Show the jobs: running, failed, parked, waiting, cancelled, done; and how far they are."""
-    place, form = chosen_home(context, home), chosen_format(context, format)
-    shown = None if all_ or form != "table" else SHOWN
-    _look(place, form, shown)
+    """Show all jobs and how far each is, with their errors; also while a scan runs.
+
+    Running and failed jobs come first.
+    """
+    shown = None if all_ or table.format != "table" else SHOWN
+    _show(home, table, shown)
     # Ctrl-C is how watching ends: nothing was interrupted.
     with suppress(KeyboardInterrupt):
+        from rich.console import Console
+
         while watch:
             time.sleep(WATCH_SECONDS)
-            # Nothing but the escape codes of a terminal, and none elsewhere.
+            # Escape codes of a terminal, and nothing elsewhere.
             Console().clear()
-            _look(place, form, shown)
+            _show(home, table, shown)
 
 
-def _look(home: Path, format: Format, shown: int | None) -> None:  # noqa: A002
+def _show(home: Path, table: TableOptions, shown: int | None) -> None:
     from catalog.home import Home
-    from jobs.cli.output import emit_rows
     from jobs.operations.status import COLUMNS, standing
 
-    found = standing(Home.open(home, create=False), shown)
-    emit_rows(found.rows, COLUMNS, format)
-    if len(found.rows) < found.jobs:
-        typer.echo(f"{len(found.rows)} of {found.jobs} jobs shown; --all shows every one", err=True)
-    typer.echo(found.summary, err=True)
+    jobs = standing(Home.open(home, create=False), shown)
+    emit_rows(jobs.rows, COLUMNS, table.format)
+    if len(jobs.rows) < jobs.jobs:
+        typer.echo(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one", err=True)
+    typer.echo(jobs.summary, err=True)

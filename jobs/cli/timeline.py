@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.cli.app import app
 from jobs.cli.run_filters import Asked, analysing
 from survey.text import counted
 
 
-@app.command("timeline")
 @analysing
 def timeline(asked: Asked) -> None:
     """Say each model's lowest, median and highest affinity, oldest architectures first."""

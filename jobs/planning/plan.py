@@ -311,7 +311,7 @@ def _require_enough(dataset: ImageDataset, definition: Definition) -> None:
     if len(dataset) < wanted:
         raise SettingsError(
             f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})",
-            hint=f"set images_per_score to {len(dataset)} or less (--batch-size)"
+            hint=f"set images_per_score to {len(dataset)} or less (--images-per-score)"
             if len(dataset) > 1
             else "a score compares at least two images",
         )

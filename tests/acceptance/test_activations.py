@@ -27,7 +27,7 @@ def test_every_format_holds_the_same(tmp_path):
     (read,) = csv.DictReader(io.StringIO(text))
     assert float(read["affinity"]) == row["affinity"]
     written = survey(*SMALL, "-o", tmp_path / "s.parquet", home=tmp_path)
-    assert "1 rows written to" in written.stderr
+    assert "1 row written to" in written.stderr
     assert pyarrow.parquet.read_table(tmp_path / "s.parquet").to_pylist()[0] == row
     assert "0.6" in survey(*SMALL, home=tmp_path).stdout
     assert not (tmp_path / "signatures.duckdb").exists()

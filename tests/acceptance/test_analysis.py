@@ -302,7 +302,19 @@ def test_every_verb_and_option_is_documented(verb: str) -> None:
     assert f"survey {verb}" in text
     group = typer.main.get_command(app)
     options = {name for each in group.commands[verb].params for name in each.opts}  # type: ignore[attr-defined]
-    shared = {"--help", "--home", "--format", "-m", "-c", "-d", "-o", "-n", "name", "kind"}
+    shared = {
+        "--help",
+        "--home",
+        "--format",
+        "--json",
+        "-m",
+        "-c",
+        "-d",
+        "-o",
+        "-n",
+        "name",
+        "kind",
+    }
     assert [name for name in options - shared if f"`{name}" not in text] == []
 
 

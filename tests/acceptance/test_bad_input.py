@@ -22,8 +22,11 @@ LOCAL = ("--runner", "local")
             ["run", "-m", "torchvision:resnet5"],
             ["unknown architecture", "did you mean", "resnet50"],
         ),
-        (["run", "-m", "small:digits_vgg7", "--batch-size", "1"], ["images_per_score is 1"]),
-        (["run", "-m", "small:digits_vgg7", "--batch-size", "4000"], ["1797", "images_per_score"]),
+        (["run", "-m", "small:digits_vgg7", "--images-per-score", "1"], ["images_per_score is 1"]),
+        (
+            ["run", "-m", "small:digits_vgg7", "--images-per-score", "4000"],
+            ["1797", "images_per_score"],
+        ),
         (["run", "-m", "small:cifar_resnet8"], ["init:SEED", "file:PATH"]),
         (["run", "-m", "small:cifar_*"], ["bundled"]),
         (["run", "-m", "small:digits_vgg7", "-d", "digit"], ["unknown dataset", "digits"]),
@@ -138,7 +141,15 @@ def test_a_broken_image_is_named_skipped_and_counted(tmp_path):
     broken = folder / "class1" / "033.png"
     broken.write_bytes(broken.read_bytes()[:200])
     home = tmp_path / "home"
-    arguments = ("run", "-m", "small:digits_vgg7", "-d", f"folder:{folder}", "--batch-size", "64")
+    arguments = (
+        "run",
+        "-m",
+        "small:digits_vgg7",
+        "-d",
+        f"folder:{folder}",
+        "--images-per-score",
+        "64",
+    )
     ended = survey(*arguments, *LOCAL, home=home)
     assert "033.png" in ended.stderr
     (run,) = rows("SELECT images, skipped_images, skipped_names, batches FROM runs", home)

@@ -22,7 +22,7 @@ from tests.acceptance.command import rows, survey
 from tests.catalog.datasets.test_imagenet import IMAGES, WNIDS, as_tar
 from tests.shared_data import shared
 
-QUICK = ("--batch-size", "64", "--limit", "128", "--runner", "local")
+QUICK = ("--images-per-score", "64", "--limit", "128", "--runner", "local")
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -187,7 +187,7 @@ def test_a_wrong_normalisation_makes_a_run_suspect(tmp_path: Path) -> None:
 
 def test_imagenet_is_surveyed_where_it_lies_in_the_home(tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
-    asked = ("-m", "squeezenet1_1", "-c", "init:0", "-d", "imagenet", "--batch-size", "12")
+    asked = ("-m", "squeezenet1_1", "-c", "init:0", "-d", "imagenet", "--images-per-score", "12")
     ended = survey("run", *asked, "--runner", "local", home=home, code=2)
     assert str(home / "datasets" / "imagenet") in ended.stderr
     assert not home.exists()

@@ -23,7 +23,7 @@ SURVEY = (
     *("-m", "small:digits_plain14", "-m", "small:digits_resnet14"),
     *("-c", "bundled", "-c", "init:1", "-c", "init:2"),
     *("-d", "digits:heldout", "-d", "digits:heldout[:200 stratified]"),
-    *("--batch-size", "32", "--threads", "1"),
+    *("--images-per-score", "32", "--threads", "1"),
 )
 
 

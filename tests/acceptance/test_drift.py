@@ -17,7 +17,7 @@ from tests.catalog.records import run
 
 WEIGHTS = Path(__file__).parents[2] / "catalog" / "zoo" / "weights"
 MODEL, LAYER = "digits_vgg7", "stages.1.1.conv.weight"
-OPTIONS = ("--batch-size", "64", "--runner", "local")
+OPTIONS = ("--images-per-score", "64", "--runner", "local")
 REPEATS = 20
 
 

@@ -31,7 +31,7 @@ ZOO = (
     "run",
     *(f"-mpython:tests.acceptance.patient:{name}" for name in ("first", "second", "third")),
     *("-m", "python:tests.acceptance.patient:fourth"),
-    *("-d", "digits:heldout", "--batch-size", "32"),
+    *("-d", "digits:heldout", "--images-per-score", "32"),
 )
 
 #: Batches of one of its runs, the last of them partial.
@@ -40,7 +40,7 @@ ZOO_BATCHES = 12
 #: A scan that lasts more than a minute, in many small batches.
 LONG = (
     *("run", "-m", "python:tests.acceptance.patient:slowest"),
-    *("-m", "python:tests.acceptance.patient:slower", "--batch-size", "32"),
+    *("-m", "python:tests.acceptance.patient:slower", "--images-per-score", "32"),
 )
 
 #: Asks again and again through the command line, so that the answers span most of a minute.
@@ -274,7 +274,7 @@ def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     names = ("crashes", "hangs", "nan", "good")
     models = [argument for name in names for argument in ("-m", f"python:nasty:{name}")]
     scan = survey_process(
-        *("run", *models, "--batch-size", "32", "--stall", "12"),
+        *("run", *models, "--images-per-score", "32", "--stall", "12"),
         home=home,
         code=1,
         cwd=tmp_path,
@@ -297,5 +297,5 @@ def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     assert rows("SELECT DISTINCT measured_top1 FROM runs WHERE architecture LIKE '%nan'", home) == [
         {"measured_top1": 0.0}
     ]
-    again = survey_process("run", *models, "--batch-size", "32", home=home, cwd=tmp_path)
+    again = survey_process("run", *models, "--images-per-score", "32", home=home, cwd=tmp_path)
     assert "1 parked or cancelled" in again.stderr

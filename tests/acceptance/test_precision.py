@@ -57,7 +57,7 @@ def test_what_cannot_be_reached_is_said(tmp_path):
     ended = survey(
         *("run", "-m", "torchvision:squeezenet1_0", "-c", f"file:{file}", "--runner", "local"),
         *("-d", f"folder:{shared('data/imagenet-sample')}"),
-        *("--batch-size", "128", "--precision", str(PRECISION)),
+        *("--images-per-score", "128", "--precision", str(PRECISION)),
         home=tmp_path / "home",
     )
     (run,) = rows("SELECT * FROM runs", tmp_path / "home")

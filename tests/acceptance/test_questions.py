@@ -115,7 +115,7 @@ def test_a_pipe_that_closes_early_is_no_error(finished_home):
 
 
 def test_plan_says_what_is_done_and_runs_nothing(finished_home, tmp_path):
-    arguments = ("plan", "-m", "small:digits_*", "--batch-size", "256", "--format", "json")
+    arguments = ("plan", "-m", "small:digits_*", "--images-per-score", "256", "--format", "json")
     ended = survey(*arguments, home=finished_home)
     states = [job["state"] for job in json.loads(ended.stdout)]
     assert sorted(states) == ["done"] * 2 + ["new"] * 6
@@ -127,7 +127,7 @@ def test_plan_says_what_is_done_and_runs_nothing(finished_home, tmp_path):
 def test_the_same_command_again_measures_nothing(finished_home):
     before = rows("SELECT run_id, attempt, finished_at FROM runs ORDER BY 1", finished_home)
     ended = survey(
-        "run", "-m", "small:digits_*14", "--batch-size", "256", "--runner", "local",
+        "run", "-m", "small:digits_*14", "--images-per-score", "256", "--runner", "local",
         home=finished_home,
     )  # fmt: skip
     assert "0 of 2 jobs to measure, 2 already measured and skipped" in ended.stderr

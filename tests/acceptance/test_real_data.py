@@ -81,7 +81,7 @@ def asking_for(depth: int) -> tuple[str, ...]:
     return (
         *("run", "--model", f"small:cifar_resnet{depth}", "--checkpoint", f"file:{file}"),
         *("--dataset", f"folder:{shared('data/cifar10-sample')}"),
-        *("--batch-size", "128", "--runner", "local"),
+        *("--images-per-score", "128", "--runner", "local"),
     )
 
 

@@ -34,7 +34,7 @@ LOCAL = ("--runner", "local", "--threads", "1")
 
 
 def measure(home: Path, *arguments: str, limit: int = 96, code: int = 0) -> None:
-    few = ("--limit", str(limit), "--batch-size", "48")
+    few = ("--limit", str(limit), "--images-per-score", "48")
     survey("run", *arguments, *few, *LOCAL, home=home, code=code)
 
 

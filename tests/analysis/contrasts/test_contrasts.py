@@ -492,7 +492,7 @@ def test_cifar_resnets_are_more_linear_after_their_additions(tmp_path: Path) -> 
         survey(
             "run", "--model", f"small:cifar_resnet{depth}", "--dataset", dataset,
             "--checkpoint", f"file:{shared(f'data/checkpoints/{file}')}",
-            "--batch-size", "512", "--runner", "local", home=tmp_path,
+            "--images-per-score", "512", "--runner", "local", home=tmp_path,
         )  # fmt: skip
     scores = frames.signatures(tmp_path)
     after = scores[post_shortcut(scores)]

@@ -1,0 +1,114 @@
+"""What every command's help says, and what all commands understand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from catalog.home import Home
+from jobs.cli.main import VERBS, app
+from tests.jobs.cli.commands import commands
+
+COMMANDS = commands()
+
+#: Commands whose options are declared anew.
+PENDING = {*VERBS["Explain measurements"], "report"}
+
+#: Wider than any help text, so that none is broken into lines.
+WIDE = {"COLUMNS": "600"}
+
+
+def rendered(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments], env=WIDE, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def line_of(option: str, text: str) -> str:
+    (line,) = [line for line in text.splitlines() if re.match(rf"│[ *]+{option}[ ,]", line)]
+    return line
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in PENDING])
+def test_help_shows_every_option_with_its_default(name):
+    text = rendered(*name.split(), "-h")
+    assert text == rendered(*name.split(), "--help")
+    for parameter in COMMANDS[name].params:
+        if parameter.param_type_name != "option" or parameter.hidden:
+            continue
+        line = line_of(parameter.opts[0], text)
+        # What looks like markup is swallowed: then this text is not all there.
+        assert parameter.help in line
+        if isinstance(parameter.show_default, str):
+            assert f"[default: ({parameter.show_default})]" in line
+        elif parameter.secondary_opts:
+            assert f"[default: {name_of_flag(parameter)}]" in line
+        elif parameter.default not in (None, False, ()):
+            assert f"[default: {parameter.default}]" in line
+
+
+def name_of_flag(parameter) -> str:
+    chosen = parameter.opts if parameter.default else parameter.secondary_opts
+    return chosen[0].removeprefix("--")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in PENDING])
+def test_every_option_is_described_by_a_phrase(name):
+    for parameter in COMMANDS[name].params:
+        assert not parameter.help[0].islower(), parameter.name
+        assert parameter.help.endswith("."), parameter.name
+        assert len(parameter.help.split()) > 1, parameter.name
+
+
+def test_verbs_stand_in_groups_in_order():
+    text = rendered("--help")
+    shown = re.findall(r"^│ ([a-z]+) ", text, re.MULTILINE)
+    assert shown == [verb for verbs in VERBS.values() for verb in verbs]
+    assert re.findall(r"─ ([A-Z][a-z ]+?) ─", text) == ["Options", *VERBS]
+
+
+def test_a_mistyped_verb_is_answered_by_the_nearest():
+    result = CliRunner().invoke(app, ["statsu"])
+    assert result.exit_code == 2
+    assert "status" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--home", "{here}", "--format", "json", "status"),
+        ("--home", "nowhere", "--format", "csv", "status", "--home", "{here}", "--json"),
+        ("status", "--home", "{here}", "--format", "json", "--json"),
+        ("--json", "status", "--home", "{here}"),
+    ],
+)
+def test_options_before_the_verb_lose_to_those_after_it(arguments, tmp_path):
+    Home.open(tmp_path / "home", create=True)
+    given = [argument.format(here=tmp_path / "home") for argument in arguments]
+    result = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout == "[]\n"
+
+
+def test_json_and_another_format_exclude_each_other():
+    result = CliRunner().invoke(app, ["status", "--json", "--format", "csv"])
+    assert result.exit_code == 2
+    assert "--json excludes --format csv" in result.output
+
+
+def test_a_former_name_of_an_option_is_understood(tmp_path):
+    home = tmp_path / "home"
+    plans = [
+        CliRunner().invoke(
+            app,
+            ["plan", "-m", "small:digits_vgg7", option, "128", "--json", "--home", str(home)],
+            catch_exceptions=False,
+        )
+        for option in ("--images-per-score", "--batch-size")
+    ]
+    assert plans[0].exit_code == plans[1].exit_code == 0
+    assert plans[0].stdout == plans[1].stdout
+    assert '"batches": 15' in plans[0].stdout
+    assert "--batch-size" not in rendered("plan", "--help")
