@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 from jobs.planning.definition import parse_definition
 from jobs.run import run_survey
@@ -37,7 +37,7 @@ def measured(checkpoint: str, images: str) -> tuple[np.ndarray, np.ndarray]:
         "settings": {"images_per_score": PER_SCORE},
     }
     with tempfile.TemporaryDirectory() as folder:
-        home = Home.open(Path(folder) / "home", create=True)
+        home = open_home(Path(folder) / "home", create=True)
         definition = parse_definition(values, "precision", Path())
         run_survey(home, definition, LocalRunner(RunnerOptions(device="cpu")), SilentReporter())
         spread = query(

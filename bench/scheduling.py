@@ -20,7 +20,7 @@ from typing import Any
 
 import ray
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from jobs.planning.definition import parse_definition
 from jobs.planning.job import Job
 from jobs.run import run_survey
@@ -97,7 +97,7 @@ def main(jobs: int) -> None:
     }
     definition = parse_definition(values, "nothing", Path())
     with tempfile.TemporaryDirectory() as folder:
-        home, watching = Home.open(Path(folder) / "home", create=True), Watching()
+        home, watching = open_home(Path(folder) / "home", create=True), Watching()
         began = time.perf_counter()
         outcome = run_survey(
             home, definition, RayRunner(RunnerOptions(device="cpu", workers=2), nothing), watching

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.files import sync_folder
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store import schema
 from catalog.store.records import BatchRecord
 from catalog.store.segments import batch_table, run_table, score_rows, write_segment
@@ -122,7 +122,7 @@ def tables(number: int) -> Iterator[pa.Table]:
 def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
     """Make groups durable and merge them, a round for each message; send seconds and memory."""
     waiting = made(number)
-    writer = Writer.open(Home.open(path, create=True))
+    writer = Writer.open(open_home(path, create=True))
     for last in iter(pipe.recv, None):
         clock = Clock()
         for group in itertools.islice(waiting, number // ROUNDS):
@@ -198,7 +198,7 @@ def single(folder: Path) -> None:
     """Make batches durable one by one, with and without merging, and bare files of their size."""
     made = [scores(n) for n in range(GROUP)]
     records, again = ([record(n, made) for n in range(k, k + SINGLE)] for k in (0, SINGLE))
-    with Writer.open(Home.open(folder / "single", create=True)) as writer:
+    with Writer.open(open_home(folder / "single", create=True)) as writer:
         merged, grouped, alone, bare = Clock(), Clock(), Clock(), 0.0
         with merged:
             for one in records:

@@ -56,6 +56,7 @@ from analysis.data.provenance import runs_hash
 from analysis.data.selection import Selection
 from analysis.statistics.p_values import detectable_difference, difference_p, holm, unpaired_freedom
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 from survey.errors import SettingsError
 
@@ -202,7 +203,7 @@ def drift(
     """
     _require(0.0 <= tolerance < 1.0, "tolerance", tolerance, "at least 0 and below 1")
     _require(0.0 < level < 1.0, "level", level, "between 0 and 1, neither included")
-    opened = Home.open(Path(home), create=False)
+    opened = open_home(Path(home), create=False)
     if pair is None:
         runs = ended_runs(opened, selection or Selection())
         pairs, others = with_predecessors(runs, since, any_order=any_order)

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.data.comparability import CONDITIONS, conditions
 from analysis.data.model_names import labels
 from analysis.data.selection import MEASURED, Selection
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import LAYER_SCORES
 from survey.errors import SettingsError, UnknownName
@@ -147,7 +147,7 @@ FROM runs ORDER BY {_ORDER}
 
 
 def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFrame:
-    opened, selection = Home.open(Path(home), create=False), selection or Selection()
+    opened, selection = open_home(Path(home), create=False), selection or Selection()
     runs: list[dict[str, Any]] = query(opened, _RUNS).to_pylist()
     chosen = selection.choose(runs)
     run_ids = [run["run_id"] for run in chosen]

@@ -17,7 +17,7 @@ from analysis.contrasts.checkpoints import CRITERIA
 from analysis.data.frames import layers, models, signatures
 from analysis.data.provenance import Provenance, provenance_of
 from analysis.data.selection import Selection
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Material:
     @cached_property
     def gaps(self) -> pd.DataFrame:
         """Sites without a score: ``run_id, site, site_name, status, reason, batches, model``."""
-        opened = Home.open(Path(self.home), create=False)
+        opened = open_home(Path(self.home), create=False)
         table = query(opened, _GAPS, {"run_ids": list(self.models["run_id"])})
         frame: pd.DataFrame = table.to_pandas()
         return frame.merge(self.models[["run_id", "model"]], on="run_id", how="left")

@@ -8,6 +8,7 @@ costs more than most transactions do. Owns no table and no row.
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ class Database:
                 hint="the next survey run makes it; survey sql and show work without",
             )
         self._engine = registry_engine(home)
-        self._close = weakref.finalize(self, self._engine.dispose)
+        self._unclosed = weakref.finalize(self, _dispose_unclosed, self._engine)
         _KEPT.add(self)
 
     @contextmanager
@@ -106,12 +107,18 @@ class Database:
             )
 
     def close(self) -> None:
-        """Give the connections back; the next transaction opens new ones."""
+        """Close the connections."""
+        self._unclosed.detach()
         self._engine.dispose()
 
     def forget(self) -> None:
         """Leave the connections to the process that this one was forked from."""
         self._engine.dispose(close=False)
+
+
+def _dispose_unclosed(engine: Engine) -> None:
+    engine.dispose()
+    warnings.warn(f"the registry {engine.url} was not closed", ResourceWarning, stacklevel=2)
 
 
 _KEPT: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -52,11 +52,11 @@ def demo(
 def _next_steps(home: Path) -> None:
     from analysis.data.frames import signatures
     from analysis.figures import save_signatures
-    from catalog.home import Home
+    from catalog.open_home import open_home
 
     figure = home / "demo.svg"
     save_signatures(signatures(home), figure)
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     shown = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
     # Out of a virtual environment that is not active, the short name would not be found.
     program = "survey" if shutil.which("survey") else os.path.relpath(sys.argv[0])

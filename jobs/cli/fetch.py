@@ -24,6 +24,7 @@ def fetch(
 ) -> None:
     """Fetch the weights and datasets of a survey, such as --model paper-ssl."""
     from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
     from jobs.planning.prefetch import announcement, fetch_needed, inventory, needed
     from jobs.scan.progress_display import progress_reporter
@@ -31,7 +32,7 @@ def fetch(
     # Without a dataset named, only weights are meant: the default one comes with this package.
     files = needed(survey.definition())
     # A dry run writes nothing, and needs no home: without one, nothing is here.
-    opened = Home(home.absolute()) if dry_run else Home.open(home, create=True)
+    opened = Home(home.absolute()) if dry_run else open_home(home, create=True)
     problems = {}
     if not dry_run:
         if (lines := announcement(files, opened)) is not None:

@@ -28,10 +28,10 @@ def retry(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Let jobs be tried again that failed, were parked or cancelled; survey run then does."""
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.operations.control import retry_jobs
 
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
     _say(
         changed,
@@ -47,10 +47,10 @@ def cancel(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Take jobs out: a scan under way ends their workers; what was measured of them is kept."""
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.operations.control import cancel_jobs
 
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
     _say(
         changed,
@@ -65,11 +65,11 @@ def log(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Print what was tried of one job: attempts, workers, batches, failures."""
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.operations.control import find_job
     from jobs.scan.job_log import read_log
 
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
 
 

@@ -50,7 +50,7 @@ def carry_out(
     limits: Limits | None = None,
 ) -> Outcome:
     """Run a survey with progress on standard error."""
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
     from jobs.planning.plan import check, plain_holdings
     from jobs.run import run_survey
@@ -58,7 +58,7 @@ def carry_out(
 
     check(definition, plain_holdings(home))
     with termination_interrupts(), progress_reporter() as reporter:
-        opened = Home.open(home, create=True)
+        opened = open_home(home, create=True)
         return run_survey(opened, definition, runner, reporter, offline=offline, limits=limits)
 
 
@@ -67,11 +67,11 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.store.queries import signatures_overview
 
     runs = pa.array([job.run_id for job in outcome.plan.jobs], pa.string())
-    overview = signatures_overview(Home.open(home, create=False))
+    overview = signatures_overview(open_home(home, create=False))
     table.write(overview.filter(pc.is_in(overview["run_id"], runs)))
     _report_imprecise(home, outcome)
     complain_of(outcome)
@@ -87,11 +87,11 @@ def complain_of(outcome: Outcome) -> None:
 
 def _report_imprecise(home: Path, outcome: Outcome) -> None:
     """Name the runs that ended before they reached the precision asked for."""
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.store.reader import run_row
     from jobs.operations.show import precision_line, reached
 
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     for job in outcome.done:
         row = run_row(opened, job.run_id) if job.settings.precision is not None else None
         if row is not None and not reached(row):

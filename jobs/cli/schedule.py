@@ -56,7 +56,7 @@ def add(
 
     Sets and globs in it, such as timm:*, are looked up at every run.
     """
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.registry.registry import Registry
     from jobs.planning.definition import read_definition
     from jobs.planning.plan import check, plain_holdings
@@ -69,7 +69,7 @@ def add(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
     check(definition, plain_holdings(home))
-    with Registry(Home.open(home, create=True)) as registry:
+    with Registry(open_home(home, create=True)) as registry:
         schedule = registry.schedules.add(entry, utc_now())
     typer.echo(f"{name} is due next at {coming_up(schedule, utc_now())[0]}", err=True)
     typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)
@@ -187,7 +187,7 @@ def tick(
     For cron, systemd or Kubernetes, every minute. Does nothing where nothing is due. A run whose
     process died goes on where it stopped.
     """
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
     from jobs.runners import make_runner
     from jobs.scan.progress_display import progress_reporter
@@ -195,7 +195,7 @@ def tick(
     from jobs.schedules.tick import tick as carry_out_due
 
     # Not made here: a mistyped home would otherwise have nothing due for ever.
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
 
     with termination_interrupts(), progress_reporter() as reporter:
         ran = carry_out_due(
@@ -252,8 +252,8 @@ def _declared(schedule: Schedule) -> Iterator[str]:
 
 @contextmanager
 def _schedules(home: Path) -> Iterator[Schedules]:
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.registry.registry import Registry
 
-    with Registry(Home.open(home, create=False)) as registry:
+    with Registry(open_home(home, create=False)) as registry:
         yield registry.schedules

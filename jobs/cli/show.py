@@ -47,12 +47,12 @@ def show(
 
     The table has the columns that fit a terminal; every other format has all of them.
     """
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.store.queries import run_sites
     from catalog.store.reader import run_row
     from jobs.operations.show import headline
 
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     row = run_row(opened, run)
     typer.echo(headline(row), err=True)
     table.write(run_sites(opened, row.run_id), _METRICS if metrics else _SITES)

@@ -21,8 +21,8 @@ def sql(
 
     The query reads; it can neither change the store nor reach files or the network.
     """
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from catalog.store.reader import query as ask
 
     text = typer.get_text_stream("stdin").read() if query == "-" else query
-    table.write(ask(Home.open(home, create=False), text))
+    table.write(ask(open_home(home, create=False), text))

@@ -49,10 +49,10 @@ def status(
 
 
 def _show(home: Path, table: TableOptions, shown: int | None) -> None:
-    from catalog.home import Home
+    from catalog.open_home import open_home
     from jobs.operations.status import COLUMNS, standing
 
-    jobs = standing(Home.open(home, create=False), shown)
+    jobs = standing(open_home(home, create=False), shown)
     emit_rows(jobs.rows, COLUMNS, table.format)
     if len(jobs.rows) < jobs.jobs:
         typer.echo(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one", err=True)

@@ -26,7 +26,8 @@ def find_job(home: Home, prefix: str) -> JobRow:
     SettingsError
         If there are several.
     """
-    jobs = Registry(home).jobs()
+    with Registry(home) as registry:
+        jobs = registry.jobs()
     found = [job for job in jobs if job.run_id.startswith(prefix)]
     if not found or not prefix:
         raise UnknownName("run", prefix, [job.run_id for job in jobs])
@@ -89,7 +90,6 @@ def cancel_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow
 def _moved(
     home: Home, jobs: Iterable[JobRow] | None, from_: tuple[JobState, ...], to: JobState, hint: str
 ) -> list[JobRow]:
-    registry = Registry(home)
     named = list(jobs) if jobs is not None else None
     # Rows come before the registry: a scan killed in between has done the job all the same.
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
@@ -100,7 +100,8 @@ def _moved(
                 f"run {job.run_id} is {'done' if over else job.state}",
                 hint="what is measured stays: survey show shows it" if over else hint,
             )
-    chosen = named if named is not None else registry.jobs()
-    fitting = [job for job in chosen if job.state in from_ and job.run_id not in done]
-    registry.set_states([job.key for job in fitting], to, from_)
+    with Registry(home) as registry:
+        chosen = named if named is not None else registry.jobs()
+        fitting = [job for job in chosen if job.state in from_ and job.run_id not in done]
+        registry.set_states([job.key for job in fitting], to, from_)
     return fitting

@@ -61,6 +61,7 @@ def checkup(home: Path) -> list[Finding]:
 
 def _home(home: Path) -> Iterator[Finding]:
     from catalog.home import Home, segment_paths
+    from catalog.open_home import open_home
     from catalog.registry.registry import Registry
     from catalog.store.reader import query
     from catalog.store.writer_lock import writing_process
@@ -73,13 +74,14 @@ def _home(home: Path) -> Iterator[Finding]:
         else:
             yield Finding("home", "ok", f"nothing at {home} yet", "survey run or demo makes it")
         return
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     if not os.access(opened.path, os.W_OK):
         hint = "queries work; to measure, check the permissions or pass --home with another one"
         yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
     runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
     yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
-    jobs = Registry(opened).jobs()
+    with Registry(opened) as registry:
+        jobs = registry.jobs()
     yield Finding("registry", "ok", f"{opened.registry}: {counted(len(jobs), 'job')}")
     used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
     yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(used)}")

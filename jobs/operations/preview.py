@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.models.base import RemoteFile
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import run_states
 from catalog.store.records import RunState
@@ -132,15 +134,16 @@ def forecast(
     held: dict[str, str] = {}
     history, holdings, store, opened = History(), plain_holdings(), None, None
     if Home(home.absolute()).signatures.is_file():
-        opened = Home.open(home, create=False)
+        opened = open_home(home, create=False)
         states = run_states(opened)
         store = FileStore(opened.files, offline=True)
-        if os.access(opened.path, os.W_OK):
-            registry = Registry(opened)
+        history = history_of(opened, device)
+    with ExitStack() as closing:
+        if opened and store and os.access(opened.path, os.W_OK):
+            registry = closing.enter_context(Registry(opened))
             held = {job.run_id: job.state for job in registry.jobs()}
             holdings = holdings_of(opened, registry, store)
-        history = history_of(opened, device)
-    plan = make_plan(definition, states, holdings)
+        plan = make_plan(definition, states, holdings)
     waiting = [job for job in plan.todo if held.get(job.run_id) not in ("parked", "cancelled")]
     reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
     plan = dataclasses.replace(plan, reasons=reasons)

@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner, Result
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query, run_states
 from catalog.store.records import RunState
 from jobs.cli.main import app
@@ -74,7 +74,7 @@ def survey_process(
 
 def rows(sql: str, home: Path) -> list[dict[str, Any]]:
     """Ask the store in this process."""
-    found: list[dict[str, Any]] = query(Home.open(home, create=False), sql).to_pylist()
+    found: list[dict[str, Any]] = query(open_home(home, create=False), sql).to_pylist()
     return found
 
 
@@ -93,7 +93,7 @@ def until(
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if (home / "signatures.duckdb").exists():
-            found = condition(run_states(Home.open(home, create=False)))
+            found = condition(run_states(open_home(home, create=False)))
             if found:
                 return found
         assert process.poll() is None, process.communicate()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from tests.acceptance.command import start, survey_process
 from tests.acceptance.test_clusters import SURVEY, alone, machine, started
@@ -41,7 +41,7 @@ def begun(home: Path, scan: subprocess.Popen[str]) -> Registry:
     while not (home / "registry.sqlite").exists():
         assert scan.poll() is None, scan.communicate()
         time.sleep(0.2)
-    return Registry(Home.open(home, create=False))
+    return Registry(open_home(home, create=False))
 
 
 @pytest.mark.slow(seconds=150)
@@ -66,6 +66,7 @@ def test_thirty_kills_leave_no_trace(tmp_path, alone, machine):
             os.kill(scan.pid, signal.SIGKILL)
             scan.communicate()
             scan = start(*on_it, home=home)
+    registry.close()
     _, err = scan.communicate(timeout=1200)
     assert scan.returncode == 0, err
     assert_same(home, alone)

@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from tests.acceptance.command import once, rows, start, survey, survey_process, until
 from tests.acceptance.test_faults import assert_same
@@ -91,11 +91,12 @@ def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
     scan = start(*on_it, home=home)
     until(some_done, home, scan)
     # Every worker has its device to itself.
-    registry = Registry(Home.open(home, create=False))
+    registry = Registry(open_home(home, create=False))
     devices = until(lambda _: len(started(registry)) == 4 and started(registry), home, scan)
     assert len(devices) == 4
     cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
     os.kill(next(iter(started(registry))), signal.SIGKILL)
+    registry.close()
     until(lambda states: sum(s.status == "done" for s in states.values()) >= 9, home, scan)
     os.kill(scan.pid, signal.SIGKILL)
     scan.communicate()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from tests.acceptance.command import rows, survey
 from tests.catalog.records import run
@@ -90,7 +90,7 @@ def test_unchanged_repeats_in_other_orders_are_no_drift(tmp_path: Path, limit: i
 def test_wrong_questions_are_refused(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    with Writer.open(Home.open(tmp_path, create=True)) as writer:
+    with Writer.open(open_home(tmp_path, create=True)) as writer:
         for name in ("r1", "r2"):
             writer.write_run(run(name, "done", finished_at=datetime.now(UTC)))
     assert words in survey("drift", *arguments, home=tmp_path, code=2).stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from tests.acceptance.command import (
     ROOT,
@@ -115,13 +115,14 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     home = tmp_path / "home"
     scan = start(*ZOO, home=home)
     until(in_second_model, home, scan)
-    registry = Registry(Home.open(home, create=False))
+    registry = Registry(open_home(home, create=False))
     (running,) = [job for job in registry.jobs() if job.state == "running"]
     os.kill(registry.attempts(running.key)[-1].pid, signal.SIGKILL)
     _, err = scan.communicate(timeout=600)
     assert scan.returncode == 0, err
     assert "retry" in err
     outcomes = [attempt.outcome for attempt in registry.attempts(running.key)]
+    registry.close()
     assert outcomes == ["lost", "done"]
     assert_same(home, undisturbed)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from jobs.planning.definition import read_definition
 from jobs.schedules.cron import new_entry
@@ -35,7 +35,7 @@ def zoo(tmp_path: Path) -> Path:
 
 def due_now(home: Path, zoo: Path, name: str = "often", **policies: str) -> None:
     """Add a schedule some hours ago, three or four of whose due times have passed since."""
-    opened = Home.open(home, create=True)
+    opened = open_home(home, create=True)
     entry = new_entry(
         name, read_definition(zoo), zoo, cron="*/15 * * * *", timezone="UTC", **policies
     )

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from survey.results import BatchScores, SiteScore
 from tests.catalog.records import run, score
@@ -29,7 +29,7 @@ class Builder:
     """Stores runs into a home, each an hour after the one before; within ``with`` all at once."""
 
     def __init__(self, path: Path) -> None:
-        self.home = Home.open(path, create=True)
+        self.home = open_home(path, create=True)
         self.number = 0
         self.writer: Writer | None = None
 

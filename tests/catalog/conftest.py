@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from catalog.home import Home
+from catalog.open_home import open_home
 
 
 @pytest.fixture(scope="session")
 def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Home.open(tmp_path_factory.mktemp("empty") / "home", create=True).path
+    return open_home(tmp_path_factory.mktemp("empty") / "home", create=True).path
 
 
 @pytest.fixture

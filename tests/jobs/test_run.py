@@ -12,8 +12,8 @@ import torch
 from rich.console import Console
 from rich.progress import Progress as Bars
 
-from catalog.home import Home
-from catalog.registry.registry import Registry
+from catalog.open_home import open_home
+from catalog.registry.registry import JobRow, Registry
 from catalog.store.reader import query
 from jobs.operations.control import cancel_jobs, retry_jobs
 from jobs.planning.devices import Devices
@@ -52,12 +52,12 @@ class Faulty(LocalRunner):
 
 
 def asked(home: Path, sql: str) -> list[dict]:
-    return query(Home.open(home, create=False), sql).to_pylist()
+    return query(open_home(home, create=False), sql).to_pylist()
 
 
 def scan(home: Path, runner: LocalRunner, reporter=None, **changes):
     return run_survey(
-        Home.open(home, create=True), declared(**changes), runner, reporter or SilentReporter()
+        open_home(home, create=True), declared(**changes), runner, reporter or SilentReporter()
     )
 
 
@@ -105,17 +105,23 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     (run,) = asked(home, "SELECT status, stage, measured_top1 FROM runs")
     assert run == {"status": "failed", "stage": "worker", "measured_top1": None}
     assert asked(home, "SELECT * FROM signatures") == []
-    registry = Registry(Home.open(home, create=False))
-    (job,) = registry.jobs()
-    assert job.state == "parked"
-    history = [(each.outcome, each.error) for each in registry.attempts(job.key)]
+    with Registry(open_home(home, create=False)) as registry:
+        (job,) = registry.jobs()
+        assert job.state == "parked"
+        history = [(each.outcome, each.error) for each in registry.attempts(job.key)]
     assert [outcome for outcome, _ in history] == ["lost"] * (Limits().losses - 1) + ["failed"]
     assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
     reporter, text = plain()
     assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
     assert "0 of 1 jobs to measure, 1 parked or cancelled" in text.getvalue()
-    assert [each.key for each in retry_jobs(Home.open(home, create=False))] == [job.key]
+    assert [each.key for each in retry_jobs(open_home(home, create=False))] == [job.key]
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
+
+
+def only_job(home: Path) -> JobRow:
+    with Registry(open_home(home, create=False)) as registry:
+        (job,) = registry.jobs()
+    return job
 
 
 def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(tmp_path):
@@ -129,14 +135,14 @@ def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(
     home = tmp_path / "home"
     with pytest.raises(KeyboardInterrupt):
         scan(home, Interrupted(1, events=3))
-    (job,) = Registry(Home.open(home, create=False)).jobs()
+    job = only_job(home)
     assert job.losses == 0
     with pytest.raises(KeyboardInterrupt):
         scan(home, Interrupted(Limits().losses - 1, events=1))
-    (job,) = Registry(Home.open(home, create=False)).jobs()
+    job = only_job(home)
     assert job.losses == Limits().losses - 1
     assert len(scan(home, Faulty(1, events=1)).failed) == 1
-    (job,) = Registry(Home.open(home, create=False)).jobs()
+    job = only_job(home)
     assert job.state == "parked"
 
 
@@ -173,14 +179,14 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
             for number, events in enumerate(LocalRunner.run(self, source)):
                 yield events
                 if number == 2:
-                    cancel_jobs(Home.open(home, create=False))
+                    cancel_jobs(open_home(home, create=False))
 
     outcome = scan(home, Cancelling(ON_CPU))
     assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
-    (job,) = Registry(Home.open(home, create=False)).jobs()
+    job = only_job(home)
     assert job.state == "cancelled"
     assert scan(home, LocalRunner(ON_CPU)).done == ()
-    retry_jobs(Home.open(home, create=False), [job])
+    retry_jobs(open_home(home, create=False), [job])
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
     assert asked(home, "SELECT attempt, count(*) AS n FROM batches GROUP BY 1 ORDER BY 1") == [
         {"attempt": 1, "n": 2},
@@ -194,7 +200,7 @@ def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):
     for path in home.glob("registry.sqlite*"):
         path.unlink()
     with pytest.raises(StoreError, match="does not exist"):
-        Registry(Home.open(home, create=False))
+        Registry(open_home(home, create=False))
     scan(home, LocalRunner(ON_CPU))
     assert asked(home, "SELECT status FROM runs") == [{"status": "done"}]
     assert asked(home, "SELECT count(*) AS n FROM signatures") == [{"n": 7}]

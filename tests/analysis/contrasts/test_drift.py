@@ -21,7 +21,7 @@ from analysis.statistics.p_values import (
     holm,
     unpaired_freedom,
 )
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores, SiteScore
@@ -45,7 +45,7 @@ def up(scores: Sequence[float], by: float) -> list[float]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    Home.open(tmp_path, create=True)
+    open_home(tmp_path, create=True)
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def measured(home: Path) -> Measured:
 
     def store(name: str, scores: Scores, status: str = "done", **values: Any) -> None:
         record = run(name, status, finished_at=next(times), **{**BASIC, **values})
-        with Writer.open(Home.open(home, create=False)) as writer:
+        with Writer.open(open_home(home, create=False)) as writer:
             for number in range(max(map(len, scores.values()), default=0)):
                 batch = BatchScores(number, 64, _rows(number, scores), 64, 1, 1, 1.0)
                 writer.write_batch(name, 1, batch, 64 * (number + 1))

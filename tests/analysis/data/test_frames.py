@@ -13,7 +13,7 @@ from analysis import Selection, layers, models, provenance_of, signatures
 from analysis.data.comparability import mixed
 from analysis.data.provenance import carried
 from analysis.figures import save_signatures, signature_lines
-from catalog.home import Home
+from catalog.open_home import open_home
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import SilentReporter
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow(seconds=13)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("frames") / "home"
     definition = declared("init:0", "init:1", size=512)
-    run_survey(Home.open(path, create=True), definition, LocalRunner(ON_CPU), SilentReporter())
+    run_survey(open_home(path, create=True), definition, LocalRunner(ON_CPU), SilentReporter())
     return path
 
 

@@ -24,7 +24,7 @@ from analysis.report.data import Material, slug
 from analysis.report.elements import NOTHING, Column, fixed, missing, probability, table, words
 from analysis.report.folder import MARKER, ReportFolder
 from analysis.report.svg import embedded
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
@@ -45,7 +45,7 @@ def store(home: Path, run_id: str, scores: list[list[float | None]], **values: o
     basics = {"finished_at": NOON, "images": 128, "batches": 2, "sites": len(scores)}
     basics |= {"pooling": "mean"}
     record = run(run_id, **{"status": "done", **basics, **values})
-    with Writer.open(Home.open(home, create=False)) as writer:
+    with Writer.open(open_home(home, create=False)) as writer:
         for number in range(len(scores[0]) if scores else 0):
             rows = []
             for site, batches in enumerate(scores):
@@ -70,7 +70,7 @@ def curve(seed: int, sites: int, level: float) -> list[list[float | None]]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six networks of two families, one of them with a hostile name; one failed, one unscored."""
     place = tmp_path_factory.mktemp("report") / "home"
-    Home.open(place, create=True)
+    open_home(place, create=True)
     for number, (name, family, year, level) in enumerate(
         [
             ("digits_resnet14", "ResNet", 2015, 0.9),
@@ -185,7 +185,7 @@ def test_names_are_text_wherever_they_stand(written: Report) -> None:
 
 
 def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
-    opened = Home.open(home, create=False)
+    opened = open_home(home, create=False)
     statements = sorted((written.folder / "data").glob("*.sql"))
     assert len(statements) >= 8
     for statement in statements:
@@ -198,7 +198,7 @@ def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
 
 def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written: Report) -> None:
     statement = (written.folder / "data" / "regressions.sql").read_text(encoding="utf-8")
-    rows = query(Home.open(home, create=False), statement).to_pandas()
+    rows = query(open_home(home, create=False), statement).to_pandas()
     (clause,) = chance_words(accuracy_spread(rows))
     (page,) = [page for path, page in pages(written) if path.stem == "regressions"]
     assert clause in "".join(page.text)
@@ -235,7 +235,7 @@ def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None
 
 
 def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
-    Home.open(tmp_path, create=True)
+    open_home(tmp_path, create=True)
     for number in range(3):
         scores = [batches[:1] for batches in curve(number, 5, 0.5)]
         store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
@@ -277,7 +277,7 @@ def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
 
 
 def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_path: Path) -> None:
-    Home.open(tmp_path, create=True)
+    open_home(tmp_path, create=True)
     for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
         scores = curve(number, 4 + number, 0.5)
         store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
@@ -413,7 +413,7 @@ def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
 
 
 def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
-    Home.open(tmp_path / "home", create=True)
+    open_home(tmp_path / "home", create=True)
     scores = curve(0, 5, 0.5)
     store(tmp_path / "home", "r0", scores, architecture="=HYPERLINK(1)", family="-2+3")
     folder = write_report(tmp_path / "home", tmp_path / "out").folder

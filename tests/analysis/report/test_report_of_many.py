@@ -10,7 +10,7 @@ import pytest
 from analysis.report import pages, zoo
 from analysis.report.data import Material
 from analysis.report.svg import finding_of
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store.reader import query
 from tests.analysis.figures.drawn import words
 from tests.analysis.homes import Builder
@@ -39,7 +39,7 @@ def test_the_overview_shows_some_and_its_files_hold_those(
     (exhibit,) = pages.overview_exhibits(material)
     shown = set(exhibit.rows["run_id"])
     assert len(shown) == 6
-    assert set(query(Home.open(home, create=False), exhibit.sql)["run_id"].to_pylist()) == shown
+    assert set(query(open_home(home, create=False), exhibit.sql)["run_id"].to_pylist()) == shown
     assert "6 of 12 models shown" in words(exhibit.chart)
     assert finding_of(exhibit.chart) == finding_of(whole.chart)
 

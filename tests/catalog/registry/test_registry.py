@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.database import registry_engine
 from catalog.registry.registry import (
     AttemptEnd,
@@ -37,9 +39,10 @@ OPEN = """
 import sys
 from pathlib import Path
 from catalog.home import Home
+from catalog.open_home import open_home
 from survey.errors import SurveyError
 try:
-    Home.open(Path(sys.argv[1]), create=True)
+    open_home(Path(sys.argv[1]), create=True)
 except SurveyError as error:
     sys.exit(f"{type(error).__name__}: {error} | {error.hint}")
 """
@@ -55,8 +58,16 @@ def job(key: str = "k1", **values: str) -> JobEntry:
 
 
 @pytest.fixture
-def registry(home: Home) -> Registry:
-    return Registry(home)
+def registry(home: Home) -> Iterator[Registry]:
+    with Registry(home) as registry:
+        yield registry
+
+
+def test_a_registry_that_is_not_closed_is_warned_of(home: Home) -> None:
+    Registry(home).close()
+    registry = Registry(home)
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        del registry
 
 
 def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
@@ -322,12 +333,12 @@ def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
     with pytest.raises(StoreError, match="version 9999"):
-        Home.open(home.path, create=True)
+        open_home(home.path, create=True)
     for side in home.path.glob("registry.sqlite*"):
         side.unlink()
     home.registry.write_bytes(b"no database at all " * 100)
     with pytest.raises(StoreError, match="not a database") as caught:
-        Home.open(home.path, create=True)
+        open_home(home.path, create=True)
     assert caught.value.hint
 
 
@@ -336,9 +347,10 @@ def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN, str(tmp_path / "new" / "home")]
     started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
     assert [process.wait() for process in started] == [0, 0, 0]
-    home = Home.open(tmp_path / "new" / "home", create=False)
+    home = open_home(tmp_path / "new" / "home", create=False)
     assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
-    assert Registry(home).jobs() == []
+    with Registry(home) as registry:
+        assert registry.jobs() == []
 
 
 def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
@@ -351,7 +363,8 @@ def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
             assert maker.poll() is None
         maker.kill()
         maker.wait()
-        assert Registry(home).jobs() == []
+        with Registry(home) as registry:
+            assert registry.jobs() == []
         shutil.rmtree(home.path)
 
 
@@ -378,7 +391,7 @@ def test_logs_of_a_store_that_was_taken_away_do_not_spoil_the_new_one(home: Home
     home.registry.unlink()
     home.signatures.rename(home.path / "kept.duckdb")
     home.path.joinpath("signatures.duckdb.wal").write_bytes(b"left by a killed process")
-    fresh = Home.open(home.path, create=True)
+    fresh = open_home(home.path, create=True)
     assert query(fresh, "SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 0}]
     with Registry(fresh) as registry:
         assert registry.jobs() == []
@@ -390,13 +403,13 @@ def test_logs_of_a_store_that_was_taken_away_do_not_spoil_the_new_one(home: Home
 
 def test_opening_again_changes_nothing(home: Home) -> None:
     before = home.signatures.read_bytes()
-    assert Home.open(home.path, create=True) == Home.open(home.path, create=False)
+    assert open_home(home.path, create=True) == open_home(home.path, create=False)
     assert home.signatures.read_bytes() == before
 
 
 def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no home") as caught:
-        Home.open(tmp_path / "home", create=False)
+        open_home(tmp_path / "home", create=False)
     assert "survey run" in str(caught.value.hint)
     assert not list(tmp_path.iterdir())
 
@@ -407,7 +420,7 @@ def test_a_home_below_a_file_is_refused(tmp_path: Path, below: str, create: bool
     file = tmp_path / "file"
     file.write_text("text")
     with pytest.raises(SettingsError, match="is a file"):
-        Home.open(file / below, create=create)
+        open_home(file / below, create=create)
     assert file.read_text() == "text"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -443,5 +456,5 @@ def test_a_home_that_cannot_be_written_is_refused(
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(SurveyError, match="Permission denied"):
-        Home.open(tmp_path / "home", create=True)
+        open_home(tmp_path / "home", create=True)
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
 from survey.errors import SettingsError, StoreError
@@ -37,7 +37,7 @@ def test_wherever_the_disk_ends_nothing_half_made_is_left(disk: Path) -> None:
     for kilobytes in range(64, 1600, 32):
         assert mounted("-o", f"remount,size={kilobytes}k", disk).returncode == 0
         try:
-            home = Home.open(disk / "home", create=True)
+            home = open_home(disk / "home", create=True)
         except StoreError as error:
             refusals.append(error.message)
         else:
@@ -54,4 +54,4 @@ def test_wherever_the_disk_ends_nothing_half_made_is_left(disk: Path) -> None:
 def test_a_home_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
     for create in (True, False):
         with pytest.raises(SettingsError, match="not text in UTF-8"):
-            Home.open(tmp_path / "h\udcff", create=create)
+            open_home(tmp_path / "h\udcff", create=create)

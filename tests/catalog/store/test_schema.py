@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store import schema
 from catalog.store.queries import named_queries, named_query
 from catalog.store.reader import query
@@ -147,7 +148,7 @@ def test_named_queries_run_and_carry_a_sentence(home: Home) -> None:
 def test_a_newer_store_is_refused(home: Home) -> None:
     with duckdb.connect(home.signatures) as connection:
         connection.execute("INSERT INTO migrations VALUES (999, 'later', now())").fetchall()
-    for attempt in (lambda: query(home, "SELECT 1"), lambda: Home.open(home.path, create=True)):
+    for attempt in (lambda: query(home, "SELECT 1"), lambda: open_home(home.path, create=True)):
         with pytest.raises(StoreError, match="version 999") as caught:
             attempt()
         assert "upgrade" in str(caught.value.hint)

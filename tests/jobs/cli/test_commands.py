@@ -7,7 +7,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from jobs.cli.main import VERBS, app
 from tests.jobs.cli.commands import commands
 
@@ -85,7 +85,7 @@ def test_a_mistyped_verb_is_answered_by_the_nearest():
     ],
 )
 def test_options_before_the_verb_lose_to_those_after_it(arguments, tmp_path):
-    Home.open(tmp_path / "home", create=True)
+    open_home(tmp_path / "home", create=True)
     given = [argument.format(here=tmp_path / "home") for argument in arguments]
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     assert result.exit_code == 0

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from jobs.cli.main import app
 from jobs.operations import control
@@ -20,7 +21,7 @@ from tests.jobs.jobs import job
 @pytest.fixture
 def registry(tmp_path: Path):
     """Give the registry of a home with one job that waits."""
-    with Registry(Home.open(tmp_path / "home", create=True)) as registry:
+    with Registry(open_home(tmp_path / "home", create=True)) as registry:
         registry.add_jobs(registry.record_survey("s", {}), [job().to_entry()])
         yield registry
 
@@ -32,7 +33,7 @@ def said(*arguments: str, home: Path, code: int = 0) -> Result:
 
 
 def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monkeypatch):
-    home = Home.open(tmp_path / "home", create=False)
+    home = open_home(tmp_path / "home", create=False)
     (one,) = registry.jobs()
 
     def states(_: Home) -> dict[str, object]:
@@ -50,7 +51,7 @@ def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
     registry.finish_attempt(one.key, registry.start_attempt(one.key, "w"), "done")
     for move in (control.retry_jobs, control.cancel_jobs):
         with pytest.raises(SettingsError, match="is done") as caught:
-            move(Home.open(tmp_path / "home", create=False), registry.jobs())
+            move(open_home(tmp_path / "home", create=False), registry.jobs())
         assert caught.value.hint == "what is measured stays: survey show shows it"
 
 

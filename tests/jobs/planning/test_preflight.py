@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from jobs.planning.devices import Devices, Machine, local_memory
 from jobs.planning.estimate import History, Measured
 from jobs.planning.preflight import (
@@ -53,7 +53,7 @@ def test_decoded_images_are_counted_once_for_jobs_that_share_them():
 
 
 def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
-    home = Home.open(tmp_path / "home", create=True)
+    home = open_home(tmp_path / "home", create=True)
     jobs = [job(), job(model="torchvision:vgg16")]
     with pytest.raises(ClusterError, match=r"vgg16.*at least 1\.29 GB.*more than 1 GB"):
         require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
@@ -68,7 +68,7 @@ def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp
 def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    home = Home.open(tmp_path / "home", create=True)
+    home = open_home(tmp_path / "home", create=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
     with pytest.raises(StoreError, match=r"has 100 bytes free"):
         run_survey(home, declared(), LocalRunner(ON_CPU), SilentReporter())
@@ -100,6 +100,6 @@ def test_a_scan_says_what_may_become_tight(tmp_path: Path):
     runner, reporter = LocalRunner(ON_CPU), Hearing()
     assert runner.machines[0].memory == local_memory() > GB
     runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
-    home = Home.open(tmp_path / "home", create=True)
+    home = open_home(tmp_path / "home", create=True)
     assert run_survey(home, declared(), runner, reporter).done
     assert "cifar_resnet8" in reporter.heard

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from catalog.home import Home
 from catalog.models.base import InputTransform
+from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from jobs.planning.definition import parse_definition
 from jobs.planning.job import Job
@@ -109,7 +109,7 @@ def test_versions_enter_the_key_as_a_survey_chooses() -> None:
 
 
 def test_the_newest_finished_run_of_the_names_is_what_counts(tmp_path: Path, planned: Job) -> None:
-    home = Home.open(tmp_path, create=True)
+    home = open_home(tmp_path, create=True)
     names = {
         "source": planned.source,
         "architecture": planned.architecture,

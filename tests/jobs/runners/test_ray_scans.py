@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
-from jobs.operations.control import cancel_jobs
+from jobs.operations.control import cancel_jobs, find_job
 from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
@@ -41,7 +41,7 @@ def one_on(address: str, **options) -> RunnerOptions:
 
 
 def scan(home: Path, runner, reporter=None, **changes):
-    opened = Home.open(home, create=True)
+    opened = open_home(home, create=True)
     return run_survey(opened, declared(**changes), runner, reporter or SilentReporter())
 
 
@@ -50,7 +50,7 @@ def measured(home: Path) -> list[dict]:
     sql = """SELECT s.*, b.images, b.end_position, b.labelled, b.top1_hits, b.top5_hits
              FROM batch_scores s JOIN batches b USING (run_id, batch)
              ORDER BY run_id, batch, site"""
-    return query(Home.open(home, create=False), sql).to_pylist()
+    return query(open_home(home, create=False), sql).to_pylist()
 
 
 def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
@@ -62,15 +62,15 @@ def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
     assert measured(tmp_path / "parts") == measured(tmp_path / "whole")
     runs = "SELECT status, images, batches, parts, measured_top1, threads FROM runs"
     (parts,), (whole,) = (
-        query(Home.open(tmp_path / name, create=False), runs).to_pylist()
+        query(open_home(tmp_path / name, create=False), runs).to_pylist()
         for name in ("parts", "whole")
     )
     assert (parts.pop("parts"), whole.pop("parts")) == (2, 1)
     assert parts == whole
-    registry = Registry(Home.open(tmp_path / "parts", create=False))
-    (job,) = registry.jobs()
-    assert job.state == "done"
-    assert [each.outcome for each in registry.attempts(job.key)] == ["done", "done"]
+    with Registry(open_home(tmp_path / "parts", create=False)) as registry:
+        (job,) = registry.jobs()
+        assert job.state == "done"
+        assert [each.outcome for each in registry.attempts(job.key)] == ["done", "done"]
 
 
 def talkative(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:
@@ -125,10 +125,8 @@ class Cancelling(SilentReporter):
 
     def event(self, job: Job, event: Event) -> None:
         if self.cancelled is None:
-            home = Home.open(self.home, create=False)
-            (self.cancelled,) = cancel_jobs(
-                home, [each for each in Registry(home).jobs() if each.run_id == job.run_id]
-            )
+            home = open_home(self.home, create=False)
+            (self.cancelled,) = cancel_jobs(home, [find_job(home, job.run_id)])
 
 
 def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.writer import Writer
 from jobs.planning.devices import Devices
@@ -27,7 +27,7 @@ HERE = Host("cpu", "a processor", 1, "here", 1)
 @pytest.fixture
 def scan_of(tmp_path: Path):
     """Make scans of so many jobs, each expected to take so many seconds."""
-    home = Home.open(tmp_path / "home", create=True)
+    home = open_home(tmp_path / "home", create=True)
     registry, writers = Registry(home), []
 
     def make(count: int, seconds: float, workers: int = 2) -> Dispatcher:

@@ -13,7 +13,7 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from catalog.home import Home
+from catalog.open_home import open_home
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import SilentReporter
 from jobs.schedules.tick import tick
@@ -33,7 +33,7 @@ class KillsItself(SilentReporter):
 
 
 def main(home: str, first: str, step: str, count: str, kill: str) -> None:
-    opened = Home.open(Path(home), create=False)
+    opened = open_home(Path(home), create=False)
     for number in range(int(count)):
         now = datetime.fromisoformat(first) + timedelta(seconds=float(step) * number)
         reporter = KillsItself(int(kill))

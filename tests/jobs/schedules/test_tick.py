@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.schedules import Due, Occurrence, ProcessIdentity, Schedule, Settlement
 from catalog.store.reader import query
@@ -62,7 +63,7 @@ def measured(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Home.open(tmp_path_factory.mktemp("empty") / "home", create=True).path
+    return open_home(tmp_path_factory.mktemp("empty") / "home", create=True).path
 
 
 @pytest.fixture

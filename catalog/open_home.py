@@ -1,0 +1,104 @@
+"""Opening a home: making its folders and stores, or bringing an older home up to date.
+
+Safe from several processes at once; a home that cannot be made leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from catalog.home import Home
+from survey.errors import SettingsError, StoreError
+
+#: How long opening waits for another process that is making the same home.
+OPENING_SECONDS = 60.0
+
+
+def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home:
+    """Return the home, its folders and stores made and of this program's version.
+
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    create : bool
+        Whether to make what is missing. Without it nothing is written: stores of an older
+        version are refused when they are read.
+    registry_url : str, optional
+        A database for the registry other than the SQLite file in the home.
+
+    Raises
+    ------
+    SettingsError
+        If there is no home and none is to be made, or the path lies below a file.
+    StoreError
+        If the directory cannot be written, or what lies in it is no store of ours.
+    """
+    home = Home(Path(path).absolute(), registry_url)
+    _refuse_bytes(home.path)
+    _refuse_files(home.path)
+    if create:
+        _make(home)
+    elif not home.signatures.is_file():
+        raise SettingsError(
+            f"there is no home at {home.path}", hint="run `survey run` first or pass --home"
+        )
+    return home
+
+
+def _refuse_bytes(path: Path) -> None:
+    # The store's library takes no name that is not text, and says so in words of C++.
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"the home {str(path)!r} has a name that is not text in UTF-8",
+            hint="pass --home with another directory",
+        ) from None
+
+
+def _refuse_files(path: Path) -> None:
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            below = "" if place == path else f"{path} lies below {place}, which "
+            raise SettingsError(
+                f"{below or place} is a file, a home is a directory",
+                hint="pass --home with a directory",
+            )
+
+
+def _make(home: Home) -> None:
+    # Both libraries take longer to import than everything else a query needs.
+    from catalog.registry.database import upgrade_registry
+    from catalog.store.upgrade import make_store, upgrade_store
+
+    with _writable(home):
+        home.path.mkdir(parents=True, exist_ok=True)
+        with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
+            for folder in (home.spool, home.logs, home.cache):
+                folder.mkdir(exist_ok=True)
+            if home.signatures.exists():
+                upgrade_store(home.signatures)
+            else:
+                make_store(home.signatures)
+            upgrade_registry(home)
+
+
+@contextmanager
+def _writable(home: Home) -> Iterator[None]:
+    try:
+        yield
+    except Timeout as error:
+        raise StoreError(
+            f"another process has been making {home.path} for {OPENING_SECONDS:g} seconds",
+            hint="look for a process that hangs, then run the same command again",
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"the home {home.path} cannot be written: {error.strerror or error}",
+            hint="pass --home with a directory that can be written, or make this one writable",
+        ) from error
