@@ -56,9 +56,8 @@ def test_slices_keep_the_memory_format() -> None:
         assert part.images.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize(
-    ("batches", "message"),
-    [
+def test_bad_batches_are_named(subtests: pytest.Subtests) -> None:
+    for batches, message in [
         (torch.zeros(4, 3, 2, 2), r"one tensor of shape \(4, 3, 2, 2\)"),
         (["images"], "a batch is a str"),
         ([(torch.zeros(2, 1), torch.zeros(2), 3)], "a batch is a tuple"),
@@ -66,11 +65,12 @@ def test_slices_keep_the_memory_format() -> None:
         ([(torch.zeros(2, 1), torch.zeros(3))], r"2 images.*\(3,\)"),
         ([(torch.zeros(2, 1), torch.zeros(2, 5))], r"2 images.*\(2, 5\)"),
         ([torch.zeros(1, 1), (torch.zeros(2, 1), torch.zeros(2))], "some without"),
-    ],
-)
-def test_bad_batches_are_named(batches: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        list(micro_batches(batches, 4, 4))  # type: ignore[arg-type]
+    ]:
+        with (
+            subtests.test(batches=batches, message=message),
+            pytest.raises(InputError, match=message),
+        ):
+            list(micro_batches(batches, 4, 4))  # type: ignore[arg-type]
 
 
 def test_labels_may_be_lists() -> None:

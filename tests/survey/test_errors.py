@@ -16,26 +16,25 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_error_is_in_the_tree_at_the_top_of_its_file(kind: type[SurveyError]) -> None:
-    assert kind.__name__ in (errors.__doc__ or "")
-    assert kind.__doc__
+def test_every_error_is_in_the_tree_at_the_top_of_its_file(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            assert kind.__name__ in (errors.__doc__ or "")
+            assert kind.__doc__
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_errors_survive_pickling(subtests: pytest.Subtests) -> None:
+    for error in [
         SurveyError("what happened", hint="what to do"),
         errors.StoreError("what happened"),
         UnknownName("setting", "micro", ["micro_batch"]),
         UndefinedScore("none", status="out_of_range", raw=-0.1, hint="more images"),
-    ],
-)
-def test_errors_survive_pickling(error: SurveyError) -> None:
-    twin = pickle.loads(pickle.dumps(error))
-    assert type(twin) is type(error)
-    assert vars(twin) == vars(error)
-    assert (str(twin), twin.args) == (str(error), error.args)
+    ]:
+        with subtests.test(error=error):
+            twin = pickle.loads(pickle.dumps(error))
+            assert type(twin) is type(error)
+            assert vars(twin) == vars(error)
+            assert (str(twin), twin.args) == (str(error), error.args)
 
 
 def test_exit_codes() -> None:
@@ -44,9 +43,8 @@ def test_exit_codes() -> None:
     assert set(codes.values()) == {2, 3}
 
 
-@pytest.mark.parametrize(
-    ("name", "choices", "hint"),
-    [
+def test_unknown_names_are_answered(subtests: pytest.Subtests) -> None:
+    for name, choices, hint in [
         ("resnet5", ["resnet50", "vgg11"], "did you mean resnet50?"),
         ("zzz", ["resnet50", "vgg11"], "known: resnet50, vgg11"),
         ("zzz", [], None),
@@ -55,7 +53,6 @@ def test_exit_codes() -> None:
             [f"name{i:02}" for i in range(20)],
             "known: " + ", ".join(f"name{i:02}" for i in range(12)) + ", ...",
         ),
-    ],
-)
-def test_unknown_names_are_answered(name: str, choices: list[str], hint: str | None) -> None:
-    assert UnknownName("architecture", name, choices).hint == hint
+    ]:
+        with subtests.test(name=name, choices=choices, hint=hint):
+            assert UnknownName("architecture", name, choices).hint == hint

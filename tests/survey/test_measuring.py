@@ -33,22 +33,25 @@ BIT_FOR_BIT = {
 }
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_scores_equal_the_slow_computation_on_the_defined_pairs(name: str) -> None:
-    net: Net = build(name)
-    images = net.images(24)
-    rows = list(measure(net, [images], SETTINGS))
-    expected = [
-        slow_affinity(x.reshape(12, -1).numpy(), y.reshape(12, -1).numpy())
-        for start in (0, 12)
-        for x, y in net.expected(images[start : start + 12])
-    ]
-    assert [row.status for row in rows] == ["ok"] * len(rows)
-    # The expected pairs are computed in float64, the network's in float32.
-    assert [row.affinity for row in rows] == pytest.approx(expected, abs=1e-4)
-    assert all(row.affinity is not None and 0 <= row.affinity <= 1 for row in rows)
-    sites = len(rows) // 2
-    assert [(row.batch, row.site) for row in rows] == [(b, s) for b in (0, 1) for s in range(sites)]
+def test_scores_equal_the_slow_computation_on_the_defined_pairs(subtests: pytest.Subtests) -> None:
+    for name in NETS:
+        with subtests.test(name=name):
+            net: Net = build(name)
+            images = net.images(24)
+            rows = list(measure(net, [images], SETTINGS))
+            expected = [
+                slow_affinity(x.reshape(12, -1).numpy(), y.reshape(12, -1).numpy())
+                for start in (0, 12)
+                for x, y in net.expected(images[start : start + 12])
+            ]
+            assert [row.status for row in rows] == ["ok"] * len(rows)
+            # The expected pairs are computed in float64, the network's in float32.
+            assert [row.affinity for row in rows] == pytest.approx(expected, abs=1e-4)
+            assert all(row.affinity is not None and 0 <= row.affinity <= 1 for row in rows)
+            sites = len(rows) // 2
+            assert [(row.batch, row.site) for row in rows] == [
+                (b, s) for b in (0, 1) for s in range(sites)
+            ]
 
 
 def _varying(name: str, channels_last: bool) -> nn.Module:
@@ -100,26 +103,32 @@ def test_outputs_are_the_same_bit_for_bit(name: str, channels_last: bool) -> Non
     assert len(rows) == {"googlenet": 57, "inception_v3": 94}.get(name, len(rows))
 
 
-@pytest.mark.parametrize("sizes", [[24], [5, 7, 12], [1] * 24, [23, 1], [13, 11]])
-def test_batch_sizes_do_not_matter(sizes: list[int]) -> None:
-    net = build("Residual")
-    images = net.images(24)
-    whole = list(measure(net, [images], SETTINGS))
-    assert list(measure(net, images.split(sizes), SETTINGS)) == whole
+def test_batch_sizes_do_not_matter(subtests: pytest.Subtests) -> None:
+    for sizes in [[24], [5, 7, 12], [1] * 24, [23, 1], [13, 11]]:
+        with subtests.test(sizes=sizes):
+            net = build("Residual")
+            images = net.images(24)
+            whole = list(measure(net, [images], SETTINGS))
+            assert list(measure(net, images.split(sizes), SETTINGS)) == whole
 
 
-@pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("micro_batch", [1, 5, 11, 12, 64])
-def test_micro_batches_move_last_bits_only(name: str, micro_batch: int) -> None:
-    net = build(name).double()
-    images = net.images(12).double()
-    ours, theirs = (
-        list(measure(net, [images], MeasureSettings(images_per_score=12, micro_batch=size)))
-        for size in (4, micro_batch)
-    )
-    scores = [row.affinity for row in ours]
-    assert [row.affinity for row in theirs] == pytest.approx(scores, abs=1e-6)
-    assert [row.site_name for row in theirs] == [row.site_name for row in ours]
+def test_micro_batches_move_last_bits_only(subtests: pytest.Subtests) -> None:
+    for micro_batch in [1, 5, 11, 12, 64]:
+        for name in NETS:
+            with subtests.test(name=name, micro_batch=micro_batch):
+                net = build(name).double()
+                images = net.images(12).double()
+                ours, theirs = (
+                    list(
+                        measure(
+                            net, [images], MeasureSettings(images_per_score=12, micro_batch=size)
+                        )
+                    )
+                    for size in (4, micro_batch)
+                )
+                scores = [row.affinity for row in ours]
+                assert [row.affinity for row in theirs] == pytest.approx(scores, abs=1e-6)
+                assert [row.site_name for row in theirs] == [row.site_name for row in ours]
 
 
 def test_a_partial_last_batch_counts_but_is_not_scored() -> None:
@@ -220,12 +229,13 @@ def _mixed(name: str) -> Net:
     return net
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_the_network_is_as_before_afterwards(name: str) -> None:
-    net = _mixed(name)
-    before = _state(net)
-    list(measure(net, [net.images(24)], SETTINGS))
-    assert _state(net) == before
+def test_the_network_is_as_before_afterwards(subtests: pytest.Subtests) -> None:
+    for name in NETS:
+        with subtests.test(name=name):
+            net = _mixed(name)
+            before = _state(net)
+            list(measure(net, [net.images(24)], SETTINGS))
+            assert _state(net) == before
 
 
 def test_the_network_is_as_before_after_an_exception() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -13,9 +12,8 @@ import survey
 from survey import MeasureSettings, SettingsError, UnknownName
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_values_that_are_not_allowed_are_named(subtests: pytest.Subtests) -> None:
+    for values, message in [
         ({"images_per_score": 1}, "images_per_score is 1, must be .* at least 2"),
         ({"images_per_score": 0}, "at least 2"),
         ({"images_per_score": 64.0}, "64.0"),
@@ -27,11 +25,12 @@ from survey import MeasureSettings, SettingsError, UnknownName
         ({"ridge": "big"}, "absolute, relative"),
         ({"pooling": "max"}, "pooling is 'max', must be one of mean, pre, sum, flatten, public_"),
         ({"pooling": None}, "pooling is None"),
-    ],
-)
-def test_values_that_are_not_allowed_are_named(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        MeasureSettings(**values)
+    ]:
+        with (
+            subtests.test(values=values, message=message),
+            pytest.raises(SettingsError, match=message),
+        ):
+            MeasureSettings(**values)
 
 
 def test_one_image_a_score_gets_a_hint() -> None:

@@ -64,14 +64,19 @@ def test_some_dead_channels_are_a_fraction_and_no_failure() -> None:
     assert (found.status, found.constant_fraction) == ("ok", 0.25)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("side", [0, 1])
-def test_values_that_are_not_finite_are_counted_by_image(value: float, side: int) -> None:
-    matrices = [normal(30, 4), normal(30, 4)]
-    matrices[side][[2, 7], 1] = value
-    found = row(*matrices)
-    assert (found.affinity, found.status, found.flags) == (None, "nonfinite", ("nonfinite",))
-    assert "2 of 30 images" in str(found.reason)
+def test_values_that_are_not_finite_are_counted_by_image(subtests: pytest.Subtests) -> None:
+    for side in [0, 1]:
+        for value in [math.nan, math.inf, -math.inf]:
+            with subtests.test(value=value, side=side):
+                matrices = [normal(30, 4), normal(30, 4)]
+                matrices[side][[2, 7], 1] = value
+                found = row(*matrices)
+                assert (found.affinity, found.status, found.flags) == (
+                    None,
+                    "nonfinite",
+                    ("nonfinite",),
+                )
+                assert "2 of 30 images" in str(found.reason)
 
 
 @pytest.mark.parametrize(("n", "flagged"), [(10, True), (11, False)])

@@ -40,10 +40,10 @@ def test_a_precision_needs_its_batches():
     assert not spread.reaches(MeasureSettings())
 
 
-@pytest.mark.parametrize("value", [0, 1, -0.1, float("nan"), True, "0.1"])
-def test_a_precision_is_a_fraction(value):
-    with pytest.raises(SettingsError, match="precision is"):
-        MeasureSettings(precision=value)
+def test_a_precision_is_a_fraction(subtests):
+    for value in [0, 1, -0.1, float("nan"), True, "0.1"]:
+        with subtests.test(value=value), pytest.raises(SettingsError, match="precision is"):
+            MeasureSettings(precision=value)
 
 
 def test_a_precision_takes_two_batches_at_least():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from survey.text import counted, format_bytes, format_duration
 
 
@@ -17,9 +15,8 @@ def test_thousands_are_set_apart():
     assert counted(1200, "row") == "1,200 rows"
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
+def test_sizes_have_three_digits_in_decimal_units(subtests):
+    for size, text in [
         (0, "0 bytes"),
         (1, "1 byte"),
         (999, "999 bytes"),
@@ -29,22 +26,19 @@ def test_thousands_are_set_apart():
         (2**30, "1.07 GB"),
         (20 * 10**9, "20 GB"),
         (3_250 * 10**9, "3.25 TB"),
-    ],
-)
-def test_sizes_have_three_digits_in_decimal_units(size, text):
-    assert format_bytes(size) == text
+    ]:
+        with subtests.test(size=size, text=text):
+            assert format_bytes(size) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_durations_have_the_unit_that_suits_them(subtests):
+    for seconds, text in [
         (0.04, "0.0 s"),
         (4.2, "4.2 s"),
         (70, "70 s"),
         (90, "2 min"),
         (1500, "25 min"),
         (9000, "2.5 h"),
-    ],
-)
-def test_durations_have_the_unit_that_suits_them(seconds, text):
-    assert format_duration(seconds) == text
+    ]:
+        with subtests.test(seconds=seconds, text=text):
+            assert format_duration(seconds) == text

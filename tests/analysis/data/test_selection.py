@@ -49,9 +49,8 @@ def chosen(**fields: Any) -> str:
     return "".join(run["run_id"] for run in Selection(**fields).choose(ZOO))
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
+def test_every_field_must_fit_and_one_glob_of_it(subtests: pytest.Subtests) -> None:
+    for fields, expected in [
         ({}, "abcdef"),
         ({"models": "resnet*"}, "ab"),
         ({"models": ("resnet18", "vgg11")}, "ac"),
@@ -68,15 +67,13 @@ def chosen(**fields: Any) -> str:
         ({"sets": "paper"}, "abcd"),
         ({"sets": "paper-ssl"}, "b"),
         ({"sets": ("paper",), "datasets": "digits", "families": ("ViT", "VGG")}, "c"),
-    ],
-)
-def test_every_field_must_fit_and_one_glob_of_it(fields: dict[str, Any], expected: str) -> None:
-    assert chosen(**fields) == expected
+    ]:
+        with subtests.test(fields=fields, expected=expected):
+            assert chosen(**fields) == expected
 
 
-@pytest.mark.parametrize(
-    ("fields", "words", "hint"),
-    [
+def test_what_fits_nothing_is_refused(subtests: pytest.Subtests) -> None:
+    for fields, words, hint in [
         ({"models": "resnt18"}, "no run fits the model 'resnt18'", "did you mean resnet18"),
         ({"models": "convnext*"}, "no run fits the model", "measured: "),
         ({"models": "paper"}, "no run fits the model 'paper'", "--set paper"),
@@ -84,12 +81,11 @@ def test_every_field_must_fit_and_one_glob_of_it(fields: dict[str, Any], expecte
         ({"sets": "papr"}, "unknown set 'papr'", "did you mean paper"),
         ({"models": ("resnet18", "nothing")}, "'nothing'", None),
         ({"models": "resnet18", "datasets": "imagenet"}, "none of the 6 runs", "no run fits all"),
-    ],
-)
-def test_what_fits_nothing_is_refused(fields: dict[str, Any], words: str, hint: str | None) -> None:
-    with pytest.raises(SettingsError, match=words) as caught:
-        chosen(**fields)
-    assert hint is None or hint in str(caught.value.hint)
+    ]:
+        with subtests.test(fields=fields, words=words, hint=hint):
+            with pytest.raises(SettingsError, match=words) as caught:
+                chosen(**fields)
+            assert hint is None or hint in str(caught.value.hint)
 
 
 def test_a_set_that_was_not_measured_says_so() -> None:

@@ -104,20 +104,19 @@ def arguments(ask: Callable[..., Any], right: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("ask", "name"), [pytest.param(*each, id=f"{each[0].__name__}-{each[1]}") for each in asked()]
-)
 def test_what_is_given_in_the_place_of_another(
-    ask: Callable[..., Any], name: str, right: dict[str, Any]
+    subtests: pytest.Subtests, right: dict[str, Any]
 ) -> None:
-    for other in ("signatures", "models", "layers", "matrix", "clusters", "home"):
-        # The study of training draws the signatures of checkpoints, wherever they are from.
-        drawn = ask.__module__ == "analysis.studies.training" and other in ("signatures", "layers")
-        if other == name or drawn:
-            continue
-        with pytest.raises(SettingsError) as refused:
-            ask(**{**arguments(ask, right), name: right[other]})
-        assert WANTED[name] in str(refused.value.hint), other
+    for ask, name in asked():
+        with subtests.test(ask.__name__, name=name):
+            for other in ("signatures", "models", "layers", "matrix", "clusters", "home"):
+                # The study of training draws signatures of checkpoints, wherever they are from.
+                drawn = ask.__module__.endswith("studies.training")
+                if other == name or (drawn and other in ("signatures", "layers")):
+                    continue
+                with pytest.raises(SettingsError) as refused:
+                    ask(**{**arguments(ask, right), name: right[other]})
+                assert WANTED[name] in str(refused.value.hint), other
 
 
 def test_an_error_names_every_column_that_is_missing() -> None:

@@ -66,10 +66,11 @@ def test_long_curves_are_those_of_tslearn() -> None:
         assert dtw(x, y, 9) == pytest.approx(tslearn_dtw(x, y, sakoe_chiba_radius=9), abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 9), (4, 4), (3, 10)])
-def test_of_constant_curves_it_is_known(n: int, m: int) -> None:
+def test_of_constant_curves_it_is_known(subtests: pytest.Subtests) -> None:
     """Every path has at least max(n, m) cells, each of the same cost."""
-    assert dtw([0.9] * n, [0.4] * m) == pytest.approx(0.5 * max(n, m) ** 0.5)
+    for n, m in [(1, 1), (1, 9), (4, 4), (3, 10)]:
+        with subtests.test(n=n, m=m):
+            assert dtw([0.9] * n, [0.4] * m) == pytest.approx(0.5 * max(n, m) ** 0.5)
 
 
 @given(CURVES, st.lists(st.integers(1, 4), min_size=12, max_size=12))
@@ -115,19 +116,16 @@ def test_without_pairs_nothing_is_computed() -> None:
     assert squared_sums([], np.empty((0, 2))).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("x", "band", "words"),
-    [
+def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
+    for x, band, words in [
         ([], None, r"the shape \(0,\)"),
         ([[0.5, 0.5]], None, r"the shape \(1, 2\)"),
         ([0.5, np.nan], None, "not finite"),
         ([np.inf], None, "not finite"),
         ([0.5], -1, "band is -1"),
-    ],
-)
-def test_what_cannot_be_is_refused(x: list[float], band: int | None, words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
-        dtw(x, [0.5], band)
+    ]:
+        with subtests.test(x=x, band=band, words=words), pytest.raises(SettingsError, match=words):
+            dtw(x, [0.5], band)
 
 
 def test_where_machine_code_cannot_be_kept_it_is_made_again(

@@ -43,15 +43,14 @@ def test_the_closed_forms_are_the_known_ones():
         assert normal_closed_form(elementwise(name)) == pytest.approx(expected, abs=6e-5)
 
 
-@pytest.mark.parametrize(
-    ("mean", "expected"), [(-2, 0.1642), (-1, 0.3728), (1, 0.8291), (2, 0.9480), (4, 0.9988)]
-)
-def test_relu_on_shifted_inputs(mean, expected):
-    assert normal_closed_form(torch.relu, mean) == pytest.approx(expected, abs=6e-5)
-    own = comparison_scores(["relu"], mean=float(mean), n=1000, d=50)
-    # Far from the mean a few points decide: the rare positive ones.
-    assert own["affinity"][0] == pytest.approx(expected, abs=0.02)
-    assert own["closed_form"][0] == pytest.approx(expected, abs=6e-5)
+def test_relu_on_shifted_inputs(subtests):
+    for mean, expected in [(-2, 0.1642), (-1, 0.3728), (1, 0.8291), (2, 0.9480), (4, 0.9988)]:
+        with subtests.test(mean=mean, expected=expected):
+            assert normal_closed_form(torch.relu, mean) == pytest.approx(expected, abs=6e-5)
+            own = comparison_scores(["relu"], mean=float(mean), n=1000, d=50)
+            # Far from the mean a few points decide: the rare positive ones.
+            assert own["affinity"][0] == pytest.approx(expected, abs=0.02)
+            assert own["closed_form"][0] == pytest.approx(expected, abs=6e-5)
 
 
 def test_the_scores_meet_their_closed_forms():
@@ -172,20 +171,18 @@ def test_the_mean_frequency_of_one_wave_is_its_own():
     assert math.isnan(mean_frequency(np.ones((8, 8))))
 
 
-@pytest.mark.parametrize(
-    "study",
-    [
+def test_a_seed_gives_the_same_table(subtests):
+    for study in [
         lambda seed: comparison_scores(["relu"], n=60, d=5, seed=seed),
         lambda seed: range_scores(["gelu"], [0.0, 1.0], [1.0], n=60, d=5, seed=seed),
         lambda seed: polynomial_scores([2], n=60, d=5, seed=seed),
         lambda seed: reduction_scores(["silu"], [3], side=2, n=60, seed=seed),
         lambda seed: shrinkage_scores(["relu"], [5], n=60, seed=seed),
         lambda seed: mlp_scores(["tanh"], [1.0], seeds=1, side=8, seed=seed),
-    ],
-)
-def test_a_seed_gives_the_same_table(study):
-    pd.testing.assert_frame_equal(study(3), study(3))
-    assert not study(3)["affinity"].equals(study(4)["affinity"])
+    ]:
+        with subtests.test(study=study):
+            pd.testing.assert_frame_equal(study(3), study(3))
+            assert not study(3)["affinity"].equals(study(4)["affinity"])
 
 
 def test_what_one_activation_sees_does_not_depend_on_the_others():
@@ -195,9 +192,8 @@ def test_what_one_activation_sees_does_not_depend_on_the_others():
     pd.testing.assert_frame_equal(alone, beside)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
+def test_bad_parameters_are_refused(subtests):
+    for call, words in [
         (lambda: comparison_scores(["relu"], n=1), "n is 1"),
         (lambda: comparison_scores(["relu"], d=0), "d is 0"),
         (lambda: comparison_scores([]), "activations is empty"),
@@ -211,11 +207,9 @@ def test_what_one_activation_sees_does_not_depend_on_the_others():
         (lambda: shrinkage_scores(["relu"], []), "dimensions is empty"),
         (lambda: mlp_scores(["relu"], [math.inf]), "scales holds inf"),
         (lambda: comparison_scores(["relu"], seed=-1), "seed is -1"),
-    ],
-)
-def test_bad_parameters_are_refused(call, words):
-    with pytest.raises(SettingsError, match=words):
-        call()
+    ]:
+        with subtests.test(call=call, words=words), pytest.raises(SettingsError, match=words):
+            call()
 
 
 def test_an_unknown_activation_is_refused_with_a_proposal():

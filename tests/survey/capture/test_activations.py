@@ -127,34 +127,46 @@ def _spellings() -> list[tuple[str, str]]:
 _ARGUMENTS: dict[str, tuple[object, ...]] = {"threshold": (0.0, 0.0), "prelu": (torch.ones(1),)}
 
 
-@pytest.mark.parametrize(("owner", "spelling"), _spellings())
-def test_every_spelling_is_one_site(owner: str, spelling: str) -> None:
-    module = OWNERS[owner]
-    name = spelling.removesuffix("_")
+class One(nn.Module):
+    """Calls one function of the images."""
 
-    class One(nn.Module):
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            return getattr(module, spelling)(images.clone(), *_ARGUMENTS.get(name, ()))
+    def __init__(self, owner: str, spelling: str, *arguments: object) -> None:
+        super().__init__()
+        self.owner, self.spelling, self.arguments = owner, spelling, arguments
 
-    images = torch.rand(4, 6)
-    with torch.inference_mode():
-        _, pairs = Capture(One().eval()).forward(images)
-    assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [(f":{name}#1", name)]
-    assert pairs[0].x is not None
-    # What a gated linear unit activates is its second half.
-    expected = images[:, 3:] if name == "glu" else images
-    assert torch.equal(pairs[0].x.float(), expected)
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return getattr(OWNERS[self.owner], self.spelling)(images.clone(), *self.arguments)
 
 
-@pytest.mark.parametrize("kind", _TORCH_CLASSES)
-def test_every_activation_module_is_one_site(kind: type[nn.Module]) -> None:
-    module = kind(0.0, 0.0) if kind is nn.Threshold else kind()  # type: ignore[call-arg]
-    with torch.inference_mode():
-        _, pairs = Capture(nn.Sequential(module).eval()).forward(torch.rand(4, 6))
-    # One name for one function: that of torch.nn.functional, however it is called.
-    name = kind.__name__.lower()
-    name = name if hasattr(nn.functional, name) else "leaky_relu"
-    assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [("0#1", name)]
+def test_every_spelling_is_one_site(subtests: pytest.Subtests) -> None:
+    for owner, spelling in _spellings():
+        with subtests.test(owner=owner, spelling=spelling):
+            name = spelling.removesuffix("_")
+            net = One(owner, spelling, *_ARGUMENTS.get(name, ())).eval()
+            images = torch.rand(4, 6)
+            with torch.inference_mode():
+                _, pairs = Capture(net).forward(images)
+            assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [
+                (f":{name}#1", name)
+            ]
+            assert pairs[0].x is not None
+            # What a gated linear unit activates is its second half.
+            expected = images[:, 3:] if name == "glu" else images
+            assert torch.equal(pairs[0].x.float(), expected)
+
+
+def test_every_activation_module_is_one_site(subtests: pytest.Subtests) -> None:
+    for kind in _TORCH_CLASSES:
+        with subtests.test(kind=kind):
+            module = kind(0.0, 0.0) if kind is nn.Threshold else kind()  # type: ignore[call-arg]
+            with torch.inference_mode():
+                _, pairs = Capture(nn.Sequential(module).eval()).forward(torch.rand(4, 6))
+            # One name for one function: that of torch.nn.functional, however it is called.
+            name = kind.__name__.lower()
+            name = name if hasattr(nn.functional, name) else "leaky_relu"
+            assert [(pair.site.site_name, pair.site.activation) for pair in pairs] == [
+                ("0#1", name)
+            ]
 
 
 def test_no_activation_of_torch_is_forgotten() -> None:
@@ -174,11 +186,12 @@ def _timms_own() -> list[type[nn.Module]]:
     return [*found, metaformer.SquaredReLU, metaformer.StarReLU]
 
 
-@pytest.mark.parametrize("kind", _timms_own())
-def test_timms_own_activations_are_one_site(kind: type[nn.Module]) -> None:
-    with torch.inference_mode():
-        _, pairs = Capture(nn.Sequential(kind()).eval()).forward(torch.rand(4, 6))
-    assert [pair.site.site_name for pair in pairs] == ["0#1"]
+def test_timms_own_activations_are_one_site(subtests: pytest.Subtests) -> None:
+    for kind in _timms_own():
+        with subtests.test(kind=kind):
+            with torch.inference_mode():
+                _, pairs = Capture(nn.Sequential(kind()).eval()).forward(torch.rand(4, 6))
+            assert [pair.site.site_name for pair in pairs] == ["0#1"]
 
 
 def test_a_users_own_activation_counts_once() -> None:

@@ -75,9 +75,8 @@ class Row(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
+def test_what_a_block_is(subtests: pytest.Subtests) -> None:
+    for model, expected in [
         (nn.Sequential(Block(), Block()), [1, 2, 1, 2]),
         # A row of blocks is a stage, and its own activations are outside of blocks.
         (nn.Sequential(Row(Block(), Block())), [1, 2, 1, 1, 2, 1]),
@@ -89,11 +88,9 @@ class Row(nn.Module):
         # A stage of one block counts as that block.
         (nn.Sequential(Row(Block())), [1, 2, 3]),
         (nn.Sequential(Row(Row(Block()))), [1, 2, 3, 4]),
-    ],
-    ids=["blocks", "stage", "parts", "one layer", "network", "stage of one", "of a stage of one"],
-)
-def test_what_a_block_is(model: nn.Module, expected: list[int]) -> None:
-    assert repeats(model.to("meta")) == expected
+    ]:
+        with subtests.test(model=model, expected=expected):
+            assert repeats(model.to("meta")) == expected
 
 
 def test_calls_of_a_shared_activation_count_where_they_are_made() -> None:

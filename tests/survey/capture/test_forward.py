@@ -14,7 +14,6 @@ from survey import CaptureError
 from survey.capture.forward import Capture
 from survey.capture.layout import Layout
 from survey.capture.pooling import pool
-from survey.settings import Pooling
 from tests.survey.nets import NETS, build
 
 
@@ -35,15 +34,16 @@ def names(model: nn.Module, images: torch.Tensor) -> list[str]:
         return [pair.site.site_name for pair in Capture(model.eval()).forward(images)[1]]
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_the_output_is_that_of_the_unwatched_network(name: str) -> None:
-    net = build(name)
-    images = net.images(4)
-    with torch.inference_mode():
-        unwatched = net(images.clone())
-        watched, _ = Capture(net).forward(images.clone())
-    assert float(unwatched.std(dim=0).max()) > 0
-    assert torch.equal(watched, unwatched)
+def test_the_output_is_that_of_the_unwatched_network(subtests: pytest.Subtests) -> None:
+    for name in NETS:
+        with subtests.test(name=name):
+            net = build(name)
+            images = net.images(4)
+            with torch.inference_mode():
+                unwatched = net(images.clone())
+                watched, _ = Capture(net).forward(images.clone())
+            assert float(unwatched.std(dim=0).max()) > 0
+            assert torch.equal(watched, unwatched)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -86,20 +86,21 @@ def test_an_input_is_pooled_before_an_in_place_activation_overwrites_it() -> Non
     assert torch.equal(images, functional.silu(before))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "sum", "flatten", "public_code"])
-@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5, 5)])
-def test_what_is_pooled_outlives_changes_in_place(shape: tuple[int, ...], pooling: Pooling) -> None:
+def test_what_is_pooled_outlives_changes_in_place(subtests: pytest.Subtests) -> None:
     """Float64 values that are only laid out anew would be the network's own memory."""
-    images = torch.randn(shape, dtype=torch.float64)
-    before, after = images.clone(), functional.silu(images)
-    net = Calls(lambda net, x: net.act(x).add_(1.0)).eval()
-    with torch.inference_mode():
-        _, (pair,) = Capture(net, pooling).forward(images)
-    layout = Layout(0, (1,))
-    assert pair.x is not None
-    assert pair.y is not None
-    assert torch.equal(pair.x, pool(before, layout, 3, pooling))
-    assert torch.equal(pair.y, pool(after, layout, 3, pooling))
+    for shape in [(3, 4), (3, 4, 5, 5)]:
+        for pooling in ["mean", "sum", "flatten", "public_code"]:
+            with subtests.test(pooling=pooling, shape=shape):
+                images = torch.randn(shape, dtype=torch.float64)
+                before, after = images.clone(), functional.silu(images)
+                net = Calls(lambda net, x: net.act(x).add_(1.0)).eval()
+                with torch.inference_mode():
+                    _, (pair,) = Capture(net, pooling).forward(images)
+                layout = Layout(0, (1,))
+                assert pair.x is not None
+                assert pair.y is not None
+                assert torch.equal(pair.x, pool(before, layout, 3, pooling))
+                assert torch.equal(pair.y, pool(after, layout, 3, pooling))
 
 
 @pytest.mark.parametrize("rows", [4, 8])
@@ -431,16 +432,25 @@ class NotQuiteReLU(nn.ReLU):
         return x.sigmoid() - 0.5
 
 
-@pytest.mark.parametrize(
-    "activation",
-    [nn.ReLU(), nn.ReLU(inplace=True), nn.ReLU6(), nn.GELU(), nn.Sigmoid(), NotQuiteReLU()],
-    ids=lambda activation: type(activation).__name__,
-)
-def test_zeros_are_counted_before_and_after_every_kind_of_activation(activation: nn.Module) -> None:
-    images = 4e-3 * torch.randn(5, 3, 7, 7, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        expected = activation(images.clone())
-        _, (pair,) = Capture(nn.Sequential(activation).eval()).forward(images.clone())
-    for found, tensor in ((pair.before, images), (pair.after, expected)):
-        assert (found.near, found.values) == (int((tensor.abs() <= 1e-3).sum()), tensor.numel())
-    assert pair.before.near not in (0, pair.before.values)
+def test_zeros_are_counted_before_and_after_every_kind_of_activation(
+    subtests: pytest.Subtests,
+) -> None:
+    for activation in [
+        nn.ReLU(),
+        nn.ReLU(inplace=True),
+        nn.ReLU6(),
+        nn.GELU(),
+        nn.Sigmoid(),
+        NotQuiteReLU(),
+    ]:
+        with subtests.test(activation=activation):
+            images = 4e-3 * torch.randn(5, 3, 7, 7, generator=torch.Generator().manual_seed(0))
+            with torch.inference_mode():
+                expected = activation(images.clone())
+                _, (pair,) = Capture(nn.Sequential(activation).eval()).forward(images.clone())
+            for found, tensor in ((pair.before, images), (pair.after, expected)):
+                assert (found.near, found.values) == (
+                    int((tensor.abs() <= 1e-3).sum()),
+                    tensor.numel(),
+                )
+            assert pair.before.near not in (0, pair.before.values)

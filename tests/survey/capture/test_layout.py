@@ -30,36 +30,35 @@ class Calls(nn.Module):
         return self.function(images)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("name", NETS)
-def test_pairs_equal_those_written_from_the_definition(name: str, count: int) -> None:
-    net: Net = build(name)
-    images = net.images(count)
-    expected = net.expected(images)
-    pairs = watch(net, images)
-    assert [pair.reason for pair in pairs] == [None] * len(expected)
-    for pair, (x, y) in zip(pairs, expected, strict=True):
-        assert pair.x is not None
-        assert pair.y is not None
-        assert torch.allclose(pair.x, x.reshape(pair.x.shape), rtol=0, atol=1e-6)
-        assert torch.allclose(pair.y, y.reshape(pair.y.shape), rtol=0, atol=1e-6)
-        assert pair.x.shape == x.shape
+def test_pairs_equal_those_written_from_the_definition(subtests: pytest.Subtests) -> None:
+    for name in NETS:
+        for count in [1, 2, 5]:
+            with subtests.test(count=count, name=name):
+                net: Net = build(name)
+                images = net.images(count)
+                expected = net.expected(images)
+                pairs = watch(net, images)
+                assert [pair.reason for pair in pairs] == [None] * len(expected)
+                for pair, (x, y) in zip(pairs, expected, strict=True):
+                    assert pair.x is not None
+                    assert pair.y is not None
+                    assert torch.allclose(pair.x, x.reshape(pair.x.shape), rtol=0, atol=1e-6)
+                    assert torch.allclose(pair.y, y.reshape(pair.y.shape), rtol=0, atol=1e-6)
+                    assert pair.x.shape == x.shape
 
 
-@pytest.mark.parametrize(
-    ("name", "texts"),
-    [
+def test_layouts_are_told_in_words(subtests: pytest.Subtests) -> None:
+    for name, texts in [
         ("Residual", ["N,C,*,*", "N,C,*,*", "N,C", "N,C"]),
         ("ChannelsLast", ["N,*,*,C", "N,C,*,*"]),
         ("Folded", ["N*4,*,C", "N,C,*,*"]),
         ("Attention", ["N,*,C", "N,C"]),
         ("Heads", ["N,C,*,C"] * 3),
         ("TokensFirst", ["*,N,C"] * 2),
-    ],
-)
-def test_layouts_are_told_in_words(name: str, texts: list[str]) -> None:
-    net = build(name)
-    assert [pair.site.layout for pair in watch(net, net.images(3))] == texts
+    ]:
+        with subtests.test(name=name, texts=texts):
+            net = build(name)
+            assert [pair.site.layout for pair in watch(net, net.images(3))] == texts
 
 
 #: Calls on N x C x H x W images of shape 4 x 4 x 4 x 4 after which images or channels cannot be
@@ -79,14 +78,15 @@ LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOST)
-def test_what_cannot_be_told_is_a_reason_and_never_a_number(name: str) -> None:
-    images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
-    (pair,) = watch(Calls(lambda x: functional.relu(LOST[name](x))), images)
-    assert pair.x is None
-    assert pair.y is None
-    assert pair.reason is not None
-    assert "cannot be told" in pair.reason
+def test_what_cannot_be_told_is_a_reason_and_never_a_number(subtests: pytest.Subtests) -> None:
+    for name, lost in LOST.items():
+        with subtests.test(name=name):
+            images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+            (pair,) = watch(Calls(lambda x, lost=lost: functional.relu(lost(x))), images)
+            assert pair.x is None
+            assert pair.y is None
+            assert pair.reason is not None
+            assert "cannot be told" in pair.reason
 
 
 #: Calls on 4 x 4 x 4 x 4 images that keep the meaning of axes in another order or number.
@@ -136,19 +136,23 @@ KEPT: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_calls_that_move_axes_are_followed(name: str) -> None:
-    function, text = KEPT[name]
-    images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
-    (pair,) = watch(Calls(lambda x: functional.relu(function(x))), images)
-    assert (pair.site.layout, pair.reason) == (text, None)
-    value = function(images)
-    letters = text.split(",")
-    order = [letters.index("N"), *(i for i, letter in enumerate(letters) if letter == "C")]
-    rest = [i for i, letter in enumerate(letters) if letter == "*"]
-    expected = value.permute(*order, *rest).reshape(*(value.shape[i] for i in order), -1).mean(-1)
-    assert pair.x is not None
-    assert torch.allclose(pair.x, expected.flatten(1).double(), atol=1e-6)
+def test_calls_that_move_axes_are_followed(subtests: pytest.Subtests) -> None:
+    for name, (function, text) in KEPT.items():
+        with subtests.test(name=name):
+            images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+            (pair,) = watch(
+                Calls(lambda x, function=function: functional.relu(function(x))), images
+            )
+            assert (pair.site.layout, pair.reason) == (text, None)
+            value = function(images)
+            letters = text.split(",")
+            order = [letters.index("N"), *(i for i, letter in enumerate(letters) if letter == "C")]
+            rest = [i for i, letter in enumerate(letters) if letter == "*"]
+            expected = (
+                value.permute(*order, *rest).reshape(*(value.shape[i] for i in order), -1).mean(-1)
+            )
+            assert pair.x is not None
+            assert torch.allclose(pair.x, expected.flatten(1).double(), atol=1e-6)
 
 
 def test_images_written_into_a_blank_tensor_are_followed() -> None:

@@ -143,10 +143,10 @@ ROLES: dict[str, tuple[Function, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROLES)
-def test_roles_and_depths_of_hand_made_graphs(name: str) -> None:
-    function, expected = ROLES[name]
-    assert " ".join(f"{role}{depth}" for _, depth, role in sites(function)) == expected
+def test_roles_and_depths_of_hand_made_graphs(subtests: pytest.Subtests) -> None:
+    for name, (function, expected) in ROLES.items():
+        with subtests.test(name=name):
+            assert " ".join(f"{role}{depth}" for _, depth, role in sites(function)) == expected
 
 
 def test_writing_into_parts_deepens_the_whole() -> None:

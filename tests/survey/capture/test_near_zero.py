@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -37,16 +36,17 @@ def test_it_equals_the_plain_count(length: int, scale: float, seed: int) -> None
     assert count_near_zero(tensor) == counted(tensor)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_every_floating_type_has_the_limit_in_its_own_precision(dtype: torch.dtype) -> None:
-    limit = torch.tensor(1e-3, dtype=dtype)
-    above = torch.nextafter(limit, torch.tensor(1.0, dtype=dtype))
-    special = [0.0, -0.0, math.inf, -math.inf, math.nan]
-    tensor = torch.stack([limit, -limit, above, -above, *map(limit.new_tensor, special)])
-    assert count_near_zero(tensor) == NearZero(4, 9, 2)
-    assert count_near_zero(tensor).near == naive(tensor)
-    many = values(3, 70_000).to(dtype)
-    assert count_near_zero(many).near == naive(many)
+def test_every_floating_type_has_the_limit_in_its_own_precision(subtests: pytest.Subtests) -> None:
+    for dtype in TYPES:
+        with subtests.test(dtype=dtype):
+            limit = torch.tensor(1e-3, dtype=dtype)
+            above = torch.nextafter(limit, torch.tensor(1.0, dtype=dtype))
+            special = [0.0, -0.0, math.inf, -math.inf, math.nan]
+            tensor = torch.stack([limit, -limit, above, -above, *map(limit.new_tensor, special)])
+            assert count_near_zero(tensor) == NearZero(4, 9, 2)
+            assert count_near_zero(tensor).near == naive(tensor)
+            many = values(3, 70_000).to(dtype)
+            assert count_near_zero(many).near == naive(many)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
@@ -92,15 +92,14 @@ def test_it_works_in_inference_mode() -> None:
         assert count_near_zero(values(10).relu()).values == 10
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("rectify", [torch.relu, torch.nn.functional.relu6])
-def test_zeros_behind_a_rectifier_follow_from_its_input(
-    dtype: torch.dtype, rectify: Callable[[torch.Tensor], torch.Tensor]
-) -> None:
-    special = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 1e-3, -1e-3, 7.0])
-    tensor = torch.cat([values(300_000), special]).to(dtype)
-    behind = count_near_zero(tensor).rectified()
-    assert (behind.near, behind.values) == (naive(rectify(tensor)), tensor.numel())
+def test_zeros_behind_a_rectifier_follow_from_its_input(subtests: pytest.Subtests) -> None:
+    for rectify in [torch.relu, torch.nn.functional.relu6]:
+        for dtype in TYPES:
+            with subtests.test(dtype=dtype, rectify=rectify):
+                special = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 1e-3, -1e-3, 7.0])
+                tensor = torch.cat([values(300_000), special]).to(dtype)
+                behind = count_near_zero(tensor).rectified()
+                assert (behind.near, behind.values) == (naive(rectify(tensor)), tensor.numel())
 
 
 def test_counts_add_up_and_divide() -> None:

@@ -61,18 +61,18 @@ def test_the_sum_is_a_sum() -> None:
     torch.testing.assert_close(pool(tensor, Layout(0, (1,)), 2, "sum"), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", LAYOUTS)
-def test_flattening_keeps_every_value_of_an_image(shape: tuple[int, ...]) -> None:
-    layout = LAYOUTS[shape]
-    rows = layout.images or 0
-    # Each value says which image it belongs to and which value of it it is.
-    own = torch.arange(2.0 * torch.tensor(shape).prod() / 2)
-    tensor = own.reshape(shape[rows], -1).reshape(
-        shape[rows], *(size for axis, size in enumerate(shape) if axis != rows)
-    )
-    matrix = pool(tensor.movedim(0, rows), layout, 2, "flatten")
-    assert matrix.shape == (2, tensor.numel() // 2)
-    assert torch.equal(matrix.flatten(), own.double())
+def test_flattening_keeps_every_value_of_an_image(subtests: pytest.Subtests) -> None:
+    for shape, layout in LAYOUTS.items():
+        with subtests.test(shape=shape):
+            rows = layout.images or 0
+            # Each value says which image it belongs to and which value of it it is.
+            own = torch.arange(2.0 * torch.tensor(shape).prod() / 2)
+            tensor = own.reshape(shape[rows], -1).reshape(
+                shape[rows], *(size for axis, size in enumerate(shape) if axis != rows)
+            )
+            matrix = pool(tensor.movedim(0, rows), layout, 2, "flatten")
+            assert matrix.shape == (2, tensor.numel() // 2)
+            assert torch.equal(matrix.flatten(), own.double())
 
 
 def test_a_single_position_flattened_is_its_own_mean() -> None:
@@ -89,21 +89,21 @@ def test_a_single_position_flattened_is_its_own_mean() -> None:
         assert torch.equal(flat, pool(tensor, layout, 2, "sum"))
 
 
-@pytest.mark.parametrize(
-    ("shape", "layout", "axes"),
-    [
+def test_the_published_axes(subtests: pytest.Subtests) -> None:
+    for shape, layout, axes in [
         ((2, 3, 4, 5), Layout(0, (1,)), (2, 3)),
         # Channels averaged, tokens or rows kept: what the script does, whatever it means.
         ((2, 7, 3), Layout(0, (2,)), (2,)),
         ((2, 4, 5, 3), Layout(0, (3,)), (2, 3)),
         # Nor does it need to know where the channels are.
         ((2, 7, 3), Layout(0, ()), (2,)),
-    ],
-)
-def test_the_published_axes(shape: tuple[int, ...], layout: Layout, axes: tuple[int, ...]) -> None:
-    tensor = random(*shape)
-    expected = tensor.double().mean(axes)
-    torch.testing.assert_close(pool(tensor, layout, 2, "public_code"), expected, rtol=0, atol=1e-6)
+    ]:
+        with subtests.test(shape=shape, layout=layout, axes=axes):
+            tensor = random(*shape)
+            expected = tensor.double().mean(axes)
+            torch.testing.assert_close(
+                pool(tensor, layout, 2, "public_code"), expected, rtol=0, atol=1e-6
+            )
 
 
 def test_the_published_axes_of_vectors_and_maps_are_ours() -> None:
@@ -113,47 +113,48 @@ def test_the_published_axes_of_vectors_and_maps_are_ours() -> None:
         assert torch.equal(published, pool(tensor, Layout(0, (1,)), 2, "mean"))
 
 
-@pytest.mark.parametrize(
-    ("shape", "layout"),
-    [
+def test_what_the_published_script_has_no_meaning_for(subtests: pytest.Subtests) -> None:
+    for shape, layout in [
         ((2, 3, 2, 4, 5), Layout(0, (1,))),
         ((2,), Layout(0, (0,))),
         ((8, 5, 3), Layout(0, (2,))),
         ((7, 2, 3), Layout(1, (2,))),
         ((2, 7, 3), Layout(None, (2,))),
-    ],
-)
-def test_what_the_published_script_has_no_meaning_for(
-    shape: tuple[int, ...], layout: Layout
-) -> None:
-    with pytest.raises(CaptureError, match="the published script"):
-        pool(random(*shape), layout, 2, "public_code")
+    ]:
+        with (
+            subtests.test(shape=shape, layout=layout),
+            pytest.raises(CaptureError, match="the published script"),
+        ):
+            pool(random(*shape), layout, 2, "public_code")
 
 
-@pytest.mark.parametrize("pooling", MODES)
-def test_complex_values_are_refused(pooling: Pooling) -> None:
-    with pytest.raises(CaptureError, match="complex"):
-        pool(torch.zeros(2, 3, dtype=torch.complex64), Layout(0, (1,)), 2, pooling)
+def test_complex_values_are_refused(subtests: pytest.Subtests) -> None:
+    for pooling in MODES:
+        with subtests.test(pooling=pooling), pytest.raises(CaptureError, match="complex"):
+            pool(torch.zeros(2, 3, dtype=torch.complex64), Layout(0, (1,)), 2, pooling)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "pre", "sum", "flatten"])
-def test_lost_images_are_told_whatever_the_pooling(pooling: Pooling) -> None:
-    with pytest.raises(CaptureError, match="holds the 2 images"):
-        pool(torch.zeros(2, 3), Layout(None, (1,)), 2, pooling)
+def test_lost_images_are_told_whatever_the_pooling(subtests: pytest.Subtests) -> None:
+    for pooling in ["mean", "pre", "sum", "flatten"]:
+        with (
+            subtests.test(pooling=pooling),
+            pytest.raises(CaptureError, match="holds the 2 images"),
+        ):
+            pool(torch.zeros(2, 3), Layout(None, (1,)), 2, pooling)
 
 
-@pytest.mark.parametrize("shape", LAYOUTS)
-def test_what_is_spread_pools_to_itself(shape: tuple[int, ...]) -> None:
-    layout = LAYOUTS[shape]
-    matrix = pool(random(*shape), layout, 2)
-    whole = spread(matrix, layout, shape)
-    kept = (layout.images, *layout.channels)
-    assert whole.ndim == len(shape)
-    assert all(
-        size == (2 if axis == layout.images else shape[axis] if axis in kept else 1)
-        for axis, size in enumerate(whole.shape)
-    )
-    assert torch.equal(pool(whole, layout, 2), matrix)
+def test_what_is_spread_pools_to_itself(subtests: pytest.Subtests) -> None:
+    for shape, layout in LAYOUTS.items():
+        with subtests.test(shape=shape):
+            matrix = pool(random(*shape), layout, 2)
+            whole = spread(matrix, layout, shape)
+            kept = (layout.images, *layout.channels)
+            assert whole.ndim == len(shape)
+            assert all(
+                size == (2 if axis == layout.images else shape[axis] if axis in kept else 1)
+                for axis, size in enumerate(whole.shape)
+            )
+            assert torch.equal(pool(whole, layout, 2), matrix)
 
 
 def test_a_channel_is_spread_to_where_it_came_from() -> None:
@@ -226,33 +227,35 @@ def activate(activation: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
     return torch.sigmoid(x) if isinstance(activation, nn.GLU) else activation(x.clone())
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_pre_runs_the_very_activation_on_the_average(name: str) -> None:
-    torch.manual_seed(0)
-    net = Calls(ACTIVATIONS[name]())
-    if isinstance(net.activation, nn.PReLU):
-        nn.init.uniform_(net.activation.weight)
-    images = random(4, 3, 8, 8)
-    (pair,) = pairs(net, images, "pre")
-    x, y = matrices(pair)
-    with torch.inference_mode():
-        before = net.conv(images)
-        half = before[:, 3:] if isinstance(net.activation, nn.GLU) else before
-        average = half.mean((2, 3), keepdim=True)
-        expected = activate(net.activation, average).flatten(1).double()
-    assert torch.equal(x, average.flatten(1).double())
-    torch.testing.assert_close(y, expected, rtol=1e-6, atol=1e-7)
-    assert float((y - matrices(*pairs(net, images, "mean"))[1]).abs().max()) > 1e-4
+def test_pre_runs_the_very_activation_on_the_average(subtests: pytest.Subtests) -> None:
+    for name, activation in ACTIVATIONS.items():
+        with subtests.test(name=name):
+            torch.manual_seed(0)
+            net = Calls(activation())
+            if isinstance(net.activation, nn.PReLU):
+                nn.init.uniform_(net.activation.weight)
+            images = random(4, 3, 8, 8)
+            (pair,) = pairs(net, images, "pre")
+            x, y = matrices(pair)
+            with torch.inference_mode():
+                before = net.conv(images)
+                half = before[:, 3:] if isinstance(net.activation, nn.GLU) else before
+                average = half.mean((2, 3), keepdim=True)
+                expected = activate(net.activation, average).flatten(1).double()
+            assert torch.equal(x, average.flatten(1).double())
+            torch.testing.assert_close(y, expected, rtol=1e-6, atol=1e-7)
+            assert float((y - matrices(*pairs(net, images, "mean"))[1]).abs().max()) > 1e-4
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_where_positions_agree_pre_is_the_mean(name: str) -> None:
-    torch.manual_seed(0)
-    net = Calls(ACTIVATIONS[name]())
-    images = random(4, 3, 1, 1).expand(4, 3, 8, 8)
-    (mean,), (pre,) = pairs(net, images, "mean"), pairs(net, images, "pre")
-    for ours, theirs in zip(matrices(pre), matrices(mean), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+def test_where_positions_agree_pre_is_the_mean(subtests: pytest.Subtests) -> None:
+    for name, activation in ACTIVATIONS.items():
+        with subtests.test(name=name):
+            torch.manual_seed(0)
+            net = Calls(activation())
+            images = random(4, 3, 1, 1).expand(4, 3, 8, 8)
+            (mean,), (pre,) = pairs(net, images, "mean"), pairs(net, images, "pre")
+            for ours, theirs in zip(matrices(pre), matrices(mean), strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
 def test_pre_runs_on_folded_batches_with_one_row_an_image() -> None:
@@ -310,23 +313,24 @@ def test_no_pooling_moves_an_output_by_a_bit(pooling: Pooling) -> None:
         assert [pair.site for pair in found] == sites
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_the_modes_of_a_network_are_those_of_its_own_tensors(name: str) -> None:
-    net = build(name).double()
-    images = net.images(4).double()
-    with torch.inference_mode():
-        expected = net.pairs(images)
-    means, sums, pres = (pairs(net, images, mode) for mode in ("mean", "sum", "pre"))
-    flats = pairs(net, images, "flatten")
-    for (x, y), *found in zip(expected, means, sums, pres, flats, strict=True):
-        mean, total, pre, flat = (matrices(pair) for pair in found)
-        torch.testing.assert_close(mean[0], x.flatten(1))
-        torch.testing.assert_close(mean[1], y.flatten(1))
-        torch.testing.assert_close(pre[0], mean[0])
-        positions = flat[0].shape[1] // x.flatten(1).shape[1]
-        torch.testing.assert_close(total[1] / positions, mean[1])
-        # The values that were averaged are all there, and no others.
-        torch.testing.assert_close(flat[1].sum(1), total[1].sum(1))
+def test_the_modes_of_a_network_are_those_of_its_own_tensors(subtests: pytest.Subtests) -> None:
+    for name in NETS:
+        with subtests.test(name=name):
+            net = build(name).double()
+            images = net.images(4).double()
+            with torch.inference_mode():
+                expected = net.pairs(images)
+            means, sums, pres = (pairs(net, images, mode) for mode in ("mean", "sum", "pre"))
+            flats = pairs(net, images, "flatten")
+            for (x, y), *found in zip(expected, means, sums, pres, flats, strict=True):
+                mean, total, pre, flat = (matrices(pair) for pair in found)
+                torch.testing.assert_close(mean[0], x.flatten(1))
+                torch.testing.assert_close(mean[1], y.flatten(1))
+                torch.testing.assert_close(pre[0], mean[0])
+                positions = flat[0].shape[1] // x.flatten(1).shape[1]
+                torch.testing.assert_close(total[1] / positions, mean[1])
+                # The values that were averaged are all there, and no others.
+                torch.testing.assert_close(flat[1].sum(1), total[1].sum(1))
 
 
 # Figures of the study of how order and pooling change the score.

@@ -42,16 +42,16 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "pre", "sum"])
-@pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("threads")
-def test_one_pass_gives_what_two_give(name: str, pooling: str) -> None:
-    tensor, layout, images = CASES[name]
-    tensor = tensor * 1e-2
-    matrix, near = pool_and_count(tensor, layout, images, pooling)  # type: ignore[arg-type]
-    assert torch.equal(matrix, pool(tensor, layout, images, pooling))  # type: ignore[arg-type]
-    assert near == count_near_zero(tensor)
-    assert matrix.dtype == torch.float64
+def test_one_pass_gives_what_two_give(subtests: pytest.Subtests) -> None:
+    for name, (values, layout, images) in CASES.items():
+        for pooling in ["mean", "pre", "sum"]:
+            with subtests.test(pooling=pooling, name=name):
+                tensor = values * 1e-2
+                matrix, near = pool_and_count(tensor, layout, images, pooling)  # type: ignore[arg-type]
+                assert torch.equal(matrix, pool(tensor, layout, images, pooling))  # type: ignore[arg-type]
+                assert near == count_near_zero(tensor)
+                assert matrix.dtype == torch.float64
 
 
 def test_what_cannot_be_pooled_is_told() -> None:

@@ -51,19 +51,17 @@ def raw(x: torch.Tensor, y: torch.Tensor, shrinkage: str, ridge: str = "absolute
     return affinity(moments(x, shrinkage, ridge), moments(y, shrinkage, ridge))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ridge", ["absolute", "relative"])
-@pytest.mark.parametrize(
-    ("n", "c", "shrinkage"),
-    [
+def test_agrees_with_the_slow_dense_computation(subtests: pytest.Subtests) -> None:
+    for n, c, shrinkage in [
         *((n, c, "ledoit-wolf") for n, c in [(200, 12), (64, 64), (40, 60), (24, 100), (2, 3)]),
         *((n, c, "none") for n, c in [(200, 12), (100, 40), (9, 1)]),
-    ],
-)
-def test_agrees_with_the_slow_dense_computation(n: int, c: int, shrinkage: str, ridge: str) -> None:
-    x = coloured(n, c)
-    y = functional.gelu(x + 0.3 * normal(n, c, 9))
-    slow = slow_affinity(x.numpy(), y.numpy(), shrinkage, ridge)
-    assert raw(x, y, shrinkage, ridge) == pytest.approx(slow, abs=1e-9)
+    ]:
+        for ridge in ["absolute", "relative"]:
+            with subtests.test(ridge=ridge, n=n, c=c, shrinkage=shrinkage):
+                x = coloured(n, c)
+                y = functional.gelu(x + 0.3 * normal(n, c, 9))
+                slow = slow_affinity(x.numpy(), y.numpy(), shrinkage, ridge)
+                assert raw(x, y, shrinkage, ridge) == pytest.approx(slow, abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "c"), [(12, 12), (14, 12), (12, 20), (8, 20)])
@@ -126,33 +124,36 @@ def _largest_allocation(run: Callable[[], object]) -> int:
     return max(sizes)
 
 
-@pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms(name: str) -> None:
-    function, rho = CLOSED_FORMS[name]
-    x = normal(2000, 20)
-    assert affinity_score(x, function(x)) == pytest.approx(rho, abs=0.02)
+def test_closed_forms(subtests: pytest.Subtests) -> None:
+    for name, (function, rho) in CLOSED_FORMS.items():
+        with subtests.test(name=name):
+            x = normal(2000, 20)
+            assert affinity_score(x, function(x)) == pytest.approx(rho, abs=0.02)
 
 
 @pytest.mark.slow(seconds=3)
-@pytest.mark.parametrize("mu", SHIFTED_RELU)
-def test_closed_forms_of_shifted_relu(mu: float) -> None:
-    x = normal(2000, 20) + mu
-    assert affinity_score(x, x.relu()) == pytest.approx(SHIFTED_RELU[mu], abs=0.02)
+def test_closed_forms_of_shifted_relu(subtests: pytest.Subtests) -> None:
+    for mu, rho in SHIFTED_RELU.items():
+        with subtests.test(mu=mu):
+            x = normal(2000, 20) + mu
+            assert affinity_score(x, x.relu()) == pytest.approx(rho, abs=0.02)
 
 
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
-@pytest.mark.parametrize(("n", "c"), [(200, 12), (64, 64), (70, 64), (40, 60), (16, 500)])
-def test_the_identity_is_affine(n: int, c: int, shrinkage: str) -> None:
-    x = coloured(n, c)
-    assert affinity_score(x, x, shrinkage) == pytest.approx(1, abs=1e-7)  # type: ignore[arg-type]
+def test_the_identity_is_affine(subtests: pytest.Subtests) -> None:
+    for n, c in [(200, 12), (64, 64), (70, 64), (40, 60), (16, 500)]:
+        for shrinkage in SHRINKAGES:
+            with subtests.test(shrinkage=shrinkage, n=n, c=c):
+                x = coloured(n, c)
+                assert affinity_score(x, x, shrinkage) == pytest.approx(1, abs=1e-7)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
-@pytest.mark.parametrize("slope", [1.0, 2.5, 30.0, 1000.0])
-def test_a_scalar_affine_map_is_affine(slope: float, shrinkage: str) -> None:
-    x = normal(300, 20)
-    y = slope * x + 7
-    assert affinity_score(x, y, shrinkage) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
+def test_a_scalar_affine_map_is_affine(subtests: pytest.Subtests) -> None:
+    for slope in [1.0, 2.5, 30.0, 1000.0]:
+        for shrinkage in SHRINKAGES:
+            with subtests.test(shrinkage=shrinkage, slope=slope):
+                x = normal(300, 20)
+                y = slope * x + 7
+                assert affinity_score(x, y, shrinkage) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
 
 
 @given(c=st.integers(1, 12), extra=st.integers(0, 60), seed=st.integers(0, 10**6))
@@ -210,9 +211,8 @@ def test_the_arguments_are_left_as_they_were() -> None:
     assert torch.equal(x, before)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
+def test_wrong_shapes_are_named(subtests: pytest.Subtests) -> None:
+    for x, y, message in [
         (torch.randn(4, 3), torch.randn(4, 2), r"\(4, 3\).*\(4, 2\)"),
         (torch.randn(4, 3), torch.randn(5, 3), "one shape"),
         (torch.randn(1, 3), torch.randn(1, 3), "at least 2 images"),
@@ -221,29 +221,29 @@ def test_the_arguments_are_left_as_they_were() -> None:
         (torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2), "n x c"),
         (torch.randn(4), torch.randn(4), "n x c"),
         (torch.randn(4, 3, dtype=torch.complex64), torch.randn(4, 3), "real"),
-    ],
-)
-def test_wrong_shapes_are_named(x: torch.Tensor, y: torch.Tensor, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        affinity_score(x, y)
+    ]:
+        with subtests.test(x=x, y=y, message=message), pytest.raises(InputError, match=message):
+            affinity_score(x, y)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("where", ["x", "y"])
-def test_values_that_are_not_finite_have_no_score(value: float, where: str) -> None:
-    x, y = normal(20, 3), normal(20, 3)
-    (x if where == "x" else y)[3, 1] = value
-    with pytest.raises(UndefinedScore) as caught:
-        affinity_score(x, y)
-    assert caught.value.status == "nonfinite"
+def test_values_that_are_not_finite_have_no_score(subtests: pytest.Subtests) -> None:
+    for where in ["x", "y"]:
+        for value in [math.nan, math.inf, -math.inf]:
+            with subtests.test(value=value, where=where):
+                x, y = normal(20, 3), normal(20, 3)
+                (x if where == "x" else y)[3, 1] = value
+                with pytest.raises(UndefinedScore) as caught:
+                    affinity_score(x, y)
+                assert caught.value.status == "nonfinite"
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -1e6])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_constant_output_has_no_score(value: float, dtype: torch.dtype) -> None:
-    with pytest.raises(UndefinedScore) as caught:
-        affinity_score(normal(20, 3), torch.full((20, 3), value, dtype=dtype))
-    assert caught.value.status == "constant"
+def test_a_constant_output_has_no_score(subtests: pytest.Subtests) -> None:
+    for dtype in [torch.float32, torch.float64]:
+        for value in [0.0, 0.1, -1e6]:
+            with subtests.test(value=value, dtype=dtype):
+                with pytest.raises(UndefinedScore) as caught:
+                    affinity_score(normal(20, 3), torch.full((20, 3), value, dtype=dtype))
+                assert caught.value.status == "constant"
 
 
 def test_a_small_variance_on_a_large_mean_is_not_constant() -> None:
@@ -274,13 +274,14 @@ def test_unshrunk_the_formula_never_leaves_the_range(n: int, c: int, seed: int) 
     assert -1e-9 <= raw(x, y, "none") <= 1
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e200])
-@pytest.mark.parametrize("shrinkage", SHRINKAGES)
-def test_overflow_is_told(scale: float, shrinkage: str) -> None:
-    x = normal(50, 5) * scale
-    with pytest.raises(UndefinedScore) as caught:
-        affinity_score(x, x.relu(), shrinkage)  # type: ignore[arg-type]
-    assert caught.value.status in ("failed", "out_of_range")
+def test_overflow_is_told(subtests: pytest.Subtests) -> None:
+    for shrinkage in SHRINKAGES:
+        for scale in [1e160, 1e200]:
+            with subtests.test(scale=scale, shrinkage=shrinkage):
+                x = normal(50, 5) * scale
+                with pytest.raises(UndefinedScore) as caught:
+                    affinity_score(x, x.relu(), shrinkage)  # type: ignore[arg-type]
+                assert caught.value.status in ("failed", "out_of_range")
 
 
 def test_a_constant_input_with_a_relative_ridge_is_told() -> None:

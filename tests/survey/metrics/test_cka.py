@@ -36,20 +36,22 @@ def unbiased(x: Matrix, y: Matrix) -> float:
     return float((total - 2 * (one @ k[0] @ k[1] @ one) / (n - 2)) / (n * (n - 3)))
 
 
-@pytest.mark.parametrize(("n", "c"), [*SHAPES, (2, 3), (3, 1)])
-def test_cka_equals_the_dense_definition(n: int, c: int) -> None:
-    x = coloured(n, c)
-    y = torch.tanh(x) + 0.3 * normal(n, c, 9)
-    assert get("cka", x, y) == pytest.approx(dense(x.numpy(), y.numpy()), abs=1e-10)
+def test_cka_equals_the_dense_definition(subtests: pytest.Subtests) -> None:
+    for n, c in [*SHAPES, (2, 3), (3, 1)]:
+        with subtests.test(n=n, c=c):
+            x = coloured(n, c)
+            y = torch.tanh(x) + 0.3 * normal(n, c, 9)
+            assert get("cka", x, y) == pytest.approx(dense(x.numpy(), y.numpy()), abs=1e-10)
 
 
-@pytest.mark.parametrize(("n", "c"), SHAPES)
-def test_debiased_cka_equals_the_dense_definition(n: int, c: int) -> None:
-    x = coloured(n, c)
-    y = torch.tanh(x) + 0.3 * normal(n, c, 9)
-    a, b = x.numpy(), y.numpy()
-    expected = unbiased(a, b) / np.sqrt(unbiased(a, a) * unbiased(b, b))
-    assert get("cka_debiased", x, y) == pytest.approx(expected, abs=1e-9)
+def test_debiased_cka_equals_the_dense_definition(subtests: pytest.Subtests) -> None:
+    for n, c in SHAPES:
+        with subtests.test(n=n, c=c):
+            x = coloured(n, c)
+            y = torch.tanh(x) + 0.3 * normal(n, c, 9)
+            a, b = x.numpy(), y.numpy()
+            expected = unbiased(a, b) / np.sqrt(unbiased(a, a) * unbiased(b, b))
+            assert get("cka_debiased", x, y) == pytest.approx(expected, abs=1e-9)
 
 
 def test_only_the_debiased_one_sees_that_matrices_have_nothing_in_common() -> None:

@@ -32,32 +32,33 @@ ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float, floa
 SHIFTED_RELU = {-2.0: 0.1642, -1.0: 0.3728, 1.0: 0.8291, 2.0: 0.9480, 4.0: 0.9988}
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_the_scores_of_activations(name: str) -> None:
-    function, r, rho, squared = ACTIVATIONS[name]
-    assert rho == pytest.approx(1 - math.sqrt(1 - r), abs=1e-4)
-    assert squared == pytest.approx(r**2, abs=1e-4)
-    x = normal(N, D, 3)
-    y = function(x)
-    assert get("affinity_plain", x[:1000], y[:1000]) == pytest.approx(rho, abs=0.02)
-    for column in ("cka", "cka_debiased", "r2", "r2_heldout"):
-        assert get(column, x, y) == pytest.approx(squared, abs=0.015), column
+def test_the_scores_of_activations(subtests: pytest.Subtests) -> None:
+    for name, (function, r, rho, squared) in ACTIVATIONS.items():
+        with subtests.test(name=name):
+            assert rho == pytest.approx(1 - math.sqrt(1 - r), abs=1e-4)
+            assert squared == pytest.approx(r**2, abs=1e-4)
+            x = normal(N, D, 3)
+            y = function(x)
+            assert get("affinity_plain", x[:1000], y[:1000]) == pytest.approx(rho, abs=0.02)
+            for column in ("cka", "cka_debiased", "r2", "r2_heldout"):
+                assert get(column, x, y) == pytest.approx(squared, abs=0.015), column
 
 
-@pytest.mark.parametrize("mu", SHIFTED_RELU)
-def test_shifted_relu(mu: float) -> None:
-    x = normal(N, D, 3) + mu
-    few = x[:1000]
-    assert get("affinity_plain", few, few.relu()) == pytest.approx(SHIFTED_RELU[mu], abs=0.02)
-    # The correlation of z and max(z, 0) under N(mu, 1), from the moments of the rectified normal.
-    density = math.exp(-(mu**2) / 2) / math.sqrt(2 * math.pi)
-    above = 0.5 * math.erfc(-mu / math.sqrt(2))
-    mean = mu * above + density
-    variance = (mu**2 + 1) * above + mu * density - mean**2
-    squared = above**2 / variance
-    assert 1 - math.sqrt(1 - math.sqrt(squared)) == pytest.approx(SHIFTED_RELU[mu], abs=1e-4)
-    for column in ("cka", "cka_debiased", "r2", "r2_heldout"):
-        assert get(column, x, x.relu()) == pytest.approx(squared, abs=0.02), column
+def test_shifted_relu(subtests: pytest.Subtests) -> None:
+    for mu, rho in SHIFTED_RELU.items():
+        with subtests.test(mu=mu):
+            x = normal(N, D, 3) + mu
+            few = x[:1000]
+            assert get("affinity_plain", few, few.relu()) == pytest.approx(rho, abs=0.02)
+            # The correlation of z and max(z, 0), from the moments of the rectified normal.
+            density = math.exp(-(mu**2) / 2) / math.sqrt(2 * math.pi)
+            above = 0.5 * math.erfc(-mu / math.sqrt(2))
+            mean = mu * above + density
+            variance = (mu**2 + 1) * above + mu * density - mean**2
+            squared = above**2 / variance
+            assert 1 - math.sqrt(1 - math.sqrt(squared)) == pytest.approx(rho, abs=1e-4)
+            for column in ("cka", "cka_debiased", "r2", "r2_heldout"):
+                assert get(column, x, x.relu()) == pytest.approx(squared, abs=0.02), column
 
 
 def test_the_norm_of_relu_is_the_root_of_half_the_elements() -> None:
