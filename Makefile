@@ -62,8 +62,7 @@ bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 
 docs: $(STAMP)  ## Write docs/schema.md and docs/metrics.md again from the code
 	@$(BIN)/python -m docs.generate.schema_page > docs/schema.md
-	@$(BIN)/python -c 'from docs.generate.metrics_page import markdown; print(markdown(), end="")' \
-	  > docs/metrics.md
+	@$(BIN)/python -m docs.generate.metrics_page > docs/metrics.md
 
 figures: $(STAMP)  ## Write docs/activations.md and its figures again (STUDIES="comparison" narrows)
 	@$(BIN)/python -m docs.generate.studies_page docs $(STUDIES)

@@ -1,10 +1,9 @@
 """Benchmark of the signature store's writer, beside DuckDB's bulk insert of the same rows.
 
 Single batches of ResNet-50's 49 sites are made durable one by one, and as many bare files of the
-same size. Then three processes take turns, a round each: two feed writers segments of 10,045 rows
-(205 batches), from Arrow tables and from records, durable one by one and merged on the way; the
-third inserts the same rows and columns from Arrow tables of a round each. Making what is fed is not
-timed.
+same size. Then two processes take turns, a round each: one writes records in segments of 10,045
+rows (205 batches), durable one by one and merged on the way; the other inserts the same rows and
+columns from Arrow tables of a round each. Making what is written is not timed.
 
     python bench/writer.py [ROWS]      # 10 million rows by default
 """
@@ -18,10 +17,9 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -31,15 +29,13 @@ from catalog.files import sync_folder
 from catalog.open_home import open_home
 from catalog.store import schema
 from catalog.store.records import BatchRecord
-from catalog.store.segments import batch_table, run_table, score_rows, write_segment
+from catalog.store.segments import Segment, batch_table, run_table, score_rows, write_segment
 from catalog.store.writer import Writer
-from survey.results import BatchScores, SiteScore
+from survey.results import BatchScores, Site, SiteScore
 
 SITES, GROUP, IMAGES = 49, 205, 512
 ROUNDS = 10
 SINGLE, CALL = 2000, 20
-
-Made = Callable[[int], Iterator[Any]]
 
 #: Seconds by the clock, of the processor, and peak bytes.
 Answer = tuple[float, float, int]
@@ -47,20 +43,22 @@ Answer = tuple[float, float, int]
 
 def scores(number: int) -> tuple[SiteScore, ...]:
     """Return one batch's scores, of random numbers."""
-    values = np.random.default_rng(number).random((SITES, len(schema.METRICS) + 4))
-    names = [column.name for column in schema.METRICS]
+    values = np.random.default_rng(number).random((SITES, len(schema.METRIC_COLUMNS) + 4))
+    names = [column.name for column in schema.METRIC_COLUMNS]
     return tuple(
         SiteScore(
             batch=0,
             site=site,
-            site_name=f"layer{site // 16 + 1}.{site % 16 // 3}.relu#{site % 3 + 1}",
-            activation="relu",
-            call=site % 3 + 1,
-            graph_depth=site + 1,
-            role="main",
-            repeat=site % 3 + 1,
-            layout="N,C,*,*",
-            spatial=f"{112 >> site // 16}x{112 >> site // 16}",
+            place=Site(
+                site_name=f"layer{site // 16 + 1}.{site % 16 // 3}.relu#{site % 3 + 1}",
+                activation="relu",
+                call=site % 3 + 1,
+                graph_depth=site + 1,
+                role="main",
+                repeat=site % 3 + 1,
+                layout="N,C,*,*",
+                spatial=f"{112 >> site // 16}x{112 >> site // 16}",
+            ),
             channels=64 << site // 16,
             images=IMAGES,
             affinity=affinity,
@@ -72,7 +70,7 @@ def scores(number: int) -> tuple[SiteScore, ...]:
             constant_fraction=constant,
             flags=("few_images",) if site > 40 else (),
             notes=("affinity_plain: 512 images, 2048 channels",) if site > 40 else (),
-            **dict(zip(names, metrics, strict=True)),
+            metrics=dict(zip(names, metrics, strict=True)),
         )
         for site, (affinity, before, after, constant, *metrics) in enumerate(values.tolist())
     )
@@ -119,9 +117,9 @@ def tables(number: int) -> Iterator[pa.Table]:
         )
 
 
-def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
+def feed_writer(path: Path, number: int, pipe: Connection) -> None:
     """Make groups durable and merge them, a round for each message; send seconds and memory."""
-    waiting = made(number)
+    waiting = groups(number)
     writer = Writer.open(open_home(path, create=True))
     for last in iter(pipe.recv, None):
         clock = Clock()
@@ -135,16 +133,17 @@ def feed_writer(path: Path, number: int, pipe: Connection, made: Made) -> None:
         pipe.send((clock.seconds, clock.busy, peak_bytes()))
 
 
-def feed_duckdb(path: Path, number: int, pipe: Connection, made: Made) -> None:
+def feed_duckdb(path: Path, number: int, pipe: Connection) -> None:
     """Insert the same rows from Arrow tables, a round for each message; send seconds and memory."""
-    waiting = made(number)
+    waiting = tables(number)
     connection = duckdb.connect(path / "bulk.duckdb")
     connection.execute("SET enable_progress_bar = false").fetchall()
     for table in (schema.BATCHES, schema.BATCH_SCORES):
         connection.execute(table.ddl()).fetchall()
     for last in iter(pipe.recv, None):
         batches = pa.concat_tables(itertools.islice(waiting, number // ROUNDS)).combine_chunks()
-        rows = {"batches": batches.drop_columns("scores"), "batch_scores": score_rows(batches)}
+        scores = score_rows(Segment(run_table([]), batches))
+        rows = {"batches": batches.drop_columns("scores"), "batch_scores": scores}
         del batches
         clock = Clock()
         with clock:
@@ -157,15 +156,14 @@ def feed_duckdb(path: Path, number: int, pipe: Connection, made: Made) -> None:
 
 
 def bulk(folder: Path, wanted: int) -> None:
-    """Feed the three processes in turn and print the ratios of their rates."""
+    """Feed both processes in turn and print the ratio of their rates."""
     number = max(round(wanted / (GROUP * SITES) / ROUNDS), 1) * ROUNDS
     context, pipes = multiprocessing.get_context("spawn"), []
-    feeds = ((feed_writer, tables), (feed_writer, groups), (feed_duckdb, tables))
-    places = [folder / name for name in ("tables", "records", "bulk")]
-    for place, (feed, made) in zip(places, feeds, strict=True):
+    places = [folder / name for name in ("records", "bulk")]
+    for place, feed in zip(places, (feed_writer, feed_duckdb), strict=True):
         place.mkdir()
         ours, theirs = context.Pipe()
-        context.Process(target=feed, args=(place, number, theirs, made), daemon=True).start()
+        context.Process(target=feed, args=(place, number, theirs), daemon=True).start()
         pipes.append(ours)
     answers: list[list[Answer]] = [[] for _ in pipes]
     for turn in range(ROUNDS):
@@ -176,16 +174,14 @@ def bulk(folder: Path, wanted: int) -> None:
         pipe.send(None)
     rows = number * GROUP * SITES
     seconds, busy = ([sum(a[k] for a in rounds) for rounds in answers] for k in (0, 1))
+    ratios = sorted(d[0] / w[0] for w, d in zip(*answers, strict=True))
     print(f"{rows:,} rows in segments of {GROUP * SITES:,}")
-    print(f"  DuckDB's bulk insert {rows / seconds[2]:,.0f} rows/s")
-    for index, place in enumerate(places[:2]):
-        ratios = sorted(d[0] / w[0] for w, d in zip(answers[index], answers[2], strict=True))
-        peaks = " ".join(str(answer[2] >> 20) for answer in answers[index])
-        print(f"  the writer, fed {place.name}: {rows / seconds[index]:,.0f} rows/s,")
-        print(f"    ratio {seconds[2] / seconds[index]:.2f} (rounds {ratios[0]:.2f} to", end=" ")
-        print(f"{ratios[-1]:.2f}), of processor time {busy[2] / busy[index]:.2f};", end=" ")
-        print(f"{stored(place):,} rows are in the store")
-        print(f"    peak memory after each round, MiB: {peaks}")
+    print(f"  DuckDB's bulk insert {rows / seconds[1]:,.0f} rows/s")
+    print(f"  the writer {rows / seconds[0]:,.0f} rows/s,")
+    spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+    print(f"    ratio {seconds[1] / seconds[0]:.2f} (rounds {spread}),", end=" ")
+    print(f"of processor time {busy[1] / busy[0]:.2f}; {stored(places[0]):,} rows are in the store")
+    print(f"    peak memory after each round, MiB: {' '.join(str(a[2] >> 20) for a in answers[0])}")
 
 
 def stored(place: Path) -> int:

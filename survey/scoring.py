@@ -6,15 +6,14 @@ import dataclasses
 import functools
 import operator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from survey.capture.forward import PooledPair
 from survey.capture.near_zero import NearZero
-from survey.metrics import QUANTITIES
+from survey.metrics import all_quantities
 from survey.metrics.affinity import raw_affinity
-from survey.metrics.base import BREAKDOWNS, values
+from survey.metrics.base import Quantity, breakdowns, values
 from survey.metrics.pair import Pair
 from survey.results import Flag, SiteScore, Status
 from survey.settings import MeasureSettings
@@ -22,8 +21,15 @@ from survey.settings import MeasureSettings
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
 RIDGE_VARIANCE = 1e-4
 
-#: Every column but the affinity, whose absence is a status and a reason rather than a note.
-OTHERS = tuple(quantity for quantity in QUANTITIES if quantity.name != "affinity")
+
+@functools.cache
+def _others() -> tuple[Quantity, ...]:
+    """Return every quantity but the affinity, whose absence is a status rather than a note."""
+    return tuple(quantity for quantity in all_quantities() if quantity.name != "affinity")
+
+
+def _no_values() -> dict[str, float | None]:
+    return dict.fromkeys(quantity.name for quantity in _others())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class _Outcome:
     output_variance: float | None = None
     constant_fraction: float | None = None
     flags: tuple[Flag, ...] = ()
-    others: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=_no_values)
     notes: tuple[str, ...] = ()
 
 
@@ -61,7 +67,6 @@ def score_pair(
         metrics have a value or a note wherever there is a finite pair; where there is none, the
         reason speaks for them too.
     """
-    first = parts[0]
     xs = [part.x for part in parts if part.x is not None]
     ys = [part.y for part in parts if part.y is not None]
     if len(xs) < len(parts) or len(ys) < len(parts):
@@ -72,7 +77,7 @@ def score_pair(
     return SiteScore(
         batch=batch,
         site=site,
-        **dataclasses.asdict(first.site),
+        place=parts[0].site,
         channels=xs[0].shape[1] if xs else None,
         images=settings.images_per_score,
         affinity=outcome.affinity,
@@ -84,7 +89,7 @@ def score_pair(
         constant_fraction=outcome.constant_fraction,
         flags=outcome.flags,
         notes=outcome.notes,
-        **outcome.others,
+        metrics=outcome.metrics,
     )
 
 
@@ -111,10 +116,10 @@ def _assess(
     )
     try:
         outcome = _score(pair, few)
-    except BREAKDOWNS as error:
+    except breakdowns() as error:
         outcome = _Outcome("failed", f"the formula cannot be evaluated: {error}", flags=few)
-    others, notes = values(OTHERS, pair)
-    return dataclasses.replace(outcome, others=others, notes=notes)
+    metrics, notes = values(_others(), pair)
+    return dataclasses.replace(outcome, metrics=metrics, notes=notes)
 
 
 def _counted(counts: list[NearZero]) -> NearZero:

@@ -13,7 +13,7 @@ from analysis.data.model_names import labels
 from analysis.data.selection import MEASURED, Selection
 from catalog.open_home import open_home
 from catalog.store.reader import query
-from catalog.store.schema import LAYER_SCORES
+from catalog.store.schema import installed_columns, layer_scores
 from survey.errors import SettingsError, UnknownName
 
 #: Which sites: all, those of the main path, or those whose output only scales another value.
@@ -95,11 +95,11 @@ def layers(
     UnknownName
         If the view has no such column.
     """
-    known = tuple(column.name for column in LAYER_SCORES.columns)
+    known = [column.name for column in layer_scores(installed_columns()).columns]
     for name in columns or ():
         if name not in known:
             raise UnknownName("column", name, known)
-    wanted = known if columns is None else dict.fromkeys((*_OF_A_LAYER, *columns))
+    wanted = ["layer_scores.*"] if columns is None else dict.fromkeys((*_OF_A_LAYER, *columns))
     return _frame(home, selection, _LAYERS.format(columns=", ".join(wanted)))
 
 

@@ -24,12 +24,13 @@ from analysis.report.elements import (
     words,
 )
 from survey.errors import SettingsError, UnknownName
+from survey.metrics import listed_quantities
+from survey.metrics.base import Quantity
 
 #: Columns of a model's signature in its data and SQL.
 SITE_COLUMNS = (
     *("site", "site_name", "activation", "role", "repeat", "graph_depth", "spatial", "channels"),
-    *("affinity", "affinity_std", "affinity_se", "batches", "cka", "norm", "norm_relative"),
-    *("sparsity_change", "entropy_change", "r2", "r2_heldout"),
+    *("affinity", "affinity_std", "affinity_se", "batches"),
 )
 
 #: How many neighbours a page shows.
@@ -47,12 +48,6 @@ _SITES = (
     Column("spatial", "size"),
     Column("channels", "channels", whole),
     Column("batches", "batches", whole),
-    Column("cka", "CKA", fixed(3)),
-    Column("norm_relative", "relative norm", fixed(3)),
-    Column("sparsity_change", "sparsity change", fixed(3)),
-    Column("entropy_change", "entropy change", fixed(3)),
-    Column("r2", "R2", fixed(3)),
-    Column("why", "without a score"),
 )
 
 
@@ -181,8 +176,9 @@ def _exhibits(own: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
     from analysis.figures.signatures import model_chart
 
     name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
-    rows = own[list(SITE_COLUMNS)]
-    sql = sites_sql([run["run_id"]], SITE_COLUMNS)
+    columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
+    rows = own.reindex(columns=columns)
+    sql = sites_sql([run["run_id"]], columns)
     made_from = provenance_of(own)
     selection = f"{made_from.selection}, model {run['model']}"
     chart = model_chart(own, replace(made_from, selection=selection))
@@ -195,9 +191,19 @@ def _sites(own: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:
     why = gaps.groupby("site").agg(
         why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(words, reasons))))
     )
+    others = [Column(each.name, each.title, fixed(3), each.sentence) for each in _others()]
     rows = own.merge(why, on="site", how="left")
+    rows = rows.reindex(
+        columns=[*rows, *(each.name for each in _others() if each.name not in rows)]
+    )
+    columns = (*_SITES, *others, Column("why", "without a score"))
     caption = "Every activation site in the order of execution."
-    return [Titled("sites", "Site by site", table("sites", caption, rows, _SITES))]
+    return [Titled("sites", "Site by site", table("sites", caption, rows, columns))]
+
+
+def _others() -> list[Quantity]:
+    """Return the quantities that the page lists beside the affinity."""
+    return [quantity for quantity in listed_quantities() if quantity.name != "affinity"]
 
 
 def _neighbours(material: Material, run: dict[str, Any]) -> list[Titled]:

@@ -21,32 +21,27 @@ ORDER BY source, architecture, checkpoint, dataset, runs.run_id;
 
 -- name: run_sites
 -- One run's signature site by site ($run_id): its metrics over batches, failures, flags, notes.
-WITH spread AS (
+WITH sites AS (
   SELECT site, any_value(site_name) AS site_name, any_value(activation) AS activation,
     any_value(role) AS role, any_value(repeat) AS repeat, any_value(graph_depth) AS graph_depth,
     any_value(layout) AS layout, any_value(spatial) AS spatial, any_value(channels) AS channels,
-    avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
-    min(affinity) AS affinity_min, max(affinity) AS affinity_max,
-    avg(affinity_plain) AS affinity_plain, avg(cka) AS cka, avg(cka_debiased) AS cka_debiased,
-    avg(norm) AS norm, avg(norm_per_element) AS norm_per_element,
-    avg(norm_relative) AS norm_relative,
-    avg(sparsity_before) AS sparsity_before, avg(sparsity_after) AS sparsity_after,
-    avg(sparsity_change) AS sparsity_change,
-    avg(entropy_before) AS entropy_before, avg(entropy_after) AS entropy_after,
-    avg(entropy_change) AS entropy_change,
-    avg(r2) AS r2, avg(r2_heldout) AS r2_heldout,
-    count(*) FILTER (status <> 'ok') AS without_score,
+    avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std,
+    stddev_samp(affinity) / sqrt(count(affinity)) AS affinity_se, count(affinity) AS batches,
+    min(affinity) AS affinity_min, max(affinity) AS affinity_max
+  FROM batch_scores WHERE run_id = $run_id GROUP BY site
+), metrics AS (
+  -- Whatever else there is: a store has the columns of every metric that was ever installed.
+  SELECT site, avg(COLUMNS(* EXCLUDE (run_id, batch, site, site_name, activation, call, graph_depth,
+    role, repeat, layout, spatial, channels, images, affinity, status, reason, raw_affinity,
+    input_variance, output_variance, constant_fraction, flags, notes)))
+  FROM batch_scores WHERE run_id = $run_id GROUP BY site
+), notes AS (
+  SELECT site, count(*) FILTER (status <> 'ok') AS without_score,
     list_sort(list_distinct(flatten(list(flags)))) AS flags,
     list_sort(list_distinct(flatten(list(notes)))) AS notes
   FROM batch_scores WHERE run_id = $run_id GROUP BY site
 )
-SELECT site, site_name, activation, role, repeat, graph_depth, layout, spatial, channels,
-  affinity, affinity_std, affinity_std / sqrt(batches) AS affinity_se, batches,
-  affinity_min, affinity_max,
-  affinity_plain, cka, cka_debiased, norm, norm_per_element, norm_relative,
-  sparsity_before, sparsity_after, sparsity_change, entropy_before, entropy_after, entropy_change,
-  r2, r2_heldout, without_score, flags, notes
-FROM spread ORDER BY site;
+SELECT * FROM sites JOIN metrics USING (site) JOIN notes USING (site) ORDER BY site;
 
 -- name: run_costs
 -- What each finished run took, newest last: GFLOPs, images, scores, seconds, most memory in use.

@@ -69,7 +69,7 @@ FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
 
 @contextmanager
 def reading(
-    home: Home, timeout_seconds: float = WAIT_SECONDS
+    home: Home, timeout_seconds: float = WAIT_SECONDS, *, every_metric: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection on everything measured so far, locked down.
 
@@ -82,6 +82,8 @@ def reading(
         Where the store lies.
     timeout_seconds : float
         How long to wait while the writer merges.
+    every_metric : bool
+        Whether installed metrics that the store has no column of yet have one, of NULL.
 
     Raises
     ------
@@ -92,7 +94,7 @@ def reading(
     with connect_reading(home.signatures, timeout_seconds) as connection:
         check_version(connection, home.signatures)
         with explained(home.signatures):
-            _show_spool(connection, home, early)
+            _show_spool(connection, home, early, _declared_metrics() if every_metric else ())
         yield connection
 
 
@@ -131,10 +133,23 @@ def query(
     StoreError
         If the store cannot be read.
     """
-    with reading(home, wait_seconds) as connection, _limited(connection, timeout_seconds):
-        _require_one_statement(connection, sql)
-        relation = connection.sql(sql, params=dict(parameters) if parameters else None)
-        return relation.to_arrow_table()
+    given = dict(parameters) if parameters else None
+
+    def answer(*, every_metric: bool) -> pa.Table:
+        with (
+            reading(home, wait_seconds, every_metric=every_metric) as connection,
+            _limited(connection, timeout_seconds),
+        ):
+            _require_one_statement(connection, sql)
+            return connection.sql(sql, params=given).to_arrow_table()
+
+    try:
+        return answer(every_metric=False)
+    except SettingsError as error:
+        # Extensions are loaded only for what the store does not know: an installed metric's column.
+        if not isinstance(error.__cause__, duckdb.BinderException):
+            raise
+    return answer(every_metric=True)
 
 
 def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
@@ -204,22 +219,32 @@ def _read_early(home: Home) -> dict[Path, Segment]:
 
 
 def _show_spool(
-    connection: duckdb.DuckDBPyConnection, home: Home, early: dict[Path, Segment]
+    connection: duckdb.DuckDBPyConnection,
+    home: Home,
+    early: dict[Path, Segment],
+    metrics: tuple[str, ...],
 ) -> None:
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
-    if not paths:
+    if not paths and not metrics:
         return
     from catalog.store.segments import joined, read_segment
     from catalog.store.staging import merged_names, show_staged, stage
 
     known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
-    if waiting:
+    if waiting or metrics:
         stored = f"{home.signatures.stem}.main"
-        rows = joined(early[path] if path in early else read_segment(path) for path in waiting)
+        segments = (early[path] if path in early else read_segment(path) for path in waiting)
+        rows = joined(segments, metrics)
         show_staged(connection, stored, stage(connection, stored, rows))
+
+
+def _declared_metrics() -> tuple[str, ...]:
+    from catalog.store.schema import METRIC_COLUMNS, installed_columns
+
+    return tuple(column.name for column in (*METRIC_COLUMNS, *installed_columns()))
 
 
 def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

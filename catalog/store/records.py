@@ -5,99 +5,103 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from survey.columns import column, nested, optional
 from survey.results import BatchScores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One row of ``runs``; the columns' meaning is told in ``catalog.store.schema``."""
+    """One row of ``runs``: what was measured, how, with what, and what became of it."""
 
-    run_id: str
-    attempt: int
-    architecture: str
-    source: str
-    checkpoint: str
-    dataset: str
-    #: ``running``, ``done`` or ``failed``.
-    status: str
-    job_key: str | None = None
-    family: str | None = None
-    family_group: str | None = None
-    year: int | None = None
-    checkpoint_sha256: str | None = None
-    dataset_fingerprint: str | None = None
-    stage: str | None = None
-    error: str | None = None
-    traceback: str | None = None
-    measured_top1: float | None = None
-    measured_top5: float | None = None
-    reported_top1: float | None = None
-    reported_protocol: str | None = None
-    reported_dataset: str | None = None
-    expected_top1: float | None = None
-    expected_source: str | None = None
-    suspicion: str | None = None
-    images: int | None = None
-    skipped_images: int | None = None
-    skipped_names: tuple[str, ...] = ()
-    batches: int | None = None
-    sites: int | None = None
-    depth: int | None = None
-    parameters: int | None = None
-    gflops: float | None = None
-    settings: str | None = None
-    images_per_score: int | None = None
-    micro_batch: int | None = None
-    shrinkage: str | None = None
-    ridge: str | None = None
-    pooling: str | None = None
-    precision: float | None = None
-    least_batches: int | None = None
-    transform: str | None = None
-    order_seed: int | None = None
-    reached_precision: float | None = None
-    parts: int | None = None
-    device: str | None = None
-    device_name: str | None = None
-    dtype: str | None = None
-    threads: int | None = None
-    hostname: str | None = None
-    python_version: str | None = None
-    torch_version: str | None = None
-    torchvision_version: str | None = None
-    numpy_version: str | None = None
-    scipy_version: str | None = None
-    survey_version: str | None = None
-    measuring_version: int | None = None
-    dropped_keys: tuple[str, ...] = ()
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    seconds: float | None = None
-    peak_memory: int | None = None
+    run_id: str = column("The run: one architecture, checkpoint, dataset, settings.")
+    job_key: str | None = optional("Hash of everything that determines the run's numbers.")
+    attempt: int = column("Which attempt at the run wrote this row, counting from 1.")
+    architecture: str = column("The network's name within its source.")
+    source: str = column("Where the architecture comes from, such as torchvision.")
+    family: str | None = optional("The architecture's family, such as ResNet.")
+    family_group: str | None = optional("The paper's group of families, such as residual.")
+    year: int | None = optional("Year in which the architecture was published.")
+    checkpoint: str = column("The weights as named: init:0, bundled, file:NAME.")
+    checkpoint_sha256: str | None = optional("The sha256 of the file of weights, if there is one.")
+    dataset: str = column("The images' name, such as digits or folder:NAME.")
+    dataset_fingerprint: str | None = optional("The sha256 over images, names, labels and order.")
+    status: str = column("What became of the run: running, done or failed.")
+    stage: str | None = optional("The stage a failed run failed in.")
+    error: str | None = optional("What went wrong, in a sentence.")
+    traceback: str | None = optional("Where in the program a failed run failed.")
+    measured_top1: float | None = optional("Fraction right over every image; NULL without labels.")
+    measured_top5: float | None = optional(
+        "Fraction right within five guesses; NULL without labels."
+    )
+    reported_top1: float | None = optional("Fraction right that the weights were published with.")
+    reported_protocol: str | None = optional("What classified then, such as linear.")
+    reported_dataset: str | None = optional("The dataset it was reported for.")
+    expected_top1: float | None = optional("What measured_top1 is held against; NULL if nothing.")
+    expected_source: str | None = optional("Who says so: declared, or who reported it.")
+    suspicion: str | None = optional("Why the run's accuracy is suspect; NULL where it is not.")
+    images: int | None = optional(
+        "Images measured, those of a last partial batch included.", "BIGINT"
+    )
+    skipped_images: int | None = optional(
+        "Images of the dataset that could not be decoded.", "BIGINT"
+    )
+    skipped_names: tuple[str, ...] = column(
+        "The names of the images that could not be decoded.", default=()
+    )
+    batches: int | None = optional("Batches measured, a last partial one included.")
+    sites: int | None = optional("Activation sites of the network.")
+    depth: int | None = optional("Layers with weights on the longest path through the network.")
+    parameters: int | None = optional("Parameters of the network.", "BIGINT")
+    gflops: float | None = optional("Billions of multiply-adds of one image's forward pass.")
+    settings: str | None = optional("The measuring settings, as JSON.")
+    images_per_score: int | None = optional("Images in one batch score.")
+    micro_batch: int | None = optional("Images in one forward pass.")
+    shrinkage: str | None = optional("Covariance estimator: ledoit-wolf or none.")
+    ridge: str | None = optional("Whether the ridge is absolute or relative to the variance.")
+    pooling: str | None = optional("From tensor to matrix: mean, pre, sum, flatten or public_code.")
+    precision: float | None = optional("Standard error to stop at; NULL where all is read.")
+    least_batches: int | None = optional("Batches before a precision counts as reached.")
+    transform: str | None = optional("How images became the network's input, as JSON.")
+    order_seed: int | None = optional("Seed of the order of the images.")
+    reached_precision: float | None = optional("Largest standard error of a site's mean affinity.")
+    parts: int | None = optional("Parts the run was split into, each measured by one worker.")
+    device: str | None = optional("The device that measured, such as cpu or cuda:0.")
+    device_name: str | None = optional("The device's model name.")
+    dtype: str | None = optional("Number format of weights and activations.")
+    threads: int | None = optional("Threads of one forward pass on a CPU.")
+    hostname: str | None = optional("The machine that measured.")
+    python_version: str | None = optional("Python's version.")
+    torch_version: str | None = optional("torch's version.")
+    torchvision_version: str | None = optional("torchvision's version.")
+    numpy_version: str | None = optional("numpy's version.")
+    scipy_version: str | None = optional("scipy's version.")
+    survey_version: str | None = optional("This program's version.")
+    measuring_version: int | None = optional("Version of the measuring; a change moves numbers.")
+    dropped_keys: tuple[str, ...] = column(
+        "Entries of the checkpoint that were not loaded.", default=()
+    )
+    started_at: datetime | None = optional("When the attempt began.")
+    finished_at: datetime | None = optional("When the run ended, done or failed.")
+    seconds: float | None = optional("Seconds of measuring, over all attempts that were kept.")
+    peak_memory: int | None = optional("Most bytes of memory that a worker held.", "BIGINT")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One batch on its way into the store."""
 
-    #: The run it belongs to.
-    run_id: str
-    #: Which attempt at the run measured it, counting from 1.
-    attempt: int
+    run_id: str = column("The run: one architecture, checkpoint, dataset, settings.")
+    attempt: int = column("Which attempt at the run measured it, counting from 1.")
     #: Its scores and accuracy counts.
-    batch: BatchScores
-    #: Place in the dataset's order where the next batch begins.
-    end_position: int
-    #: Names of the images passed over because they cannot be decoded.
-    skipped_names: tuple[str, ...] = ()
-    #: Images in one forward pass.
-    micro_batch: int | None = None
-    #: Threads of one forward pass on a CPU.
-    threads: int | None = None
-    #: The model name of the device that measured it.
-    device_name: str | None = None
-    #: The machine that measured it.
-    hostname: str | None = None
+    batch: BatchScores = nested()
+    end_position: int = column(
+        "Place in the dataset's order where the next batch begins.", "BIGINT"
+    )
+    skipped_names: tuple[str, ...] = column("The names of the images passed over.", default=())
+    micro_batch: int | None = optional("Images in one forward pass of this batch.")
+    threads: int | None = optional("Threads of one forward pass of this batch on a CPU.")
+    device_name: str | None = optional("The model name of the device that measured the batch.")
+    hostname: str | None = optional("The machine that measured the batch.")
 
 
 @dataclass(frozen=True, slots=True)

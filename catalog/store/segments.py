@@ -10,8 +10,11 @@ disk, can hold both kinds of rows.
 Which numbers may enter the store is decided here: NaN and infinity become NULL, with a reason, and
 for a metric beside the affinity with a note, which leaves the affinity as it is.
 
-Owns the files' form; who writes, merges and reads them is told in ``catalog.store.writer`` and
-``catalog.store.reader``.
+The scores of a segment have a column of every metric that one of them has: also of a metric from
+a package that is not installed where the segment is read.
+
+Owns the files' form; ``catalog.store.writer`` writes and merges them, ``catalog.store.reader``
+reads them.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +42,48 @@ import pyarrow.compute as pc
 from catalog.files import sync_folder
 from catalog.home import SEGMENT_ENDING
 from catalog.store.records import BatchRecord, RunRecord
-from catalog.store.schema import ARROW_TYPES, BATCH_SCORES, BATCHES, METRICS, RUNS
+from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
+from survey.columns import Column, columns_of
 from survey.errors import StoreError
-from survey.results import SiteScore, Status
+from survey.results import BatchScores, Site, SiteScore, Status
 
 #: Ending of a segment that is not whole yet.
 UNFINISHED = ".unfinished"
 
-_SCORE_COLUMNS = tuple(c for c in BATCH_SCORES.columns if c.name not in ("run_id", "batch"))
-_METRICS = frozenset(column.name for column in METRICS)
-_SCORE_TYPE = pa.struct([(column.name, ARROW_TYPES[column.type]) for column in _SCORE_COLUMNS])
-
-#: What a segment holds of batches.
-BATCH_SCHEMA = BATCHES.arrow().append(pa.field("scores", pa.list_(_SCORE_TYPE)))
-
-#: What a segment holds of runs.
-RUN_SCHEMA = RUNS.arrow()
-
-_CHECKSUM_BYTES = 4
+#: How Arrow carries the SQL types in use from the spool into the store.
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "VARCHAR": pa.string(),
+    "VARCHAR[]": pa.list_(pa.string()),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
 
 _KEY = ("run_id", "batch")
+
+_METRICS = tuple(column.name for column in METRIC_COLUMNS)
+
+_DECLARED = frozenset(BATCH_SCORES.names)
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of rows of some columns."""
+    return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
+
+
+@cache
+def batch_schema(extra: tuple[str, ...] = ()) -> pa.Schema:
+    """Return what a segment holds of batches, whose scores have more metrics than are declared."""
+    scores = [*arrow_schema(BATCH_SCORES.columns), *(pa.field(n, pa.float64()) for n in extra)]
+    nested = pa.struct([field for field in scores if field.name not in _KEY])
+    return arrow_schema(BATCHES.columns).append(pa.field("scores", pa.list_(nested)))
+
+
+#: What a segment holds of runs.
+RUN_SCHEMA = arrow_schema(RUNS.columns)
+
+_CHECKSUM_BYTES = 4
 
 #: Bytes a segment from which on joining it to others by copying takes longer than it saves.
 _LARGE_BYTES = 1 << 19
@@ -74,40 +100,43 @@ class Segment:
 
     #: A row a run, as ``RUN_SCHEMA``.
     runs: pa.Table
-    #: A row a batch, as ``BATCH_SCHEMA``.
+    #: A row a batch, as ``batch_schema``.
     batches: pa.Table
+
+    @property
+    def score_fields(self) -> tuple[pa.Field, ...]:
+        """The fields of a batch's scores."""
+        return tuple(self.batches.schema.field("scores").type.value_type)
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The names of metrics, of installed packages, that the scores have."""
+        return tuple(f.name for f in self.score_fields if f.name not in _DECLARED)
 
 
 class _Form:
-    """Makes rows of what objects have as attributes of the columns' names, all columns at once.
+    """Makes rows of what objects have as attributes, all columns at once.
 
     A call a column takes three times as long where rows are few.
     """
 
-    def __init__(self, fields: Iterable[pa.Field]) -> None:
-        self.type = pa.struct(list(fields))
-        self.names = tuple(field.name for field in self.type)
+    def __init__(self, columns: Iterable[Column]) -> None:
+        schema = arrow_schema(columns)
+        self.names, self.type = tuple(schema.names), pa.struct(list(schema))
         self._values = attrgetter(*self.names)
 
-    def rows(self, objects: Sequence[object]) -> pa.StructArray:
-        """Return a row an object."""
-        return pa.array(list(map(self._values, objects)), self.type)
+    def columns(self, objects: Iterable[object]) -> dict[str, pa.Array]:
+        """Return the columns, by name, of a row an object."""
+        rows = pa.array(list(map(self._values, objects)), self.type)
+        return dict(zip(self.names, rows.flatten(), strict=True))
 
 
-_RUN_FORM, _SCORE_FORM = _Form(RUN_SCHEMA), _Form(_SCORE_TYPE)
+_RUN_FORM, _SITE_FORM = _Form(columns_of(RunRecord)), _Form(columns_of(Site))
+_BATCH_FORM, _RECORD_FORM = _Form(columns_of(BatchScores)), _Form(columns_of(BatchRecord))
+_SCORE_FORM = _Form((*columns_of(SiteScore), Column("affinity", "DOUBLE", "")))
 
-#: Columns of ``batches`` that a batch's own scores tell, ...
-_BATCH_FORM = _Form(
-    map(BATCH_SCHEMA.field, ("batch", "images", "labelled", "top1_hits", "top5_hits"))
-)
-
-#: ... that are made here, ...
-_MADE = ("skipped_images", "seconds", "recorded_at", "scores")
-
-#: ... and that the batch's record tells.
-_RECORD_FORM = _Form(
-    field for field in BATCH_SCHEMA if field.name not in (*_BATCH_FORM.names, *_MADE)
-)
+#: The numbers of a score beside its metrics.
+_NUMBERS = tuple(f.name for f in _SCORE_FORM.type if pa.types.is_floating(f.type))
 
 
 @cache
@@ -128,31 +157,35 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
     """Return the segment rows of some runs."""
     if not records:
         return _empty(RUN_SCHEMA)
-    rows = _RUN_FORM.rows(records)
-    unfit = _infinite(rows.flatten(), len(records))
+    columns = _RUN_FORM.columns(records)
+    unfit = _infinite(columns.values(), len(records))
     if unfit.any():
         fit = [_storable_run(r) if bad else r for r, bad in zip(records, unfit, strict=True)]
-        rows = _RUN_FORM.rows(fit)
-    return pa.Table.from_arrays(rows.flatten(), schema=RUN_SCHEMA)
+        columns = _RUN_FORM.columns(fit)
+    return pa.table(columns, RUN_SCHEMA)
 
 
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
     """Return the segment rows of some batches."""
     if not records:
-        return _empty(BATCH_SCHEMA)
+        return _empty(batch_schema())
     batches = [record.batch for record in records]
+    scores = [score for batch in batches for score in batch.scores]
+    columns = _storable_columns(scores)
+    schema = batch_schema(tuple(name for name in columns if name not in _DECLARED))
+    fields = list(schema.field("scores").type.value_type)
+    rows = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
     ends = np.cumsum([0, *(len(batch.scores) for batch in batches)], dtype=np.int32)
-    scores = _storable_rows([score for batch in batches for score in batch.scores])
-    made = (
-        pa.array([len(record.skipped_names) for record in records], pa.int64()),
-        pa.array([b.seconds if math.isfinite(b.seconds) else None for b in batches], pa.float64()),
-        pa.array([datetime.now(UTC)] * len(records), BATCH_SCHEMA.field("recorded_at").type),
-        pa.ListArray.from_arrays(pa.array(ends), scores),
-    )
-    columns = dict(zip(_MADE, made, strict=True))
-    for form, objects in ((_BATCH_FORM, batches), (_RECORD_FORM, records)):
-        columns |= zip(form.names, form.rows(objects).flatten(), strict=True)
-    return pa.Table.from_arrays([columns[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA)
+    seconds = [b.seconds if math.isfinite(b.seconds) else None for b in batches]
+    columns = {
+        **_BATCH_FORM.columns(batches),
+        **_RECORD_FORM.columns(records),
+        "skipped_images": pa.array([len(record.skipped_names) for record in records], pa.int64()),
+        "seconds": pa.array(seconds, pa.float64()),
+        "recorded_at": pa.array([datetime.now(UTC)] * len(records), pa.timestamp("us", "UTC")),
+        "scores": pa.ListArray.from_arrays(pa.array(ends), rows),
+    }
+    return pa.table(columns, schema)
 
 
 def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
@@ -206,13 +239,13 @@ def read_segment(path: Path) -> Segment:
         if not content or _checksum(content) != checksum:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
-        runs, batches = _empty(RUN_SCHEMA), _empty(BATCH_SCHEMA)
+        segment = Segment(_empty(RUN_SCHEMA), _empty(batch_schema()))
         while source.tell() < source.size():
             rows = pa.ipc.open_stream(source).read_all()
             if "scores" in rows.schema.names:
-                batches = rows
+                segment = dataclasses.replace(segment, batches=rows)
             else:
-                runs = rows
+                segment = dataclasses.replace(segment, runs=_adapted(rows, RUN_SCHEMA))
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -220,31 +253,46 @@ def read_segment(path: Path) -> Segment:
             f"segment {path} cannot be read: {error}",
             hint="move that file out of the spool; what it held will be measured again",
         ) from error
-    return Segment(_adapted(runs, RUN_SCHEMA), _adapted(batches, BATCH_SCHEMA))
-
-
-def joined(segments: Iterable[Segment]) -> Segment:
-    """Return the rows of some segments, given in the order they were written, as one."""
-    met = list(segments)
-    return Segment(
-        _in_few_pieces([_empty(RUN_SCHEMA), *(one.runs for one in met if len(one.runs))]),
-        _in_few_pieces([_empty(BATCH_SCHEMA), *(one.batches for one in met if len(one.batches))]),
+    return dataclasses.replace(
+        segment, batches=_adapted(segment.batches, batch_schema(segment.extra))
     )
 
 
-def score_rows(batches: pa.Table) -> pa.Table:
-    """Return the rows of ``batch_scores`` nested in some batches, in their order."""
+def joined(segments: Iterable[Segment], extra: Iterable[str] = ()) -> Segment:
+    """Return the rows of some segments, in the order they were written, as one.
+
+    Parameters
+    ----------
+    segments : iterable of Segment
+        In the order they were written.
+    extra : iterable of str
+        Metrics of which the result has a column, also where no segment has one.
+    """
+    parts = list(segments)
+    names = dict.fromkeys((*extra, *(name for part in parts for name in part.extra)))
+    schema = batch_schema(tuple(name for name in names if name not in _METRICS))
+    runs = [part.runs for part in parts if len(part.runs)]
+    batches = [_adapted(part.batches, schema) for part in parts if len(part.batches)]
+    return Segment(
+        _in_few_pieces([_empty(RUN_SCHEMA), *runs]), _in_few_pieces([_empty(schema), *batches])
+    )
+
+
+def score_rows(rows: Segment) -> pa.Table:
+    """Return the rows of ``batch_scores`` nested in a segment's batches, in their order."""
+    keys = [rows.batches.schema.field(name) for name in _KEY]
+    schema = pa.schema([*keys, *rows.score_fields])
     pieces = [
         pa.RecordBatch.from_arrays(
             [
                 *(piece[name].take(pc.list_parent_indices(piece["scores"])) for name in _KEY),
                 *piece["scores"].flatten().flatten(),
             ],
-            schema=BATCH_SCORES.arrow(),
+            schema=schema,
         )
-        for piece in batches.to_batches()
+        for piece in rows.batches.to_batches()
     ]
-    return pa.Table.from_batches(pieces, BATCH_SCORES.arrow())
+    return pa.Table.from_batches(pieces, schema)
 
 
 def score_owners(batches: pa.Table) -> pa.ChunkedArray:
@@ -253,46 +301,20 @@ def score_owners(batches: pa.Table) -> pa.ChunkedArray:
     return pa.chunked_array([np.repeat(np.arange(batches.num_rows), lengths)], pa.int64())
 
 
-def require_storable(batches: pa.Table) -> None:
-    """Refuse a table that ``batch_table`` cannot have made.
-
-    Raises
-    ------
-    StoreError
-        If its columns are others, or it holds a number that may not be stored.
-    """
-    hint = "make it with catalog.store.segments.batch_table"
-    if not batches.schema.equals(BATCH_SCHEMA):
-        names = set(batches.schema.names) ^ set(BATCH_SCHEMA.names)
-        what = f"they differ in {', '.join(sorted(names))}" if names else "their types differ"
-        raise StoreError(f"a table's columns are not those of a segment: {what}", hint=hint)
-    for piece in batches.to_batches():
-        scores = piece["scores"].flatten().flatten()
-        unfit = _infinite(scores, len(scores[0])) | _mistaken(scores)
-        if unfit.any() or _infinite([piece["seconds"]], piece.num_rows).any():
-            raise StoreError(
-                f"a table holds {max(int(unfit.sum()), 1)} rows with a number that may not be"
-                " stored: NaN, infinite, or an affinity that does not fit its status",
-                hint=hint,
-            )
-
-
 def storable(score: SiteScore) -> SiteScore:
     """Return the score as it may be stored: finite numbers, an affinity if and only if it is ok."""
-    unfit = [
-        field.name
-        for field in dataclasses.fields(score)
-        if isinstance(value := getattr(score, field.name), float) and not math.isfinite(value)
-    ]
-    changes: dict[str, Any] = dict.fromkeys(unfit)
-    notes = tuple(f"{name}: not finite" for name in unfit if name in _METRICS)
-    changes["notes"] = score.notes + notes
-    broken = [name for name in unfit if name not in _METRICS]
+    broken = [name for name in _NUMBERS if not _finite(getattr(score, name))]
+    missing = [name for name, value in score.metrics.items() if not _finite(value)]
+    changes: dict[str, Any] = {
+        **dict.fromkeys(broken),
+        "metrics": {**score.metrics, **dict.fromkeys(missing)},
+        "notes": score.notes + tuple(f"{name}: not finite" for name in missing),
+    }
     if broken:
         changes["reason"] = _with(score.reason, f"not finite: {', '.join(broken)}")
     if score.status != "ok":
         return dataclasses.replace(score, **{**changes, "affinity": None})
-    status, reason = _verdict(score, broken)
+    status, reason = _status(score, broken)
     if status != "ok":
         changes |= {"status": status, "reason": reason, "affinity": None}
         if "raw_affinity" not in broken and score.raw_affinity is None:
@@ -300,7 +322,11 @@ def storable(score: SiteScore) -> SiteScore:
     return dataclasses.replace(score, **changes)
 
 
-def _verdict(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
+def _finite(value: float | None) -> bool:
+    return value is None or math.isfinite(value)
+
+
+def _status(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
     if broken:
         return "nonfinite", _with(score.reason, f"not finite: {', '.join(broken)}")
     if score.affinity is None:
@@ -310,17 +336,38 @@ def _verdict(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
     return "ok", score.reason
 
 
-def _storable_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
-    rows = _SCORE_FORM.rows(scores)
-    columns = rows.flatten()
-    unfit = _infinite(columns, len(scores)) | _mistaken(columns)
+def _storable_columns(scores: Sequence[SiteScore]) -> dict[str, pa.Array]:
+    columns = _score_columns(scores)
+    unfit = _infinite(columns.values(), len(scores)) | _mistaken(columns)
     if unfit.any():
         fit = [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
-        rows = _SCORE_FORM.rows(fit)
-    return rows
+        columns = _score_columns(fit)
+    return columns
 
 
-def _infinite(columns: list[pa.Array], rows: int) -> np.ndarray:
+def _score_columns(scores: Sequence[SiteScore]) -> dict[str, pa.Array]:
+    return {
+        **_SITE_FORM.columns(map(attrgetter("place"), scores)),
+        **_SCORE_FORM.columns(scores),
+        **_metric_columns(list(map(attrgetter("metrics"), scores))),
+    }
+
+
+def _metric_columns(values: list[Mapping[str, float | None]]) -> dict[str, pa.Array]:
+    """Return the columns of the declared metrics, and of any others that have a value."""
+    names, rows = _METRICS, None
+    if set(map(len, values)) <= {len(names)}:
+        with suppress(KeyError):
+            rows = list(map(itemgetter(*names), values))
+    if rows is None:
+        others = sorted(set(itertools.chain(*values)) - set(names))
+        names = (*names, *others)
+        rows = [tuple(map(each.get, names)) for each in values]
+    columns = pa.array(rows, pa.struct([(name, pa.float64()) for name in names])).flatten()
+    return dict(zip(names, columns, strict=True))
+
+
+def _infinite(columns: Iterable[pa.Array], rows: int) -> np.ndarray:
     """Return which rows hold a number that is none."""
     numbers = [column for column in columns if pa.types.is_floating(column.type)]
     finite = pc.fill_null(pc.is_finite(pa.concat_arrays(numbers)), fill_value=True)
@@ -329,11 +376,11 @@ def _infinite(columns: list[pa.Array], rows: int) -> np.ndarray:
     return unfit
 
 
-def _mistaken(columns: list[pa.Array]) -> np.ndarray:
+def _mistaken(columns: dict[str, pa.Array]) -> np.ndarray:
     """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
-    affinity, status = (columns[_SCORE_FORM.names.index(n)] for n in ("affinity", "status"))
-    numbers = affinity.to_numpy(zero_copy_only=False)  # NULL becomes NaN, which is within nothing
-    ok = pc.equal(status, _ok()).to_numpy(zero_copy_only=False)
+    # NULL becomes NaN, which is within nothing.
+    numbers = columns["affinity"].to_numpy(zero_copy_only=False)
+    ok = pc.equal(columns["status"], _ok()).to_numpy(zero_copy_only=False)
     mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
     return mistaken
 
@@ -368,13 +415,22 @@ def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:
 
 
 def _adapted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the columns of a schema: those that are missing are NULL."""
     if rows.schema.equals(schema):
         return rows
-    # A segment of an older version lacks newer columns.
-    for field in schema:
-        if field.name not in rows.column_names:
-            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    return pa.table([_column(rows, field) for field in schema], schema)
+
+
+def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in rows.column_names:
+        return pa.nulls(rows.num_rows, field.type)
+    if field.name != "scores":
+        return rows[field.name].cast(field.type)
+    lengths = pc.fill_null(pc.list_value_length(rows["scores"]), 0).to_numpy()
+    ends = np.cumsum([0, *lengths], dtype=np.int32)
+    nested = pa.Table.from_struct_array(pc.list_flatten(rows["scores"]))
+    scores = _adapted(nested, pa.schema(list(field.type.value_type))).to_struct_array()
+    return pa.ListArray.from_arrays(pa.array(ends), scores.combine_chunks())
 
 
 def _hint(error: OSError) -> str:

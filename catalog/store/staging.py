@@ -12,6 +12,8 @@ Owns the rules as SQL over an open connection; opens and commits nothing.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +21,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, VIEWS, Table, comments
+from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, views
 from catalog.store.segments import Segment, score_owners, score_rows
+from survey.columns import Column
 
 #: Which row it is in the order of writing; a score has that of its batch.
 _PLACE = "place"
@@ -71,6 +74,8 @@ class Staged:
     replaces: bool
     #: Whether every batch that came counts, and so do all scores.
     every: bool
+    #: The columns of the scores.
+    score_columns: tuple[str, ...]
 
 
 def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> Staged:
@@ -90,13 +95,14 @@ def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> 
     Staged
         What ``store_staged`` and ``show_staged`` want to know.
     """
-    scores = score_rows(rows.batches).append_column(_PLACE, score_owners(rows.batches))
+    scores = score_rows(rows)
+    owned = scores.append_column(_PLACE, score_owners(rows.batches))
     connection.register("incoming_runs", _placed(rows.runs))
     connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
-    connection.register("incoming_scores", scores)
+    connection.register("incoming_scores", owned)
     connection.execute(_STAGE.format(stored=stored)).fetchall()
     ((count, replaced),) = connection.execute(_COUNTED.format(stored=stored)).fetchall()
-    return Staged(replaces=replaced > 0, every=count == rows.batches.num_rows)
+    return Staged(replaced > 0, count == rows.batches.num_rows, tuple(scores.column_names))
 
 
 def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
@@ -117,16 +123,43 @@ def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
 def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Staged) -> None:
     """Put temporary views over stored and staged rows under the stored tables' and views' names."""
     without = "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * staged.replaces
+    extra = extra_columns(connection, staged.score_columns)
+    scores = dataclasses.replace(BATCH_SCORES, columns=(*BATCH_SCORES.columns, *extra))
     parts = [
         f"CREATE TEMP TABLE spooled_batch_scores AS {_rows(BATCH_SCORES, staged)}",
         _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
-        *(_union(table, stored, without) for table in (BATCHES, BATCH_SCORES)),
-        *(f"CREATE TEMP VIEW {view.name} AS {view.sql}" for view in VIEWS),
-        *(statement for view in VIEWS for statement in comments(view)),
+        _union(BATCHES, stored, without),
+        _union(scores, stored, without, staged.score_columns),
+        *(f"CREATE TEMP VIEW {view.name} AS {view.sql}" for view in views(extra)),
+        *(statement for view in views(extra) for statement in comments(view)),
     ]
     connection.execute(";\n".join(parts)).fetchall()
     for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
         connection.unregister(name)
+
+
+def extra_columns(
+    connection: duckdb.DuckDBPyConnection, wanted: Iterable[str] = ()
+) -> tuple[Column, ...]:
+    """Return the columns of metrics that are not ours: of the stored scores, and others wanted.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Open on the store.
+    wanted : iterable of str
+        Names of columns; declared ones are left out.
+    """
+    rows = connection.execute(
+        "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'batch_scores'"
+        " AND database_name = current_database() ORDER BY column_index"
+    ).fetchall()
+    sentences = {**dict.fromkeys([*dict(rows), *wanted]), **dict(rows)}
+    return tuple(
+        Column(name, "DOUBLE", sentence or "A metric of a package that is not installed.")
+        for name, sentence in sentences.items()
+        if name not in BATCH_SCORES.names
+    )
 
 
 def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> set[str]:
@@ -144,12 +177,14 @@ def _placed(rows: pa.Table) -> pa.Table:
 
 def _rows(table: Table, staged: Staged) -> str:
     chosen = "" if staged.every or table is not BATCH_SCORES else _OF_STAGED_BATCHES
-    return f"SELECT {', '.join(table.names)} {_STAGED[table.name]}{chosen}"
+    names = staged.score_columns if table is BATCH_SCORES else table.names
+    return f"SELECT {', '.join(names)} {_STAGED[table.name]}{chosen}"
 
 
-def _union(table: Table, stored: str, without: str) -> str:
+def _union(table: Table, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
+    names = ", ".join(staged or table.names)
     return (
         f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
-        f" UNION ALL BY NAME SELECT {', '.join(table.names)} FROM temp.spooled_{table.name};\n"
+        f" UNION ALL BY NAME SELECT {names} FROM temp.spooled_{table.name};\n"
         + ";\n".join(comments(table)).replace("COMMENT ON TABLE", "COMMENT ON VIEW")
     )

@@ -1,19 +1,24 @@
 """The signature store's numbered migrations: which there are, which a file has, applying the rest.
 
-The files below ``migrations/signatures`` are applied in order, each in one transaction. The
-registry's own lie below ``migrations/registry`` and are applied by ``catalog.registry.registry``.
+The files below ``migrations`` are applied in order, each in one transaction. A new metric needs
+none: its column is added where the store is opened for writing, and the version stays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from catalog.files import appearing
 from catalog.store.connection import connect_reading, connect_writing, explained
 from survey.errors import StoreError
+
+if TYPE_CHECKING:
+    from survey.columns import Column
 
 _FOLDER = Path(__file__).parent / "migrations"
 
@@ -47,12 +52,13 @@ def make_store(path: Path) -> None:
         duckdb.connect(fresh) as connection,
     ):
         _apply(connection, migrations())
+        add_metrics(connection)
         # Closing does so too, but says nothing where the disk is full, and the file is empty.
         connection.execute("CHECKPOINT").fetchall()
 
 
 def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
-    """Apply the migrations that an existing store lacks.
+    """Apply the migrations that an existing store lacks, and add columns of new metrics.
 
     Raises
     ------
@@ -61,10 +67,14 @@ def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
     """
     with connect_reading(path, timeout_seconds) as reader:
         version = check_version(reader, path, allow_older=True)
+        complete = not _missing_metrics(reader)
     missing = [migration for migration in migrations() if migration.version > version]
-    if not missing:
+    if complete and not missing:
         return
     connection = connect_writing(path)
+    if connection is None and not missing:
+        # The first merge adds the columns.
+        return
     if connection is None:
         raise StoreError(
             f"{path} has to be upgraded from version {version}, but another process has it open",
@@ -72,6 +82,48 @@ def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
         )
     with connection, explained(path):
         _apply(connection, missing)
+        add_metrics(connection)
+
+
+def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()) -> None:
+    """Add a column for each metric that the stored scores and the views on them lack.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Open on the store for writing, outside of a transaction.
+    names : iterable of str
+        Metrics that were measured, also where they are not installed here.
+    """
+    from catalog.store.schema import column_comment, comments, views
+    from catalog.store.staging import extra_columns
+
+    missing = _missing_metrics(connection, names)
+    if not missing:
+        return
+    connection.execute("BEGIN").fetchall()
+    for column in missing:
+        connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {column.name} DOUBLE").fetchall()
+        connection.execute(column_comment("batch_scores", column)).fetchall()
+    for view in views(extra_columns(connection)):
+        connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}").fetchall()
+        for statement in comments(view):
+            connection.execute(statement).fetchall()
+    connection.execute("COMMIT").fetchall()
+
+
+def _missing_metrics(
+    connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
+) -> list[Column]:
+    # Imported here: a reader that needs no metric loads no extension.
+    from catalog.store.schema import METRIC_COLUMNS, installed_columns
+    from catalog.store.staging import extra_columns
+
+    described = connection.execute("DESCRIBE batch_scores").fetchall()
+    stored = {name for name, *_ in described}
+    declared = (*METRIC_COLUMNS, *installed_columns())
+    by_name = {column.name: column for column in (*extra_columns(connection, names), *declared)}
+    return [column for name, column in by_name.items() if name not in stored]
 
 
 def check_version(

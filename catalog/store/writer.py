@@ -24,7 +24,6 @@ from pathlib import Path
 from types import TracebackType
 
 import duckdb
-import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from catalog.files import sync_folder
@@ -36,15 +35,13 @@ from catalog.store.segments import (
     batch_table,
     joined,
     read_segment,
-    require_storable,
     run_table,
     write_segment,
 )
 from catalog.store.staging import merged_names, stage, store_staged
-from catalog.store.upgrade import check_version
+from catalog.store.upgrade import add_metrics, check_version
 from catalog.store.writer_lock import holder
 from survey.errors import StoreError
-from survey.results import BatchScores
 
 #: A merge is due when this many segments wait ...
 SEGMENTS_DUE = 200
@@ -113,72 +110,33 @@ class Writer:
                 hint="free some disk space, or check the directory's permissions",
             ) from error
 
-    def write_batch(
-        self,
-        run_id: str,
-        attempt: int,
-        batch: BatchScores,
-        end_position: int,
-        skipped_names: Sequence[str] = (),
-    ) -> None:
-        """Make one batch and its scores durable.
-
-        Parameters
-        ----------
-        run_id : str
-            The run it belongs to.
-        attempt : int
-            Which attempt at the run measured it, counting from 1; a late writer of an earlier
-            attempt never replaces a later one's batch.
-        batch : BatchScores
-            Its scores and accuracy counts.
-        end_position : int
-            Place in the dataset's order where the next batch begins.
-        skipped_names : sequence of str
-            Images passed over because they cannot be decoded.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or fails.
-        """
-        record = BatchRecord(run_id, attempt, batch, end_position, tuple(skipped_names))
-        self.write(batches=[record])
-
     def write_run(self, record: RunRecord) -> None:
         """Make a run's row durable, in place of its earlier ones."""
         self.write(runs=[record])
 
-    def write(
-        self,
-        runs: Sequence[RunRecord] = (),
-        batches: Sequence[BatchRecord] | pa.Table = (),
-    ) -> None:
+    def write(self, runs: Sequence[RunRecord] = (), batches: Sequence[BatchRecord] = ()) -> None:
         """Make some runs' rows and some batches durable at once, all or none of them.
 
         Parameters
         ----------
         runs : sequence of RunRecord
             Rows that replace the runs' earlier ones, the latest last.
-        batches : sequence of BatchRecord, or pyarrow.Table
-            Batches of any runs, in any order; or what ``catalog.store.segments.batch_table`` made
-            of them elsewhere, which spares this process the making of columns.
+        batches : sequence of BatchRecord
+            Batches of any runs, in any order; a late writer of an earlier attempt never replaces
+            a later one's batch.
 
         Raises
         ------
         StoreError
-            If the disk is full or fails, or a table holds what ``batch_table`` cannot have made.
+            If the disk is full or fails.
         """
         if not self._lock.is_locked:
             raise StoreError(
                 f"the writer of {self.home.path} is closed",
                 hint="open another one with Writer.open",
             )
-        table = batches if isinstance(batches, pa.Table) else batch_table(batches)
-        if table is batches:
-            require_storable(table)
-        if runs or table.num_rows:
-            write_segment(self.home.spool, run_table(runs), table)
+        if runs or batches:
+            write_segment(self.home.spool, run_table(runs), batch_table(batches))
             self._waiting += 1
 
     def merge_if_due(self) -> int:
@@ -261,7 +219,9 @@ def _merge(path: Path, segments: list[Path]) -> int | None:
 
 
 def _merge_fresh(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> None:
-    staged = stage(connection, "main", joined(read_segment(path) for path in segments))
+    rows = joined(read_segment(path) for path in segments)
+    add_metrics(connection, rows.extra)
+    staged = stage(connection, "main", rows)
     if not staged.replaces:
         # Closing would join row groups that are not full, and for a few write all beside them anew.
         connection.execute("SET max_vacuum_tasks = 0").fetchall()

@@ -1,12 +1,15 @@
-"""The page that lists every quantity, written from the declarations."""
+"""The page that lists every quantity, made from the declarations: ``docs/metrics.md``.
+
+``python -m docs.generate.metrics_page`` writes it to standard output.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import get_args
+import sys
 
-from survey.metrics import METRICS
-from survey.metrics.base import Invariance, Quantity
+from survey.metrics import all_quantities
+from survey.metrics.base import INVARIANCES, Quantity
 
 _HEAD = """# Metrics
 
@@ -23,28 +26,10 @@ _DIRECTIONS = {
     "none": "none",
 }
 
-_CHANGES: dict[Invariance, str] = {
-    "images": "the rows of X and Y permuted alike",
-    "pairing": "the rows of Y permuted alone",
-    "channels": "the columns of X and Y permuted alike",
-    "channels_output": "the columns of Y permuted alone",
-    "rotation": "X and Y mapped by one orthogonal matrix",
-    "rotation_input": "X mapped by an orthogonal matrix",
-    "rotation_output": "Y mapped by an orthogonal matrix",
-    "scale": "X and Y multiplied by one positive number",
-    "scale_input": "X multiplied by a positive number",
-    "scale_output": "Y multiplied by a positive number",
-    "shift": "one vector added to every row of X and Y",
-    "shift_input": "one vector added to every row of X",
-    "shift_output": "one vector added to every row of Y",
-    "swap": "X and Y exchanged",
-}
-
 
 def markdown() -> str:
     """Return the page: what each quantity is, and what it does not see."""
-    quantities = [quantity for metric in METRICS for quantity in metric.quantities]
-    changes = get_args(Invariance)
+    quantities = all_quantities()
     head = ["column", "what it is", "formula", "range", "unit", "direction", "least n", "source"]
     lines = [
         _HEAD,
@@ -55,11 +40,11 @@ def markdown() -> str:
         "\n## What each does not see\n",
         "`x`: the value stays as it is. For both affinities the three scales hold exactly with the",
         "relative ridge, and up to the ridge of 1e-6 with the absolute one.\n",
-        _row(["column", *changes]),
-        _row(["---"] * (1 + len(changes))),
-        *(_seen(quantity, changes) for quantity in quantities),
+        _row(["column", *INVARIANCES]),
+        _row(["---"] * (1 + len(INVARIANCES))),
+        *map(_unseen, quantities),
         "",
-        *(f"- `{name}`: {_CHANGES[name]}" for name in changes),
+        *(f"- `{name}`: {change}" for name, change in INVARIANCES.items()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -80,8 +65,8 @@ def _described(quantity: Quantity) -> str:
     )
 
 
-def _seen(quantity: Quantity, changes: tuple[Invariance, ...]) -> str:
-    marks = ("x" if name in quantity.invariances else "" for name in changes)
+def _unseen(quantity: Quantity) -> str:
+    marks = ("x" if name in quantity.invariances else "" for name in INVARIANCES)
     return _row([f"`{quantity.name}`", *marks])
 
 
@@ -91,3 +76,7 @@ def _end(value: float) -> str:
 
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

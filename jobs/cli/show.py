@@ -21,14 +21,6 @@ _SITES = {
     "flags": None,
 }
 
-#: What it shows instead with ``--metrics``.
-_METRICS = dict.fromkeys(
-    (
-        *("site", "site_name", "affinity", "cka", "cka_debiased", "norm_relative"),
-        *("sparsity_change", "entropy_change", "r2", "r2_heldout"),
-    )
-)
-
 MetricsOption = Annotated[
     bool,
     typer.Option("--metrics", help="Show the other metrics; json, csv and parquet have all."),
@@ -50,9 +42,14 @@ def show(
     from catalog.open_home import open_home
     from catalog.store.queries import run_sites
     from catalog.store.reader import run_row
-    from jobs.operations.show import headline
+    from jobs.operations.show import headline, metric_columns
 
     opened = open_home(home, create=False)
     row = run_row(opened, run)
     typer.echo(headline(row), err=True)
-    table.write(run_sites(opened, row.run_id), _METRICS if metrics else _SITES)
+    sites = run_sites(opened, row.run_id)
+    if metrics:
+        columns, sites = metric_columns(sites)
+        table.write(sites, dict.fromkeys(columns))
+    else:
+        table.write(sites, _SITES)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from catalog.store.records import RunRecord
 from survey.text import counted, format_duration
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def headline(run: RunRecord) -> str:
@@ -36,6 +41,25 @@ def headline(run: RunRecord) -> str:
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
     return "\n".join(lines)
+
+
+def metric_columns(sites: pa.Table) -> tuple[list[str], pa.Table]:
+    """Return which columns tables for readers list of the metrics, and a table that has them all.
+
+    Parameters
+    ----------
+    sites : pyarrow.Table
+        What ``run_sites`` gave, to which empty columns of metrics that it lacks are added.
+    """
+    import pyarrow as pa
+
+    from survey.metrics import listed_quantities
+
+    names = [quantity.name for quantity in listed_quantities()]
+    for name in names:
+        if name not in sites.column_names:
+            sites = sites.append_column(name, pa.nulls(sites.num_rows, pa.float64()))
+    return ["site", "site_name", *names], sites
 
 
 def precision_line(run: RunRecord) -> str | None:

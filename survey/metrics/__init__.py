@@ -1,21 +1,108 @@
-"""Every metric of an activation site, one file each."""
+"""Every metric of an activation site: ours, one file each, and those of installed packages.
+
+A package announces a ``Metric`` by an entry point of the group ``model_zoo_survey.metrics``.
+"""
 
 from __future__ import annotations
 
-from survey.metrics import affinity, cka, entropy, norm, r2, sparsity
-from survey.metrics.base import Metric, Quantity
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-#: In the order of the result's columns.
-METRICS: tuple[Metric, ...] = (
-    affinity.METRIC,
-    cka.METRIC,
-    norm.METRIC,
-    sparsity.METRIC,
-    entropy.METRIC,
-    r2.METRIC,
+from survey.errors import SettingsError
+from survey.extensions import BrokenExtension, Extensions, load_extensions
+from survey.metrics.base import Metric, NoValue, Quantity
+from survey.results import Site, SiteScore
+
+if TYPE_CHECKING:
+    from survey.metrics.pair import Pair
+
+#: The files of this folder that declare a metric, in the order of the result's columns.
+_FILES = ("affinity", "cka", "norm", "sparsity", "entropy", "r2")
+
+#: The metrics of this package.
+METRICS: tuple[Metric, ...] = tuple(
+    importlib.import_module(f"survey.metrics.{name}").METRIC for name in _FILES
 )
 
-#: Every column that is a metric's, in order.
-QUANTITIES: tuple[Quantity, ...] = tuple(
-    quantity for metric in METRICS for quantity in metric.quantities
+#: Every column that is one of these metrics', in order; the affinity is the first.
+QUANTITIES: tuple[Quantity, ...] = tuple(q for metric in METRICS for q in metric.quantities)
+
+#: Names that stores, queries and frames give to other columns.
+RESERVED = frozenset(
+    (
+        *(field.name for kind in (Site, SiteScore) for field in dataclasses.fields(kind)),
+        *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "pooling"),
+        *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches"),
+        *("run_status", "without_score", "model", "family_group", "year", "relative_depth"),
+        *("images_per_score", "shrinkage", "ridge", "why", "sites"),
+    )
 )
+
+#: Words that SQL does not take for a column.
+SQL_WORDS = """
+    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both
+    by case cast check collate collation column columns concurrently constraint create cross
+    default deferrable desc describe distinct do else end except false fetch for foreign freeze
+    from full generated glob group having ilike in initially inner intersect into is isnull join
+    lambda lateral leading left like limit map natural not notnull null offset on only or order
+    outer overlaps pivot pivot_longer pivot_wider placing positional primary qualify references
+    returning right select semi show similar some struct summarize symmetric table tablesample
+    then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when
+    where window with
+"""
+
+
+def all_quantities() -> tuple[Quantity, ...]:
+    """Return every quantity that is measured: ours, then those of installed packages."""
+    return (*QUANTITIES, *(q for metric in _installed().loaded for q in metric.quantities))
+
+
+def listed_quantities() -> tuple[Quantity, ...]:
+    """Return the quantities that tables for readers list."""
+    return tuple(quantity for quantity in all_quantities() if quantity.listed)
+
+
+def broken() -> tuple[BrokenExtension, ...]:
+    """Return the announced metrics that cannot be used, with the reason."""
+    return _installed().broken
+
+
+@functools.cache
+def _installed() -> Extensions[Metric]:
+    taken = {*RESERVED, *SQL_WORDS.split(), *(quantity.name for quantity in QUANTITIES)}
+
+    def accept(announced: object) -> Metric:
+        if not isinstance(announced, Metric) or not announced.quantities:
+            raise SettingsError(f"{announced!r} is no survey.metrics.base.Metric with quantities")
+        names = [quantity.name for quantity in announced.quantities]
+        for name in names:
+            if name in taken or names.count(name) > 1:
+                raise SettingsError(f"its column {name!r} has a name that is taken")
+        taken.update(names)
+        return dataclasses.replace(
+            announced, quantities=tuple(map(_shielded, announced.quantities))
+        )
+
+    return load_extensions("metric", accept)
+
+
+def _shielded(quantity: Quantity) -> Quantity:
+    return dataclasses.replace(quantity, compute=_without_errors(quantity.compute))
+
+
+def _without_errors(
+    compute: Callable[[Pair], float | NoValue],
+) -> Callable[[Pair], float | NoValue]:
+    """Return a computation whose errors are missing values: a mistake of others ends no run."""
+
+    def shielded(pair: Pair) -> float | NoValue:
+        try:
+            result = compute(pair)
+            return result if isinstance(result, NoValue) else float(result)
+        except Exception as error:  # noqa: BLE001 - anything may go wrong in another's package
+            return NoValue(f"{type(error).__name__}: {error}")
+
+    return shielded

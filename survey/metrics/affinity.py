@@ -13,18 +13,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, get_args
 
-import torch
-from scipy.optimize import linear_sum_assignment
-
 from survey.errors import InputError, SettingsError, UndefinedScore
-from survey.metrics.base import BREAKDOWNS, Invariance, Metric, NoValue, Quantity
-from survey.metrics.moments import Moments, constant_columns, moments
-from survey.metrics.pair import Pair
+from survey.metrics.base import Invariance, Metric, NoValue, Quantity, breakdowns
 from survey.settings import Ridge, Shrinkage
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
+
+    from survey.metrics.moments import Moments
+    from survey.metrics.pair import Pair
 
 #: Total variance over the least eigenvalue above which only a singular value decomposition, two
 #: to five times slower, keeps the identity's score within 1e-7 of 1. Shrunk inputs lie below.
@@ -67,6 +66,10 @@ def affinity_score(
     Bouniot et al. 2025, "From Alexnet to Transformers: Measuring the Non-linearity of Deep
     Neural Networks with Affine Optimal Transport", arXiv:2310.11439, Definition 3.1.
     """
+    import torch
+
+    from survey.metrics.moments import constant_columns, moments
+
     if shrinkage not in get_args(Shrinkage):
         raise SettingsError(f"shrinkage is {shrinkage!r}, must be one of ledoit-wolf, none")
     if ridge not in get_args(Ridge):
@@ -75,14 +78,14 @@ def affinity_score(
     _require_pair(x, y)
     if not (bool(torch.isfinite(x).all()) and bool(torch.isfinite(y).all())):
         raise UndefinedScore("the matrices hold values that are not finite", status="nonfinite")
-    if is_constant(y, torch.finfo(y.dtype).eps):
+    if bool(constant_columns(y, torch.finfo(y.dtype).eps).all()):
         raise UndefinedScore(
             "the output is the same for every image, so nothing can be transported",
             status="constant",
         )
     try:
         rho = affinity(moments(x, shrinkage, ridge), moments(y, shrinkage, ridge))
-    except BREAKDOWNS as error:
+    except breakdowns() as error:
         raise UndefinedScore(
             f"the formula cannot be evaluated: {error}", status="failed"
         ) from error
@@ -123,15 +126,13 @@ def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
     x, y : torch.Tensor
         n x c, float64.
     """
+    import torch
+    from scipy.optimize import linear_sum_assignment
+
     # Of |x - y|^2 only the cross term depends on the pairing; the cost of the best pairing is
     # then summed from differences, because expanding the square would lose half the digits.
     _, partner = linear_sum_assignment(-(x @ y.T).cpu().numpy())
     return float((x - y[torch.from_numpy(partner).to(y.device)]).square().sum()) / x.shape[0]
-
-
-def is_constant(matrix: torch.Tensor, resolution: float) -> bool:
-    """Tell whether no column varies by more than a few roundings of its own size."""
-    return bool(constant_columns(matrix, resolution).all())
 
 
 def _coordinates(x: Moments, y: Moments) -> tuple[torch.Tensor, torch.Tensor]:
@@ -140,6 +141,8 @@ def _coordinates(x: Moments, y: Moments) -> tuple[torch.Tensor, torch.Tensor]:
     Off the span of all rows, both covariances are multiples of the identity, so T is a number
     there and the rows vanish: leaving that complement out is exact.
     """
+    import torch
+
     if x.channels <= 2 * x.images:
         return x.centred, y.centred
     basis = torch.linalg.qr(torch.cat([x.centred, y.centred]).T).Q
@@ -150,6 +153,8 @@ def _transport(
     sx: torch.Tensor, sy: torch.Tensor, rows: torch.Tensor, *, singular: bool
 ) -> torch.Tensor:
     """Map rows by T = L^-T (L' Sy L)^1/2 L^-1 where Sx = L L'."""
+    import torch
+
     lower = torch.linalg.cholesky(sx)
     if singular:
         # An eigensolve keeps half the digits of the small roots; singular values keep them all.
@@ -165,6 +170,8 @@ def _transport(
 
 
 def _as_matrix(name: str, values: torch.Tensor | NDArray[np.floating]) -> torch.Tensor:
+    import torch
+
     matrix = values.detach() if isinstance(values, torch.Tensor) else torch.tensor(values)
     if matrix.ndim != 2:
         raise InputError(
@@ -230,7 +237,7 @@ METRIC = Metric(
     (
         Quantity(
             name="affinity",
-            sentence="The affinity score: 1 is affine. Shrunk as the settings say.",
+            sentence="The affinity score in [0, 1]; NULL unless status is ok.",
             formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy shrunk (Ledoit and Wolf)",
             unit="1",
             low=0.0,
@@ -243,7 +250,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="affinity_plain",
-            sentence="The affinity score without shrinkage.",
+            sentence="The affinity score without shrinkage, in [0, 1].",
+            listed=False,
             formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy with divisor n - 1",
             unit="1",
             low=0.0,

@@ -2,47 +2,78 @@
 
 A metric is a handful of quantities, each a column of the result with a range, a unit, a
 direction, the changes of the data it does not see, and the fewest images it is defined for. A
-quantity that has no value says why and takes no other quantity with it.
+quantity that has no value says why and takes no other quantity with it. From the declaration are
+made the store's column, the tables for readers and the page on metrics. It imports no torch:
+metrics import it where they compute.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
+from survey.errors import SettingsError
 
-from survey.metrics.pair import Pair
+if TYPE_CHECKING:
+    from survey.metrics.pair import Pair
 
-#: What the linear algebra and the assignment raise for covariances that are singular in float64
-#: (a constant input with a relative ridge) or overflow (values above 1e150).
-BREAKDOWNS = (torch.linalg.LinAlgError, ValueError, ArithmeticError)
-
-#: A change of X and Y (n x c each) that a quantity may not see.
+#: A change of X and Y (n x c each) that a quantity may not see; see ``INVARIANCES``.
 Invariance = Literal[
-    "images",  # the rows of X and Y permuted alike
-    "pairing",  # the rows of Y permuted alone
-    "channels",  # the columns of X and Y permuted alike
-    "channels_output",  # the columns of Y permuted alone
-    "rotation",  # X and Y mapped by one orthogonal matrix
-    "rotation_input",  # X mapped by an orthogonal matrix
-    "rotation_output",  # Y mapped by an orthogonal matrix
-    "scale",  # X and Y multiplied by one positive number
-    "scale_input",  # X multiplied by a positive number
-    "scale_output",  # Y multiplied by a positive number
-    "shift",  # one vector added to every row of X and Y
-    "shift_input",  # one vector added to every row of X
-    "shift_output",  # one vector added to every row of Y
-    "swap",  # X and Y exchanged
+    "images",
+    "pairing",
+    "channels",
+    "channels_output",
+    "rotation",
+    "rotation_input",
+    "rotation_output",
+    "scale",
+    "scale_input",
+    "scale_output",
+    "shift",
+    "shift_input",
+    "shift_output",
+    "swap",
 ]
+
+#: What each change is.
+INVARIANCES: dict[Invariance, str] = {
+    "images": "the rows of X and Y permuted alike",
+    "pairing": "the rows of Y permuted alone",
+    "channels": "the columns of X and Y permuted alike",
+    "channels_output": "the columns of Y permuted alone",
+    "rotation": "X and Y mapped by one orthogonal matrix",
+    "rotation_input": "X mapped by an orthogonal matrix",
+    "rotation_output": "Y mapped by an orthogonal matrix",
+    "scale": "X and Y multiplied by one positive number",
+    "scale_input": "X multiplied by a positive number",
+    "scale_output": "Y multiplied by a positive number",
+    "shift": "one vector added to every row of X and Y",
+    "shift_input": "one vector added to every row of X",
+    "shift_output": "one vector added to every row of Y",
+    "swap": "X and Y exchanged",
+}
 
 #: Which end is closer to linear: ``higher`` is closer to an affine map, ``lower`` to the identity.
 Direction = Literal["higher", "lower", "none"]
 
 #: How far rounding may carry a value over the end of its range before it is no value.
 ROUNDING = 1e-9
+
+
+@functools.cache
+def breakdowns() -> tuple[type[Exception], ...]:
+    """Return what the linear algebra and the assignment raise where they break down in float64.
+
+    That is for covariances that are singular (a constant input with a relative ridge) or overflow
+    (values above 1e150).
+    """
+    import torch
+
+    return (torch.linalg.LinAlgError, ValueError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +86,17 @@ class NoValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """One column of the result: how it is computed and what is true of it."""
+    """One column of the result: how it is computed and what is true of it.
 
-    #: The column.
+    Raises
+    ------
+    SettingsError
+        If a field is not what it must be.
+    """
+
+    #: The column: small letters, digits and underscores.
     name: str
-    #: What it is, as a sentence.
+    #: What it is, as a sentence: the comment of the column too.
     sentence: str
     #: How it is computed from X, Y (n x c), their centred versions Xc, Yc and counts.
     formula: str
@@ -78,8 +115,33 @@ class Quantity:
     least_images: int
     #: Whether it also needs more images than channels.
     more_than_channels: bool = False
+    #: Whether ``survey show --metrics`` and a model's page show it; files have every quantity.
+    listed: bool = True
+    #: Its heading on a page; by default its name.
+    heading: str = ""
     #: Its value for a pair, or why it has none.
     compute: Callable[[Pair], float | NoValue]
+
+    def __post_init__(self) -> None:
+        problems = {
+            "its name is not made of small letters, digits and underscores": (
+                re.fullmatch("[a-z][a-z0-9_]*", self.name) is None
+            ),
+            "its sentence does not end with a full stop": not self.sentence.endswith("."),
+            "its range is empty": not self.low < self.high,
+            "its direction is unknown": self.direction not in get_args(Direction),
+            "an invariance is unknown": not self.invariances <= set(INVARIANCES),
+            "it needs fewer than two images": self.least_images < 2,
+            "its computation cannot be called": not callable(self.compute),
+        }
+        for problem, is_so in problems.items():
+            if is_so:
+                raise SettingsError(f"quantity {self.name!r}: {problem}")
+
+    @property
+    def title(self) -> str:
+        """Its heading on a page."""
+        return self.heading or self.name.replace("_", " ")
 
     def minimum_images(self, channels: int) -> int:
         """Return the fewest images it is defined for, given c channels."""
@@ -110,24 +172,26 @@ def value(quantity: Quantity, pair: Pair) -> float | NoValue:
     if pair.images < least:
         return NoValue(f"needs {least} images for {pair.channels} channels, has {pair.images}")
     try:
-        found = quantity.compute(pair)
-    except BREAKDOWNS as error:
+        result = quantity.compute(pair)
+    except breakdowns() as error:
         return NoValue(f"the formula cannot be evaluated: {error}")
-    return found if isinstance(found, NoValue) else _within(quantity, found)
+    return result if isinstance(result, NoValue) else _within(quantity, result)
 
 
-def _within(quantity: Quantity, found: float) -> float | NoValue:
+def _within(quantity: Quantity, number: float) -> float | NoValue:
     """Return a value in its range, or say that it is outside."""
-    if not math.isfinite(found):
-        return NoValue(f"the formula gives {found}, which is no number")
-    kept = min(max(found, quantity.low), quantity.high)
-    if abs(found - kept) > ROUNDING:
-        return NoValue(f"the formula gives {found:.4g}, outside its range")
+    if not math.isfinite(number):
+        return NoValue(f"the formula gives {number}, which is no number")
+    kept = min(max(number, quantity.low), quantity.high)
+    if abs(number - kept) > ROUNDING:
+        return NoValue(f"the formula gives {number:.4g}, outside its range")
     return kept
 
 
-def values(quantities: Iterable[Quantity], pair: Pair) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the values of those quantities that have one, and a note for each that has none.
+def values(
+    quantities: Iterable[Quantity], pair: Pair
+) -> tuple[dict[str, float | None], tuple[str, ...]]:
+    """Return the values of some quantities, and a note for each that has none.
 
     Parameters
     ----------
@@ -138,17 +202,16 @@ def values(quantities: Iterable[Quantity], pair: Pair) -> tuple[dict[str, float]
 
     Returns
     -------
-    found : dict
-        Value by column.
+    numbers : dict
+        Value by column; None where there is none.
     notes : tuple of str
         ``column: reason``.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float | None] = {}
     notes: list[str] = []
     for quantity in quantities:
-        outcome = value(quantity, pair)
-        if isinstance(outcome, NoValue):
-            notes.append(f"{quantity.name}: {outcome.reason}")
-        else:
-            found[quantity.name] = outcome
-    return found, tuple(notes)
+        result = value(quantity, pair)
+        if isinstance(result, NoValue):
+            notes.append(f"{quantity.name}: {result.reason}")
+        numbers[quantity.name] = None if isinstance(result, NoValue) else result
+    return numbers, tuple(notes)

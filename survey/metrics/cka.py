@@ -9,11 +9,14 @@ each of the three terms by its unbiased estimate. No n x n matrix is built if c 
 from __future__ import annotations
 
 import math
-
-import torch
+from typing import TYPE_CHECKING
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.metrics.pair import Pair
+
+if TYPE_CHECKING:
+    import torch
+
+    from survey.metrics.pair import Pair
 
 #: A debiased norm below this share of the biased one is the rounding of a difference.
 _ROUNDING = 1e-12
@@ -68,6 +71,8 @@ def cka_debiased(pair: Pair) -> float | NoValue:
 
 def cross_squared_norm(pair: Pair) -> float:
     """Return |Yc' Xc|^2, from the n x n Gram matrices where c > n."""
+    import torch
+
     x, y = pair.x, pair.y
     if pair.channels > pair.images:
         return float(torch.vdot(x.gram.flatten(), y.gram.flatten()))
@@ -80,6 +85,8 @@ def _unbiased(cross: float, x_norms: torch.Tensor, y_norms: torch.Tensor) -> flo
     With both kernels centred, their rows sum to minus what their diagonals were before these are
     set to zero, so that the squared row norms k_i, l_i say it all.
     """
+    import torch
+
     n = len(x_norms)
     diagonal = float(torch.vdot(x_norms, y_norms))
     totals = float(x_norms.sum()) * float(y_norms.sum())
@@ -91,7 +98,8 @@ METRIC = Metric(
     (
         Quantity(
             name="cka",
-            sentence="Linear CKA of input and output, as published (biased).",
+            heading="CKA",
+            sentence="Linear CKA of input and output, biased as published, in [0, 1].",
             formula="|Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)",
             unit="1",
             low=0.0,
@@ -104,7 +112,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="cka_debiased",
-            sentence="Linear CKA from unbiased estimates of its three terms.",
+            heading="debiased CKA",
+            sentence="Linear CKA from unbiased estimates, in [-1, 1].",
             formula="HSIC1(X, Y) / sqrt(HSIC1(X, X) HSIC1(Y, Y))",
             unit="1",
             low=-1.0,

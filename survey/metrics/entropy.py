@@ -9,11 +9,14 @@ same before and after, so that the change does not depend on it.
 from __future__ import annotations
 
 import math
-
-import torch
+from typing import TYPE_CHECKING
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.metrics.pair import Pair
+
+if TYPE_CHECKING:
+    import torch
+
+    from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G, and its published script"
 _EVERY: frozenset[Invariance] = frozenset(
@@ -56,6 +59,8 @@ def histogram_entropy(matrix: torch.Tensor) -> float | NoValue:
     float or NoValue
         In [log c, 2 log c].
     """
+    import torch
+
     n, c = matrix.shape
     # Two passes: ``aminmax`` takes three times as long as both.
     low, high = matrix.amin(dim=1, keepdim=True), matrix.amax(dim=1, keepdim=True)
@@ -81,7 +86,8 @@ METRIC = Metric(
     (
         Quantity(
             name="entropy_before",
-            sentence="Mean over images of the entropy of the pooled input's histogram, plus log c.",
+            sentence="Mean histogram entropy of inputs, plus log c, in nats.",
+            listed=False,
             formula="mean over rows of X of H(histogram in c bins) + log c",
             unit="nat",
             low=0.0,
@@ -94,7 +100,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="entropy_after",
-            sentence="The same of the pooled output.",
+            sentence="Mean histogram entropy of outputs, plus log c, in nats.",
+            listed=False,
             formula="mean over rows of Y of H(histogram in c bins) + log c",
             unit="nat",
             low=0.0,
@@ -107,7 +114,7 @@ METRIC = Metric(
         ),
         Quantity(
             name="entropy_change",
-            sentence="Entropy after minus entropy before.",
+            sentence="Entropy after minus before, in nats.",
             formula="entropy_after - entropy_before",
             unit="nat",
             low=-math.inf,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-
-import torch
+from typing import TYPE_CHECKING
 
 from survey.metrics.base import Metric, NoValue, Quantity
-from survey.metrics.pair import Pair
+
+if TYPE_CHECKING:
+    from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
 
 
 def norm(pair: Pair) -> float:
     """Return the Frobenius norm of X - Y."""
+    import torch
+
     return float(torch.linalg.vector_norm(pair.x.values - pair.y.values))
 
 
@@ -24,8 +27,10 @@ def norm_per_element(pair: Pair) -> float:
 
 def norm_relative(pair: Pair) -> float | NoValue:
     """Return the norm over the input's own."""
-    own = float(torch.linalg.vector_norm(pair.x.values))
-    return pair.once(norm) / own if own > 0.0 else NoValue("the input is zero")
+    import torch
+
+    size = float(torch.linalg.vector_norm(pair.x.values))
+    return pair.once(norm) / size if size > 0.0 else NoValue("the input is zero")
 
 
 METRIC = Metric(
@@ -33,7 +38,8 @@ METRIC = Metric(
     (
         Quantity(
             name="norm",
-            sentence="Frobenius norm of input minus output, as published: grows as sqrt(n c).",
+            sentence="Frobenius norm of input minus output; grows as sqrt(n c).",
+            listed=False,
             formula="|X - Y|",
             unit="of X",
             low=0.0,
@@ -46,7 +52,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="norm_per_element",
-            sentence="The norm over sqrt(n c): a root mean square difference.",
+            sentence="The norm over sqrt(n c).",
+            listed=False,
             formula="|X - Y| / sqrt(n c)",
             unit="of X",
             low=0.0,
@@ -59,7 +66,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="norm_relative",
-            sentence="The norm over the input's own.",
+            heading="relative norm",
+            sentence="The norm over the input's own norm.",
             formula="|X - Y| / |X|",
             unit="1",
             low=0.0,

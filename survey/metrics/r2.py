@@ -12,15 +12,18 @@ channels by their variance, so that channels that hardly ever fire do not decide
 from __future__ import annotations
 
 import math
-
-import torch
+from typing import TYPE_CHECKING
 
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.metrics.pair import Pair
 
-#: Penalties tried, in units of the mean squared singular value of the input: from where a fit is
-#: ordinary least squares to where it is the mean.
-PENALTIES = torch.logspace(-8, 3, 23, dtype=torch.float64)
+if TYPE_CHECKING:
+    import torch
+
+    from survey.metrics.pair import Pair
+
+#: Powers of ten of the least and the greatest penalty tried, in units of the mean squared singular
+#: value of the input, and how many: from where a fit is least squares to where it is the mean.
+PENALTIES = (-8, 3, 23)
 
 _INVARIANCES: frozenset[Invariance] = frozenset(
     {
@@ -44,6 +47,8 @@ def r2(pair: Pair) -> float | NoValue:
     The uniform mean over channels. A channel whose output is constant is predicted exactly and
     counts as 1.
     """
+    import torch
+
     if pair.has_constant_output:
         return NoValue("the output is the same for every image")
     if pair.has_constant_input:
@@ -120,7 +125,10 @@ def best_penalty(
     ----------
     Golub, Heath and Wahba 1979, doi:10.1080/00401706.1979.10489751.
     """
-    penalties = PENALTIES.to(strengths.device) * strengths.mean()
+    import torch
+
+    tried = torch.logspace(*PENALTIES, dtype=torch.float64)
+    penalties = tried.to(strengths.device) * strengths.mean()
     shrunk = strengths / (strengths + penalties[:, None])
     unexplained = (total - explained.sum()).clamp_min(0.0)
     residual = unexplained + (1 - shrunk).square() @ explained
@@ -130,6 +138,8 @@ def best_penalty(
 
 def _residual(pair: Pair, penalty: torch.Tensor) -> torch.Tensor:
     """Return the squared length of each image's residual in the ridge fit to all images, n."""
+    import torch
+
     directions, strengths = pair.x.spectrum
     weighted = directions * (strengths / (strengths + penalty))
     residual = torch.addmm(pair.y.centred, weighted, pair.once(loadings), alpha=-1)
@@ -141,8 +151,8 @@ METRIC = Metric(
     (
         Quantity(
             name="r2",
-            sentence="R2 of a linear fit from input to output on the images it was fitted on, "
-            "as published.",
+            heading="R2",
+            sentence="R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1.",
             formula="mean over channels of 1 - |y - Xb - a|^2 / |yc|^2, least squares over "
             "directions of X above 1e-6 of the strongest",
             unit="1",
@@ -156,8 +166,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="r2_heldout",
-            sentence="Share of the output's variance that a ridge regression from the input "
-            "explains on images left out of the fit, one at a time.",
+            heading="held-out R2",
+            sentence="R2 of a ridge fit on images left out of it one by one; at most 1.",
             formula="1 - sum of squared leave-one-out errors of the fit / of the mean",
             unit="1",
             low=-math.inf,

@@ -5,8 +5,12 @@ Counted on the tensors as the network has them, not on their averages over space
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from survey.metrics.base import Invariance, Metric, NoValue, Quantity
-from survey.metrics.pair import Pair
+
+if TYPE_CHECKING:
+    from survey.metrics.pair import Pair
 
 _SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
 _EVERY: frozenset[Invariance] = frozenset({"images", "pairing", "channels", "channels_output"})
@@ -37,7 +41,8 @@ METRIC = Metric(
     (
         Quantity(
             name="sparsity_before",
-            sentence="Fraction of the unpooled input's values within 1e-3 of zero.",
+            sentence="Fraction of unpooled input values within 1e-3 of zero.",
+            listed=False,
             formula="share of |x| <= 1e-3",
             unit="1",
             low=0.0,
@@ -50,7 +55,8 @@ METRIC = Metric(
         ),
         Quantity(
             name="sparsity_after",
-            sentence="Fraction of the unpooled output's values within 1e-3 of zero.",
+            sentence="Fraction of unpooled output values within 1e-3 of zero.",
+            listed=False,
             formula="share of |y| <= 1e-3",
             unit="1",
             low=0.0,
@@ -63,7 +69,7 @@ METRIC = Metric(
         ),
         Quantity(
             name="sparsity_change",
-            sentence="Sparsity after minus sparsity before.",
+            sentence="Sparsity after minus before, in [-1, 1].",
             formula="sparsity_after - sparsity_before",
             unit="1",
             low=-1.0,

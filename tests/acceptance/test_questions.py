@@ -7,7 +7,7 @@ import json
 import pyarrow.parquet
 import pytest
 
-from catalog.store.schema import METRICS
+from catalog.store.schema import METRIC_COLUMNS
 from tests.acceptance.command import rows, start, survey
 
 
@@ -76,7 +76,7 @@ def test_show_has_every_metric_for_who_asks(finished_home):
     assert {"cka", "norm_relative", "sparsity_change", "entropy_change", "r2"} <= set(shown)
     assert max(map(len, lines)) <= 130
     whole = json.loads(survey("show", run, "--format", "json", home=finished_home).stdout)
-    assert {column.name for column in METRICS} <= set(whole[0])
+    assert {column.name for column in METRIC_COLUMNS} <= set(whole[0])
     assert {"role", "repeat", "graph_depth", "layout", "spatial", "notes"} <= set(whole[0])
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from catalog.open_home import open_home
+from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from survey.results import BatchScores, SiteScore
 from tests.catalog.records import run, score
@@ -66,7 +67,11 @@ class Builder:
                 cells |= {"role": roles} if roles else {}
                 cells |= {"repeat": repeats} if repeats else {}
                 scores = tuple(_score(batch, s, a, cells) for s, a in enumerate(row))
-                writer.write_batch(run_id, 1, BatchScores(batch, 64, scores, 64, 1, 1, 1.0), batch)
+                writer.write(
+                    batches=[
+                        BatchRecord(run_id, 1, BatchScores(batch, 64, scores, 64, 1, 1, 1.0), batch)
+                    ]
+                )
             writer.write_run(run(run_id, status, finished_at=ended, **{**basics, **values}))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from catalog.store.schema import METRICS
+from catalog.store.schema import METRIC_COLUMNS
 
 #: What a run is unless it is said otherwise.
 RUN = {
@@ -30,7 +30,7 @@ def signature(run_id: str, affinity: ArrayLike, **values: Any) -> pd.DataFrame:
     frame = pd.DataFrame({"affinity": pd.Series(affinity, dtype="float64")})
     frame["site"] = range(len(frame))
     named = {"run_id": run_id, "model": run_id, "architecture": run_id}
-    metrics = dict.fromkeys((column.name for column in METRICS), 0.5)
+    metrics = dict.fromkeys((column.name for column in METRIC_COLUMNS), 0.5)
     for name, value in {**named, **RUN, **SITE, **metrics, **values}.items():
         frame[name] = value
     return frame

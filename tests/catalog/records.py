@@ -8,8 +8,8 @@ from typing import Any
 from catalog.home import Home
 from catalog.store.reader import query
 from catalog.store.records import RunRecord
-from catalog.store.schema import METRICS
-from survey.results import BatchScores, SiteScore
+from catalog.store.schema import METRIC_COLUMNS
+from survey.results import BatchScores, Site, SiteScore
 
 SITES = 3
 
@@ -31,31 +31,33 @@ def run(run_id: str = "r1", status: str = "running", **values: Any) -> RunRecord
 
 
 def score(batch: int = 0, site: int = 0, affinity: float = 0.5, **values: Any) -> SiteScore:
-    """Return an ok score; keyword arguments replace any field."""
+    """Return an ok score; keyword arguments replace any field, of its site too, or metric."""
+    place = Site(f"layer{site}.relu#1", "relu", 1, site + 1, "main", 1, "N,C,*,*", "8x8")
     plain = SiteScore(
         batch=batch,
         site=site,
-        site_name=f"layer{site}.relu#1",
-        activation="relu",
-        call=1,
-        graph_depth=site + 1,
-        role="main",
-        repeat=1,
-        layout="N,C,*,*",
-        spatial="8x8",
+        place=place,
         channels=16,
         images=512,
         affinity=affinity,
         status="ok",
         reason=None,
         raw_affinity=affinity,
-        **{column.name: 0.25 for column in METRICS},
+        metrics={column.name: 0.25 for column in METRIC_COLUMNS},
         input_variance=1.0,
         output_variance=0.5,
         constant_fraction=0.0,
         flags=(),
     )
-    return dataclasses.replace(plain, **values)
+    return changed(plain, **values)
+
+
+def changed(row: SiteScore, **values: Any) -> SiteScore:
+    """Return a score with other values of its fields, its site's fields or its metrics."""
+    fields = {name: values.pop(name) for name in list(values) if name in SiteScore.__slots__}
+    of_site = {name: values.pop(name) for name in list(values) if hasattr(row.place, name)}
+    place = dataclasses.replace(row.place, **of_site)
+    return dataclasses.replace(row, place=place, metrics={**row.metrics, **values}, **fields)
 
 
 def batch(number: int = 0, affinity: float = 0.5, sites: int = SITES) -> BatchScores:

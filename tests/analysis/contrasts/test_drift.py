@@ -22,6 +22,7 @@ from analysis.statistics.p_values import (
     unpaired_freedom,
 )
 from catalog.open_home import open_home
+from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores, SiteScore
@@ -59,7 +60,7 @@ def measured(home: Path) -> Measured:
         with Writer.open(open_home(home, create=False)) as writer:
             for number in range(max(map(len, scores.values()), default=0)):
                 batch = BatchScores(number, 64, _rows(number, scores), 64, 1, 1, 1.0)
-                writer.write_batch(name, 1, batch, 64 * (number + 1))
+                writer.write(batches=[BatchRecord(name, 1, batch, 64 * (number + 1))])
             writer.write_run(record)
 
     return store

@@ -26,6 +26,7 @@ from analysis.report.folder import MARKER, ReportFolder
 from analysis.report.svg import embedded
 from catalog.open_home import open_home
 from catalog.store.reader import query
+from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores
@@ -56,7 +57,11 @@ def store(home: Path, run_id: str, scores: list[list[float | None]], **values: o
                     reason = "the output is <the> same"
                     row = dataclasses.replace(row, affinity=None, status="constant", reason=reason)
                 rows.append(row)
-            writer.write_batch(run_id, 1, BatchScores(number, 64, tuple(rows), 64, 1, 1, 1.0), 64)
+            writer.write(
+                batches=[
+                    BatchRecord(run_id, 1, BatchScores(number, 64, tuple(rows), 64, 1, 1, 1.0), 64)
+                ]
+            )
         writer.write_run(record)
 
 

@@ -20,7 +20,7 @@ from catalog.store.connection import connect_writing
 from catalog.store.queries import run_sites
 from catalog.store.reader import query, reading, run_row, run_states
 from catalog.store.records import BatchRecord, Span
-from catalog.store.schema import METRICS
+from catalog.store.schema import METRIC_COLUMNS
 from catalog.store.writer import Writer
 from survey.errors import SettingsError, StoreError, UnknownName
 from tests.catalog.records import SITES, batch, run, score, stored
@@ -75,7 +75,9 @@ def test_unmerged_and_merged_rows_read_alike(home: Home) -> None:
         for step in range(120):
             number, attempt = int(rng.integers(12)), int(rng.integers(1, 4))
             affinity = step / 1000
-            writer.write_batch("r1", attempt, batch(number, affinity), 512 * (number + 1))
+            writer.write(
+                batches=[BatchRecord("r1", attempt, batch(number, affinity), 512 * (number + 1))]
+            )
             # The highest attempt wins; at equal attempt the first stays.
             if attempt > expected.get(number, (0, 0.0))[0]:
                 expected[number] = (attempt, affinity)
@@ -112,7 +114,7 @@ def test_signatures_average_finished_runs_alone(home: Home) -> None:
                 unscored = score(number, 1, status="constant", affinity=None, reason="dead")
                 scores = (score(number, 0, value), unscored)
                 one = dataclasses.replace(batch(number), scores=scores)
-                writer.write_batch(run_id, 1, one, 512)
+                writer.write(batches=[BatchRecord(run_id, 1, one, 512)])
             writer.write_run(run(run_id, status))
         writer.write_run(run("r3", "failed", stage="load", error="no such file"))
         scored, unscored = stored(home, "SELECT * FROM signatures ORDER BY site")
@@ -127,7 +129,7 @@ def test_signatures_average_finished_runs_alone(home: Home) -> None:
 
 
 def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
-    names = [column.name for column in METRICS]
+    names = [column.name for column in METRIC_COLUMNS]
     values = np.random.default_rng(1).uniform(size=(3, len(names)))
     values[1, ::2] = np.nan
     with Writer.open(home) as writer:
@@ -135,8 +137,12 @@ def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
             known = {n: None if np.isnan(v) else v for n, v in zip(names, row, strict=True)}
             whole = score(number, 0, role="gate", repeat=2, **known)
             bare = score(number, 1, **dict.fromkeys(names), notes=("cka: no variance",))
-            writer.write_batch(
-                "r1", 1, dataclasses.replace(batch(number), scores=(whole, bare)), 512
+            writer.write(
+                batches=[
+                    BatchRecord(
+                        "r1", 1, dataclasses.replace(batch(number), scores=(whole, bare)), 512
+                    )
+                ]
             )
         writer.write_run(run(status="done", pooling="pre"))
         scored, bare_row = stored(home, "SELECT * FROM signatures ORDER BY site")
@@ -157,7 +163,7 @@ def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
 
 def test_one_batch_has_no_deviation(home: Home) -> None:
     with Writer.open(home) as writer:
-        writer.write_batch("r1", 1, batch(0, 0.25), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0, 0.25), 512)])
         writer.write_run(run(status="done"))
     for row in stored(home, "SELECT * FROM signatures"):
         assert (row["affinity"], row["affinity_std"], row["affinity_se"]) == (0.25, None, None)
@@ -168,11 +174,15 @@ def test_a_run_is_as_far_as_its_batches_whatever_order_they_came_in(home: Home) 
         writer.write_run(run())
         writer.write_run(run("r2"))
         for number in (7, 1, 3, 0, 8):
-            writer.write_batch("r1", 2, batch(number), 600 * (number + 1), [f"{number}.jpg"])
+            writer.write(
+                batches=[
+                    BatchRecord("r1", 2, batch(number), 600 * (number + 1), (f"{number}.jpg",))
+                ]
+            )
             if number == 3:
                 writer.merge()
-        writer.write_batch("r1", 3, batch(3), 2400)
-        writer.write_batch("orphan", 1, batch(1), 1024)
+        writer.write(batches=[BatchRecord("r1", 3, batch(3), 2400)])
+        writer.write(batches=[BatchRecord("orphan", 1, batch(1), 1024)])
         states = run_states(home)
     state = states["r1"]
     assert (state.status, state.attempt, state.batches_done) == ("running", 3, 5)
@@ -189,7 +199,7 @@ def test_what_measured_a_batch_is_told_with_it(home: Home) -> None:
     told = {"micro_batch": 32, "threads": 4, "device_name": "H100", "hostname": "node7"}
     with Writer.open(home) as writer:
         writer.write(batches=[BatchRecord("r1", 1, batch(0), 512, **told)])
-        writer.write_batch("r1", 1, batch(1), 1024)
+        writer.write(batches=[BatchRecord("r1", 1, batch(1), 1024)])
         rows = stored(home, f"SELECT {', '.join(told)} FROM batches ORDER BY batch")
     assert rows == [told, dict.fromkeys(told)]
 
@@ -213,7 +223,7 @@ def test_fifty_queries_of_another_process_during_writes(home: Home) -> None:
     written = 0
     with Writer.open(home) as writer, python(READER, home.path) as reader:
         while reader.poll() is None:
-            writer.write_batch("r1", 1, batch(written), 512 * (written + 1))
+            writer.write(batches=[BatchRecord("r1", 1, batch(written), 512 * (written + 1))])
             written += 1
             if written % 20 == 0:
                 writer.merge()
@@ -226,7 +236,7 @@ def test_a_connection_held_open_elsewhere_never_stops_the_writer(home: Home) -> 
         assert holder.stdout
         assert holder.stdout.readline() == "open\n"
         for number in range(30):
-            writer.write_batch("r1", 1, batch(number), 512 * (number + 1))
+            writer.write(batches=[BatchRecord("r1", 1, batch(number), 512 * (number + 1))])
             assert writer.merge() == 0
         assert len(stored(home)) == 30 * SITES
         holder.communicate("done\n")
@@ -237,7 +247,7 @@ def test_a_connection_held_open_elsewhere_never_stops_the_writer(home: Home) -> 
 
 def test_a_reader_of_the_writers_own_process_never_stops_it(home: Home) -> None:
     with Writer.open(home) as writer:
-        writer.write_batch("r1", 1, batch(0), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
         with reading(home), reading(home) as second:
             assert writer.merge() == 0
             count = second.sql("SELECT count(*) AS n FROM batches").to_arrow_table()

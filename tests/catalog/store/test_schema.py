@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import types
-import typing
 
 import duckdb
 import pyarrow as pa
@@ -16,14 +14,14 @@ from catalog.open_home import open_home
 from catalog.store import schema
 from catalog.store.queries import named_queries, named_query
 from catalog.store.reader import query
-from catalog.store.records import RunRecord
-from catalog.store.segments import BATCH_SCHEMA, RUN_SCHEMA
+from catalog.store.records import BatchRecord, RunRecord
+from catalog.store.segments import RUN_SCHEMA, batch_schema
 from catalog.store.upgrade import migrations
 from catalog.store.writer import Writer
 from survey.errors import StoreError, UnknownName
-from survey.results import SiteScore
+from survey.metrics import QUANTITIES, RESERVED, SQL_WORDS
 from survey.settings import MeasureSettings
-from tests.catalog.records import batch, run
+from tests.catalog.records import batch, run, score
 
 ENTRIES = (*schema.TABLES, *schema.VIEWS)
 
@@ -82,31 +80,32 @@ def test_a_run_record_is_a_row_of_runs() -> None:
 
 
 def test_a_site_score_is_a_row_of_batch_scores() -> None:
-    fields = [field.name for field in dataclasses.fields(SiteScore)]
-    assert list(schema.BATCH_SCORES.names) == ["run_id", *fields]
-    nested = BATCH_SCHEMA.field("scores").type.value_type
-    assert [field.name for field in nested] == fields[1:]
+    nested = batch_schema().field("scores").type.value_type
     assert isinstance(nested, pa.StructType)
+    assert ["run_id", "batch", *(field.name for field in nested)] == list(schema.BATCH_SCORES.names)
+    assert all(hasattr(score(), field.name) for field in nested)
 
 
-def test_the_columns_of_a_site_score_have_the_types_of_its_fields() -> None:
-    sql = {str: "VARCHAR", int: "INTEGER", float: "DOUBLE", tuple: "VARCHAR[]"}
-    columns = {column.name: column.type for column in schema.BATCH_SCORES.columns}
-    for name, hint in typing.get_type_hints(SiteScore).items():
-        parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        plain = parts[0]
-        if typing.get_origin(plain) is typing.Literal:
-            plain = str
-        assert columns[name] == sql[typing.get_origin(plain) or plain], name
+def test_the_columns_of_the_metrics_are_what_the_metrics_declare() -> None:
+    columns = {column.name: column for column in schema.BATCH_SCORES.columns}
+    for quantity in QUANTITIES:
+        assert columns[quantity.name].sentence == quantity.sentence
+        assert columns[quantity.name].type == "DOUBLE"
 
 
-def test_the_metrics_are_the_numbers_a_site_score_may_come_without() -> None:
-    optional = [
-        field.name
-        for field in dataclasses.fields(SiteScore)
-        if field.default is None and field.name != "notes"
-    ]
-    assert [column.name for column in schema.METRICS] == optional
+def test_no_other_column_can_have_the_name_of_a_metric() -> None:
+    of_scores = {
+        *schema.BATCH_SCORES.names,
+        *(c.name for view in schema.VIEWS for c in view.columns),
+    }
+    assert of_scores - RESERVED - {q.name for q in QUANTITIES} == {"stage"}
+    with duckdb.connect() as connection:
+        for (word,) in connection.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall():
+            try:
+                connection.execute(f"CREATE OR REPLACE TEMP TABLE t ({word} DOUBLE)").fetchall()
+                connection.execute(f"SELECT avg({word}) AS {word} FROM t").fetchall()
+            except duckdb.ParserException:
+                assert word in SQL_WORDS.split()
 
 
 def test_every_setting_is_a_column_of_runs_in_order() -> None:
@@ -133,7 +132,7 @@ def test_comments_reach_the_reader(home: Home, merged: bool) -> None:
 def test_named_queries_run_and_carry_a_sentence(home: Home) -> None:
     with Writer.open(home) as writer:
         writer.write_run(run(status="done", seconds=1.0, images=512))
-        writer.write_batch("r1", 1, batch(0), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
     assert {"signatures_overview", "run_sites", "run_costs"} <= set(named_queries())
     for entry in named_queries().values():
         assert entry.sentence.endswith(".")

@@ -31,7 +31,7 @@ from catalog.store.writer import Writer
 from catalog.store.writer_lock import writing_process
 from survey.errors import StoreError
 from survey.results import SiteScore
-from tests.catalog.records import EVERYTHING, SITES, batch, run, score, stored
+from tests.catalog.records import SITES, batch, run, score, stored
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -130,7 +130,7 @@ def test_a_segment_left_after_its_merge_is_merged_once(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Writer.open(home) as writer:
-        writer.write_batch("r1", 1, batch(0), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
         writer.write_run(run(status="done"))
         with monkeypatch.context() as patch:
             patch.setattr(writer_module, "_remove", _crash)
@@ -151,11 +151,11 @@ def test_a_late_writer_of_an_earlier_attempt_replaces_nothing(home: Home) -> Non
     for merging in (True, False):
         with Writer.open(home) as writer:
             name = f"r{merging}"
-            writer.write_batch(name, 2, batch(0, 0.2), 512)
+            writer.write(batches=[BatchRecord(name, 2, batch(0, 0.2), 512)])
             if merging:
                 writer.merge()
-            writer.write_batch(name, 1, batch(0, 0.1), 512)
-            writer.write_batch(name, 2, batch(0, 0.3), 512)
+            writer.write(batches=[BatchRecord(name, 1, batch(0, 0.1), 512)])
+            writer.write(batches=[BatchRecord(name, 2, batch(0, 0.3), 512)])
     assert {row["affinity"] for row in stored(home)} == {0.2}
 
 
@@ -218,10 +218,10 @@ def test_a_full_or_failing_disk_leaves_nothing_half_written(
         with monkeypatch.context() as patch:
             patch.setattr(segments.os, "fsync", fail)
             with pytest.raises(StoreError, match="could not be written") as caught:
-                writer.write_batch("r1", 1, batch(0), 512)
+                writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
         assert ("disk space" in str(caught.value.hint)) == (number == errno.ENOSPC)
         assert not list(home.spool.iterdir())
-        writer.write_batch("r1", 1, batch(0), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
     assert len(stored(home)) == SITES
 
 
@@ -269,12 +269,10 @@ def test_a_segment_with_an_empty_stream_of_runs_is_read(home: Home) -> None:
 @pytest.mark.slow(seconds=4)
 def test_a_merge_writes_nothing_anew_that_is_stored(home: Home) -> None:
     # A little more than one of DuckDB's row groups a merge, which leaves one that is nearly empty.
-    records = [BatchRecord("r", 1, batch(n, sites=500), 512) for n in range(260)]
-    table, met = segments.batch_table(records), []
+    batches, met = [batch(n, sites=500) for n in range(260)], []
     with Writer.open(home) as writer:
         for number in range(3):
-            runs = pa.array([f"r{number}"] * len(records))
-            writer.write(batches=table.set_column(0, segments.BATCH_SCHEMA.field(0), runs))
+            writer.write(batches=[BatchRecord(f"r{number}", 1, one, 512) for one in batches])
             writer.merge()
             with duckdb.connect(home.signatures, read_only=True) as raw:
                 met.append(raw.execute(ROW_GROUPS).fetchall())
@@ -290,37 +288,6 @@ WHERE column_name = 'site' AND segment_type = 'INTEGER' GROUP BY ALL ORDER BY AL
 """
 
 
-def test_a_table_made_elsewhere_is_stored_as_its_records_are(home: Home) -> None:
-    records = [BatchRecord("r1", 1, batch(n), 512 * n, ("x.png",)) for n in range(5)]
-    bad = dataclasses.replace(batch(5), scores=tuple(given for given, _, _ in BAD))
-    records.append(BatchRecord("r1", 1, bad, 3072))
-    with Writer.open(home) as writer:
-        writer.write(batches=segments.batch_table(records))
-        met = stored(home)
-        writer.write(batches=[dataclasses.replace(one, run_id="r2") for one in records])
-        again = stored(home, f"SELECT * FROM ({EVERYTHING}) WHERE run_id = 'r2'")
-    assert [{**row, "run_id": "r2"} for row in met] == again
-    assert len(met) == 5 * SITES + len(BAD)
-
-
-def test_a_table_that_no_segment_may_hold_is_refused(home: Home) -> None:
-    good = segments.batch_table([BatchRecord("r1", 1, batch(0), 512)])
-    scores = good["scores"].to_pylist()
-    spoiled = []
-    for change in ({"cka": math.inf}, {"affinity": 1.5}, {"affinity": None}, {"status": "failed"}):
-        rows = [[{**scores[0][0], **change}, *scores[0][1:]]]
-        spoiled.append(good.set_column(NESTED, "scores", pa.array(rows, good[NESTED].type)))
-    seconds = pa.array([math.nan])
-    spoiled.append(good.set_column(good.schema.names.index("seconds"), "seconds", seconds))
-    with Writer.open(home) as writer:
-        for table in spoiled:
-            with pytest.raises(StoreError, match="1 rows with a number"):
-                writer.write(batches=table)
-        with pytest.raises(StoreError, match="differ in threads"):
-            writer.write(batches=good.drop_columns("threads"))
-        assert not list(home.spool.iterdir())
-
-
 def test_merging_falls_due_by_number_and_by_time(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +297,7 @@ def test_merging_falls_due_by_number_and_by_time(
         clock[0] += 100
         assert writer.merge_if_due() == 0
         writer.merge()
-        writer.write_batch("r1", 1, batch(0), 512)
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
         assert writer.merge_if_due() == 0
         clock[0] += writer_module.SECONDS_DUE
         assert writer.merge_if_due() == 1
@@ -338,7 +305,7 @@ def test_merging_falls_due_by_number_and_by_time(
         clock[0] += writer_module.SECONDS_DUE / 4
         for number in range(1, 4):
             assert writer.merge_if_due() == 0
-            writer.write_batch("r1", 1, batch(number), 512)
+            writer.write(batches=[BatchRecord("r1", 1, batch(number), 512)])
         assert writer.merge_if_due() == 3
 
 
@@ -346,14 +313,12 @@ def test_a_long_spool_is_merged_in_parts(home: Home, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(writer_module, "SEGMENTS_A_MERGE", 4)
     with Writer.open(home) as writer:
         for number in range(10):
-            writer.write_batch("r1", 1, batch(number), 512)
+            writer.write(batches=[BatchRecord("r1", 1, batch(number), 512)])
         assert writer.merge() == 10
     assert len(stored(home)) == 10 * SITES
 
 
 #: Where a segment's table of batches has their scores.
-NESTED = len(segments.BATCH_SCHEMA) - 1
-
 BAD = [
     (score(affinity=math.nan), "nonfinite", None),
     (score(affinity=math.inf), "nonfinite", None),
@@ -372,7 +337,7 @@ def test_a_number_that_is_none_is_null_with_a_reason(
 ) -> None:
     one = dataclasses.replace(batch(0), scores=(given,), seconds=math.nan)
     with Writer.open(home) as writer:
-        writer.write_batch("r1", 1, one, 512)
+        writer.write(batches=[BatchRecord("r1", 1, one, 512)])
         writer.write_run(run(status="done"))
         (row,) = stored(home, "SELECT * FROM batch_scores")
         assert stored(home, "SELECT seconds FROM batches") == [{"seconds": None}]
@@ -388,7 +353,9 @@ def test_a_metric_that_is_no_number_is_null_with_a_note_and_spoils_nothing_else(
 ) -> None:
     given = score(cka=value, r2_heldout=value, norm=None, notes=("norm: overflow",))
     with Writer.open(home) as writer:
-        writer.write_batch("r1", 1, dataclasses.replace(batch(0), scores=(given,)), 512)
+        writer.write(
+            batches=[BatchRecord("r1", 1, dataclasses.replace(batch(0), scores=(given,)), 512)]
+        )
         (row,) = stored(home, "SELECT * FROM batch_scores")
     assert (row["cka"], row["r2_heldout"], row["cka_debiased"]) == (None, None, 0.25)
     assert row["notes"] == ["norm: overflow", "cka: not finite", "r2_heldout: not finite"]
@@ -404,7 +371,8 @@ def test_bad_numbers_among_many_good_ones_change_nothing_else(home: Home) -> Non
     with Writer.open(home) as writer:
         writer.write(batches=[BatchRecord("r1", 1, one, 512)])
         rows = stored(home, "SELECT * EXCLUDE run_id FROM batch_scores ORDER BY site")
-    expected = [dataclasses.asdict(storable(given)) for given in scores]
+    fit = [storable(given) for given in scores]
+    expected = [{name: getattr(one, name) for name in rows[0]} for one in fit]
     for row in expected:
         row |= {name: list(row[name]) for name in ("flags", "notes")}
     assert rows == expected

@@ -54,8 +54,11 @@ def test_rounding_over_the_end_of_the_range_is_cut_off(pair: Pair) -> None:
 
 def test_one_broken_quantity_loses_no_other(pair: Pair) -> None:
     broken = dataclasses.replace(returning(math.nan), name="broken")
-    found, notes = values([QUANTITIES[0], broken, *QUANTITIES[1:]], pair)
-    assert list(found) == [quantity.name for quantity in QUANTITIES]
+    numbers, notes = values([QUANTITIES[0], broken, *QUANTITIES[1:]], pair)
+    assert [name for name, number in numbers.items() if number is not None] == [
+        quantity.name for quantity in QUANTITIES
+    ]
+    assert numbers["broken"] is None
     assert notes == ("broken: the formula gives nan, which is no number",)
 
 

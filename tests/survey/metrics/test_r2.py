@@ -91,7 +91,7 @@ def test_the_penalty_has_the_least_generalised_cross_validation_error(n: int, c:
     _, strengths = pair.x.spectrum
     explained = pair.once(r2.loadings).square().sum(dim=1)
     chosen = float(r2.best_penalty(n, strengths, explained, pair.y.scatter))
-    tried = (r2.PENALTIES * strengths.mean()).tolist()
+    tried = (torch.logspace(*r2.PENALTIES, dtype=torch.float64) * strengths.mean()).tolist()
     assert error(chosen) <= min(error(penalty) for penalty in tried if penalty > 1e-3) * (1 + 1e-9)
     assert min(tried) < chosen < max(tried)
 
