@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from jobs.cli.main import app
 from tests.analysis.homes import Builder
 
+pytestmark = pytest.mark.slow(seconds=3)
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

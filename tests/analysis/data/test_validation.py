@@ -104,6 +104,7 @@ def arguments(ask: Callable[..., Any], right: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow(seconds=10)
 def test_what_is_given_in_the_place_of_another(
     subtests: pytest.Subtests, right: dict[str, Any]
 ) -> None:

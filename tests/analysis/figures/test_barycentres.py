@@ -11,6 +11,8 @@ from analysis.similarity.distances import distance_matrix
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
+pytestmark = pytest.mark.slow(seconds=5)
+
 
 @pytest.fixture(scope="module")
 def found():

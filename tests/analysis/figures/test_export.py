@@ -27,6 +27,7 @@ def chart(name: str = "plain") -> alt.Chart:
     )
 
 
+@pytest.mark.slow(seconds=2)
 def test_every_ending_has_its_format(tmp_path):
     for ending, begin in ((".svg", b"<svg"), (".png", b"\x89PNG"), (".HTML", b"<!DOCTYPE html>")):
         figures.save(chart(), tmp_path / f"figure{ending}")

@@ -55,6 +55,7 @@ def test_networks_that_all_are_right_do_not_differ() -> None:
     assert (row["q"], row["p"], row["within_chance"]) == (0, 1, True)
 
 
+@pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize(("share", "images"), [(0.75, 5000), (0.9, 500), (0.998, 1797)])
 def test_equal_networks_are_said_to_be_alike_in_nineteen_of_twenty_cases(
     share: float, images: int

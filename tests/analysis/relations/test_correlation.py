@@ -195,6 +195,7 @@ def test_the_result_carries_where_it_comes_from() -> None:
     assert provenance_of(found).selection == "made up"
 
 
+@pytest.mark.slow(seconds=2)
 def test_the_interval_of_a_model_holds_the_truth() -> None:
     """Bivariate normal with correlation 0.6, 12 sites, 1,000 models in one call."""
     rng, truth = RNG(11), 0.6

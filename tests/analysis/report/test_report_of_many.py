@@ -15,6 +15,8 @@ from catalog.store.reader import query
 from tests.analysis.figures.drawn import words
 from tests.analysis.homes import Builder
 
+pytestmark = pytest.mark.slow(seconds=4)
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

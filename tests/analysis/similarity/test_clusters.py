@@ -15,10 +15,9 @@ from scipy.spatial.distance import squareform
 from scipy.special import comb
 
 from analysis.similarity.agreement import agreement
-from analysis.similarity.clusters import cluster, clusters, cut_tree, kmeans, silhouettes
+from analysis.similarity.clusters import cluster, clusters, cut_tree, silhouettes
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.stability import jaccards, with_stability
-from analysis.statistics.dtw import dtw
 from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
@@ -294,78 +293,3 @@ def test_jaccards_are_those_of_sets() -> None:
             for x in (frozenset(np.flatnonzero(one == k).tolist()) for k in range(one.max() + 1))
         ]
         assert jaccards(one, other).tolist() == pytest.approx(expected)
-
-
-def waves(models: int = 4) -> dict[str, NDArray[np.float64]]:
-    """Return rising and falling curves of unequal lengths."""
-    rng = np.random.default_rng(1)
-    sizes = rng.integers(6, 14, 2 * models)
-    return {
-        f"{'rf'[number % 2]}{number}": np.linspace(*((0.2, 0.9), (0.9, 0.2))[number % 2], size)
-        + rng.normal(0, 0.02, size)
-        for number, size in enumerate(sizes)
-    }
-
-
-@pytest.mark.parametrize("normalisation", ["raw", "relative"])
-def test_kmeans_finds_what_rises_and_what_falls(normalisation: Any) -> None:
-    made = distance_matrix(frame(waves()), normalisation)
-    found = kmeans(made, 2)
-    assert partition(found.table["cluster"]) == partition([name[0] for name in waves()])
-    assert found.agreement["adjusted_rand"][0] == 1.0
-    for number, rows in found.curves.groupby("cluster"):
-        middle = rows["affinity"].to_numpy()
-        ends = waves()[found.table.loc[found.table["cluster"] == number, "model"].iloc[0]]
-        assert (middle[-1] > middle[0]) == (ends[-1] > ends[0])
-        assert (rows["models"] == 4).all()
-        assert rows["relative_depth"].iloc[[0, -1]].tolist() == [0.0, 1.0]
-
-
-@pytest.mark.slow(seconds=3)
-def test_distances_to_barycentres_are_warping_distances() -> None:
-    rng = np.random.default_rng(2)
-    made = distance_matrix(frame({f"m{number}": rng.random(12) for number in range(9)}), band=0)
-    found = kmeans(made, 3, seed=4)
-    for curve, row in zip(made.curves, found.table.itertuples(), strict=True):
-        centre = found.curves.loc[found.curves["cluster"] == row.cluster, "affinity"]
-        assert row.distance == pytest.approx(dtw(curve.values, centre, 0))
-    assert found.inertia == pytest.approx((found.table["distance"] ** 2).mean())
-    again = kmeans(made, 3, seed=4)
-    pd.testing.assert_frame_equal(again.table, found.table)
-
-
-@pytest.mark.filterwarnings("ignore:h5py not installed:UserWarning")
-def test_one_cluster_has_a_mean_that_averaging_does_not_improve() -> None:
-    from tslearn.barycenters import dtw_barycenter_averaging
-
-    made = distance_matrix(frame({name: values[:6] for name, values in waves().items()}))
-    found = kmeans(made, 1)
-    curves = [curve.values for curve in made.curves]
-    theirs = dtw_barycenter_averaging(curves, init_barycenter=found.curves["affinity"].to_numpy())
-    ours = np.mean([dtw(curve, found.curves["affinity"]) ** 2 for curve in curves])
-    assert ours <= np.mean([dtw(curve, theirs[:, 0]) ** 2 for curve in curves]) * 1.001
-
-
-def test_kmeans_of_few_and_equal_models() -> None:
-    assert kmeans(placed({"a": 0.1}), 1).table["cluster"].tolist() == [1]
-    same = kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.5}), 1)
-    assert same.inertia == pytest.approx(0.0)
-    with pytest.raises(SettingsError, match="4 clusters of 3 models"):
-        kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.5}), 4)
-    with pytest.raises(SettingsError, match="no means for the normalisation 'length'"):
-        kmeans(matrix(0, 3, "length"), 1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_first_cluster_holds_most_models(seed: int) -> None:
-    places = {"a1": 0.1, "a2": 0.12, "b1": 0.5, "b2": 0.51, "b3": 0.52, "b4": 0.53, "c1": 0.9}
-    found = kmeans(placed(places), 3, seed)
-    assert found.table["cluster"].tolist() == [2, 2, 1, 1, 1, 1, 3]
-    assert found.curves["models"].tolist() == [4, 2, 1]
-
-
-def test_more_clusters_than_different_curves_leave_some_out() -> None:
-    found = kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.9}), 3)
-    used = sorted(found.table["cluster"].unique())
-    assert used == list(range(1, len(used) + 1))
-    assert sorted(found.curves["cluster"].unique()) == used

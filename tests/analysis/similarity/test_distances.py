@@ -39,6 +39,7 @@ def warped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     return iter([counts]).__next__()
 
 
+@pytest.mark.slow(seconds=8)
 @pytest.mark.parametrize("band", [None, 0, 4])
 def test_raw_distances_are_those_of_tslearn(band: int | None) -> None:
     signatures = frame(random_scores(1, 12))

@@ -47,6 +47,7 @@ def test_it_is_the_plain_recursion(x: list[float], y: list[float], band: int | N
     assert dtw(x, y, band) == pytest.approx(plain(x, y, band), rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("band", [None, 0, 1, 2, 5, 40, 10**12])
 def test_a_matrix_is_that_of_tslearn(band: int | None) -> None:
     """Unequal lengths, with and without tslearn's band, to 1e-9 and in fact to the last bit."""
@@ -58,6 +59,7 @@ def test_a_matrix_is_that_of_tslearn(band: int | None) -> None:
     assert np.abs(ours - theirs).max() <= 1e-9
 
 
+@pytest.mark.slow(seconds=4)
 def test_long_curves_are_those_of_tslearn() -> None:
     rng = np.random.default_rng(4)
     for n, m in ((500, 500), (50, 500), (499, 257)):

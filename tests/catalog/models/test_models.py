@@ -31,6 +31,7 @@ def test_there_are_eighty_networks_of_fifteen_families() -> None:
     assert SOURCE.names() == sorted(SOURCE.names())
 
 
+@pytest.mark.slow(seconds=6)
 @pytest.mark.parametrize("name", SOURCE.names())
 def test_every_network_builds_without_a_warning(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = torch.empty
