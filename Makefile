@@ -60,7 +60,8 @@ bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 	@set -e; for script in $(sort $(filter-out bench/sweep.py,$(wildcard bench/*.py))); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
 
-docs: $(STAMP)  ## Write docs/schema.md and docs/metrics.md again from the code
+docs: $(STAMP)  ## Write docs/cli.md, docs/metrics.md and docs/schema.md again from the code
+	@$(BIN)/python -m docs.generate.cli_page > docs/cli.md
 	@$(BIN)/python -m docs.generate.schema_page > docs/schema.md
 	@$(BIN)/python -m docs.generate.metrics_page > docs/metrics.md
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Kind = Literal["metric", "dataset kind", "model source", "runner"]
 
@@ -83,6 +85,9 @@ def load_extensions(kind: Kind, accept: Callable[[object], T]) -> Extensions[T]:
 @functools.cache
 def announced(kind: Kind) -> tuple[EntryPoint, ...]:
     """Return the entry points of a kind of extension, by name; nothing is imported."""
+    # Slow to import, and no help text asks for extensions.
+    from importlib.metadata import entry_points
+
     return tuple(sorted(entry_points(group=GROUPS[kind]), key=lambda entry: entry.name))
 
 

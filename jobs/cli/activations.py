@@ -58,7 +58,7 @@ class StudyOptions:
 @verb
 def activations(
     *,
-    study: Annotated[str, typer.Argument(help="Name of the study; they are listed above.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study listed above.")],
     options: StudyOptions,
     figure: Annotated[
         Path | None, typer.Option("--figure", help="File for the figure: .svg, .png or .html.")

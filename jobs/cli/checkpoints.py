@@ -1,4 +1,4 @@
-"""``survey checkpoints``: which published weights there are, for what, and on which terms."""
+"""``survey checkpoints``: the published weights, their accuracy and their terms."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ def checkpoints(
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATTERN]",
-            help="Weights, an architecture, a glob or a set, such as 'ssl:*'.",
-            show_default=False,
+            metavar="PATTERN",
+            help="Weights, architecture, glob or set, such as 'ssl:*'.",
         ),
     ] = None,
-    family: Annotated[str | None, typer.Option("--family", help="Only this family.")] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", help="Family of the architectures.")
+    ] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", help="Only so reported: supervised, linear, ...")
+        str | None,
+        typer.Option(
+            "--protocol", help="Protocol of the reported accuracy, such as supervised or linear."
+        ),
     ] = None,
     least_top1: Annotated[
-        float | None, typer.Option("--min-top1", help="At least this accuracy, from 0 to 1.")
+        float | None,
+        typer.Option("--min-top1", help="Smallest reported top-1 accuracy, from 0 to 1."),
     ] = None,
     wide: Annotated[
-        bool, typer.Option("--wide", help="With addresses, terms, evidence and notes.")
+        bool, typer.Option("--wide", help="Show addresses, terms, evidence and notes too.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,

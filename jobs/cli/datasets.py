@@ -1,4 +1,4 @@
-"""``survey datasets``: which images can be measured, and where they come from."""
+"""``survey datasets``: the images that can be measured, and where they come from."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ def datasets(
     *,
     pattern: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[PATTERN]", help="A dataset, or a glob such as 'cifar*'.", show_default=False
-        ),
+        typer.Argument(metavar="PATTERN", help="Dataset, or glob such as 'cifar*'."),
     ] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="Only those that lack no files in the home.")
+        bool, typer.Option("--here", help="List only datasets whose files are in the home.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,

@@ -14,7 +14,7 @@ def doctor(
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """Check stores, disk, Ray, devices and caches; exit code 3 if something is broken."""
+    """Check stores, disk, Ray, devices and caches. The exit code is 3 if something is broken."""
     import pyarrow as pa
 
     from jobs.operations.doctor import checkup

@@ -1,4 +1,4 @@
-"""``survey retry``, ``cancel`` and ``log``: what a person does about single jobs."""
+"""``survey retry``, ``cancel`` and ``log``: single jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RunsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RUN]...", help="Ids of runs, or how they begin.", show_default=False),
+    typer.Argument(metavar="RUN", help="Run ids, or their beginnings."),
 ]
 
 
@@ -23,19 +23,19 @@ RunsArgument = Annotated[
 def retry(
     runs: RunsArgument = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Every job that failed, was parked or cancelled.")
+        bool, typer.Option("--all", help="Retry all jobs that failed, were parked or cancelled.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Let jobs be tried again that failed, were parked or cancelled; survey run then does."""
+    """Mark jobs that failed, were parked or cancelled for the next survey run to try again."""
     from catalog.open_home import open_home
     from jobs.operations.control import retry_jobs
 
     opened = open_home(home, create=False)
     changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
-    _say(
+    _report(
         changed,
-        "to be tried again: the next survey run does it",
+        "to be tried again by the next survey run",
         "nothing to try again: no job failed, was parked or cancelled",
     )
 
@@ -43,28 +43,24 @@ def retry(
 @verb
 def cancel(
     runs: RunsArgument = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every job that is not over.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Cancel all jobs that are not done.")] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Take jobs out: a scan under way ends their workers; what was measured of them is kept."""
+    """Cancel jobs: a running scan stops their workers. Finished batches are kept."""
     from catalog.open_home import open_home
     from jobs.operations.control import cancel_jobs
 
     opened = open_home(home, create=False)
     changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
-    _say(
-        changed,
-        "cancelled; survey retry takes them up again",
-        "nothing to cancel: every job is over",
-    )
+    _report(changed, "cancelled; survey retry undoes this", "nothing to cancel: every job is done")
 
 
 @verb
 def log(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or how it begins.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, or its beginning.")],
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Print what was tried of one job: attempts, workers, batches, failures."""
+    """Print the log of one job: attempts, workers, batches, failures."""
     from catalog.open_home import open_home
     from jobs.operations.control import find_job
     from jobs.scan.job_log import read_log
@@ -86,8 +82,7 @@ def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[Job
     return None if everything else [find_job(home, run) for run in runs or ()]
 
 
-def _say(changed: list[JobRow], what: str, nothing: str) -> None:
-
+def _report(changed: list[JobRow], what: str, nothing: str) -> None:
     for job in changed:
         typer.echo(
             f"{job.run_id} {job.source}:{job.architecture} / {job.checkpoint} / {job.dataset}",

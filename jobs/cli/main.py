@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Iterator, Mapping
@@ -34,19 +35,26 @@ _MODULES = {"log": "jobs", "retry": "jobs", "cancel": "jobs"}
 _PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
 
 
+@functools.cache
+def _command(verb: str) -> Any:
+    module = import_module(f"jobs.cli.{_MODULES.get(verb, verb)}")
+    command = getattr(module, verb)
+    if not isinstance(command, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(verb)(command)
+        command = alone
+    made = typer.main.get_command(command)
+    made.rich_help_panel = _PANELS[verb]  # type: ignore[attr-defined]
+    return made
+
+
 class _Commands(Mapping[str, Any]):
     """The commands by their verbs, each made when it is asked for."""
 
     def __getitem__(self, verb: str) -> Any:
-        panel, module = _PANELS[verb], import_module(f"jobs.cli.{_MODULES.get(verb, verb)}")
-        command = getattr(module, verb)
-        if not isinstance(command, typer.Typer):
-            alone = typer.Typer(add_completion=False)
-            alone.command(verb)(command)
-            command = alone
-        made = typer.main.get_command(command)
-        made.rich_help_panel = panel  # type: ignore[attr-defined]
-        return made
+        if verb not in _PANELS:
+            raise KeyError(verb)
+        return _command(verb)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_PANELS)

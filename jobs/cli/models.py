@@ -1,4 +1,4 @@
-"""``survey models``: which architectures there are, and all that is known of one."""
+"""``survey models``: the table of architectures, and all facts about one."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
 from survey.text import counted
 
-PatternArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[PATTERN]",
-        help="A name, a glob such as 'timm:convnext*' or a set; 'show NAME' tells all of one.",
-        show_default=False,
-    ),
-]
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="After show.", show_default=False)
-]
-
 
 @verb
 def models(
     *,
-    pattern: PatternArgument = None,
-    name: NameArgument = None,
-    family: Annotated[str | None, typer.Option("--family", help="Only this family.")] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", help="Only this group of families, as in the paper.")
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Architecture, glob such as 'timm:convnext*' or set; or the word show.",
+        ),
     ] = None,
-    year: Annotated[int | None, typer.Option("--year", help="Only this year.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Architecture to describe, after show.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", help="Family of the architectures to list.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Group of families to list, such as residual.")
+    ] = None,
+    year: Annotated[
+        int | None, typer.Option("--year", help="Year of the architectures to list.")
+    ] = None,
     most_parameters: Annotated[
-        float | None, typer.Option("--max-params", help="At most so many million parameters.")
+        float | None, typer.Option("--max-params", help="Largest size, in millions of parameters.")
     ] = None,
     wide: Annotated[
-        bool, typer.Option("--wide", help="With published figures beside those counted by us.")
+        bool, typer.Option("--wide", help="Show published counts beside our own, and all columns.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """List architectures, or tell all that is known of one: survey models show NAME."""
+    """List architectures, or describe one: survey models show NAME."""
     from catalog.home import Home
     from catalog.listing import MODEL_HEADINGS, Wanted, list_models, show_model
     from survey import SettingsError
@@ -53,7 +53,7 @@ def models(
             raise SettingsError("show needs a name", hint="survey models show torchvision:resnet50")
         if wide or wanted != Wanted("show"):
             raise SettingsError(
-                "show takes neither filters nor --wide: it tells all of one model",
+                "show takes neither filters nor --wide: it describes one model",
                 hint=f"survey models show {name}",
             )
         table.write(show_model(name))
@@ -61,7 +61,7 @@ def models(
     if name is not None:
         raise SettingsError(
             f"two patterns were given, {pattern!r} and {name!r}; one is taken",
-            hint="quote a glob; for all that is known of one model: survey models show NAME",
+            hint="quote a glob; survey models show NAME describes one model",
         )
     listed = list_models(wanted, Home(home.absolute()).cache)
     table.write(listed, None if wide else MODEL_HEADINGS)

@@ -1,4 +1,4 @@
-"""``survey schedule``: surveys that are run again and again, and carrying out what is due."""
+"""``survey schedule``: surveys that run at given times."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from catalog.registry.schedules import Schedule, Schedules
     from jobs.schedules.tick import Ran
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
 
 schedule = typer.Typer(
     name="schedule",
-    help="Run surveys again and again: on Mondays at three, and only what is new.",
+    help="Run surveys at given times, such as every Monday; each run measures only what is new.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -34,27 +35,27 @@ schedule = typer.Typer(
 @verb
 def add(
     name: NameArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A survey file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Survey file.")],
     cron: Annotated[
         str,
-        typer.Option(help="Due times: minute hour day-of-month month day-of-week, as cron has it."),
+        typer.Option(help="Due times in cron's five fields: minute hour day month weekday."),
     ],
     timezone: Annotated[
-        str, typer.Option(help="The time zone they are meant in, such as Europe/Paris.")
+        str, typer.Option(help="Time zone of the due times, such as Europe/Paris.")
     ] = "UTC",
     missed: Annotated[
         MissedChoice,
-        typer.Option(help="Which due times run that nobody was there for: the newest, each, none."),
+        typer.Option(help="Which missed due times are run later: the latest, all or none."),
     ] = "latest",
     overlap: Annotated[
         OverlapChoice,
-        typer.Option(help="What is done when a former run still goes: skip, queue or replace it."),
+        typer.Option(help="Due time during an earlier run: skip or queue it, or replace that run."),
     ] = "skip",
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Add a schedule. The file is read now; it may change or move afterwards.
+    """Add a schedule. The file is read now; later changes to it have no effect.
 
-    Sets and globs in it, such as timm:*, are looked up at every run.
+    Sets and globs in the file, such as timm:*, are looked up at every run.
     """
     from catalog.open_home import open_home
     from catalog.registry.registry import Registry
@@ -82,7 +83,7 @@ def list_all(
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """List the schedules, when each is due next, and what became of its last due time."""
+    """List the schedules, with the next due time and the result of the last one."""
     from jobs.schedules.tables import schedules_table
     from jobs.schedules.tick import utc_now
 
@@ -95,11 +96,13 @@ def list_all(
 def show(
     *,
     name: NameArgument,
-    last: Annotated[int, typer.Option("--last", min=1, help="Due times to show.")] = 10,
+    last: Annotated[
+        int, typer.Option("--last", min=1, help="Number of past due times to show.")
+    ] = 10,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """Show one schedule: its survey, its next due times, and what became of the last ones."""
+    """Show one schedule: its survey, its next due times, and the results of the last ones."""
     from jobs.schedules.tables import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
     from jobs.schedules.tick import utc_now
 
@@ -126,7 +129,7 @@ def show(
 @schedule.command("pause")
 @verb
 def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
-    """Let nothing more begin. A run that goes goes on to its end."""
+    """Pause a schedule: no new run begins; a run in progress continues."""
     from jobs.schedules.tick import utc_now
 
     with _schedules(home) as schedules:
@@ -137,18 +140,18 @@ def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 @schedule.command("resume")
 @verb
 def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
-    """Let a paused schedule go again. What fell due meanwhile does not count as missed."""
+    """Resume a paused schedule. Due times during the pause do not count as missed."""
     from jobs.schedules.tick import utc_now
 
     with _schedules(home) as schedules:
         resumed = schedules.resume(schedules.named(name), utc_now())
-    typer.echo(f"{name} goes again" if resumed else f"{name} was not paused", err=True)
+    typer.echo(f"{name} is resumed" if resumed else f"{name} was not paused", err=True)
 
 
 @schedule.command("remove")
 @verb
 def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
-    """Forget a schedule and what became of its due times. What was measured stays."""
+    """Remove a schedule and its history. What it measured stays."""
     from jobs.schedules.process import is_gone
     from jobs.schedules.tick import utc_now
 
@@ -157,8 +160,8 @@ def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
         for tick in schedules.open_occurrences(schedule):
             if tick.state == "running" and not is_gone(tick, utc_now()):
                 raise SettingsError(
-                    f"a run of {name} goes on {tick.host}, process {tick.pid}",
-                    hint=f"wait for it or stop it; `survey schedule pause {name}` begins no other",
+                    f"a run of {name} is in progress on {tick.host}, process {tick.pid}",
+                    hint=f"wait for it or stop it; `survey schedule pause {name}` prevents others",
                 )
         schedules.remove(schedule)
     typer.echo(f"{name} is removed", err=True)
@@ -172,8 +175,8 @@ def tick(
         float,
         typer.Option(
             min=0.0,
-            help="Seconds by which a due time may be seen late and still run under --missed skip:"
-            " at least the time between two ticks.",
+            help="Seconds after which a due time counts as missed; at least the time between"
+            " two ticks.",
         ),
     ] = 60.0,
     offline: OfflineOption = False,
@@ -182,10 +185,10 @@ def tick(
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """Carry out what is due, each due time once however many processes look.
+    """Run what is due, each due time once, even if several processes do this at once.
 
-    For cron, systemd or Kubernetes, every minute. Does nothing where nothing is due. A run whose
-    process died goes on where it stopped.
+    Meant to be called every minute by cron, systemd or Kubernetes. A run whose process died is
+    continued where it stopped.
     """
     from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts

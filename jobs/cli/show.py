@@ -23,14 +23,14 @@ _SITES = {
 
 MetricsOption = Annotated[
     bool,
-    typer.Option("--metrics", help="Show the other metrics; json, csv and parquet have all."),
+    typer.Option("--metrics", help="Show the other metrics in the table; other formats have all."),
 ]
 
 
 @verb
 def show(
     *,
-    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, or its beginning.")],
     metrics: MetricsOption = False,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,

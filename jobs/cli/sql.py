@@ -13,7 +13,9 @@ from jobs.cli.output import TableFileOptions
 @verb
 def sql(
     *,
-    query: Annotated[str, typer.Argument(help="One SQL statement; '-' reads standard input.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="One SQL statement, or - to read standard input.")
+    ],
     home: HomeOption = DEFAULT_HOME,
     table: TableFileOptions,
 ) -> None:

@@ -24,9 +24,7 @@ _SETTINGS = {each.name: each.default for each in dataclasses.fields(MeasureSetti
 
 def _setting(name: str, text: str) -> Any:
     """Return the option of a setting; a survey file may hold another default."""
-    default = _SETTINGS[name]
-    option = "--" + name.replace("_", "-")
-    return typer.Option(option, help=text, show_default="none" if default is None else str(default))
+    return typer.Option(help=text, show_default=str(_SETTINGS[name]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,10 @@ class SurveyOptions(ModelOptions):
     ] = None
     precision: Annotated[
         float | None,
-        _setting(
-            "precision",
-            "Largest standard error of every site's affinity at which a job stops early.",
+        typer.Option(
+            "--precision",
+            help="Standard error of every site's affinity at which a job stops early.",
+            show_default="none: all images are measured",
         ),
     ] = None
     least_batches: Annotated[

@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from catalog.open_home import open_home
+from docs.generate.cli_page import page
 from jobs.cli.main import VERBS, app
 from tests.jobs.cli.commands import commands
+from tests.style.repository import ROOT
 
 COMMANDS = commands()
 
@@ -60,6 +62,10 @@ def test_every_option_is_described_by_a_phrase(name):
         assert not parameter.help[0].islower(), parameter.name
         assert parameter.help.endswith("."), parameter.name
         assert len(parameter.help.split()) > 1, parameter.name
+
+
+def test_the_page_about_commands_is_made_from_them():
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == page(), "run make docs"
 
 
 def test_verbs_stand_in_groups_in_order():
