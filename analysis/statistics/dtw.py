@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: Cells of the recursion below which one thread is faster than several.
-_CELLS_ALONE = 2_000_000
+CELLS_ALONE = 2_000_000
 
 #: Chunks of pairs a thread, so that threads end at about the same time.
 _CHUNKS = 16
@@ -120,7 +120,7 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
         sums[places] = results
 
     cells = sizes[pairs].prod(axis=1)
-    threads = 1 if cells.sum() < _CELLS_ALONE else _processors()
+    threads = 1 if cells.sum() < CELLS_ALONE else processors()
     # Longest first, so that the last chunks are short.
     order = np.argsort(-cells, kind="stable")
     with ThreadPoolExecutor(threads) as pool:
@@ -138,7 +138,7 @@ def _chunks(order: Integers, cells: Integers, threads: int) -> list[Integers]:
     return [chunk for chunk in chunks if chunk.size]
 
 
-def _processors() -> int:
+def processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

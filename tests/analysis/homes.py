@@ -22,7 +22,7 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 Values = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
 
 
-#: What scores depend on, the same for all runs unless it is said otherwise.
+#: What scores depend on, the same for all runs by default.
 CONDITIONS = {"images_per_score": 64, "shrinkage": "ledoit-wolf", "ridge": "absolute"}
 
 
@@ -87,5 +87,5 @@ def correlated(x: np.ndarray, r: float, rng: np.random.Generator) -> np.ndarray:
     along = (x - x.mean()) / np.linalg.norm(x - x.mean())
     noise = rng.normal(size=len(x))
     noise -= noise.mean() + along * (noise @ along)
-    found = r * along + np.sqrt(1 - r * r) * noise / np.linalg.norm(noise)
-    return np.asarray((found - found.min()) / np.ptp(found))
+    values = r * along + np.sqrt(1 - r * r) * noise / np.linalg.norm(noise)
+    return np.asarray((values - values.min()) / np.ptp(values))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from catalog.store.schema import METRIC_COLUMNS
 
-#: What a run is unless it is said otherwise.
+#: A run's values by default.
 RUN = {
     "source": "small",
     "family": "F",
@@ -21,7 +21,7 @@ RUN = {
     "pooling": "mean",
 }
 
-#: What a site is unless it is said otherwise.
+#: A site's values by default.
 SITE = {"site_name": "s", "activation": "relu", "graph_depth": 1, "role": "main", "repeat": 1}
 
 
@@ -37,7 +37,7 @@ def signature(run_id: str, affinity: ArrayLike, **values: Any) -> pd.DataFrame:
 
 
 def signatures(*runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of several runs, said to be a selection."""
+    """Return the rows of several runs, with a selection in ``attrs``."""
     frame = pd.concat(runs, ignore_index=True)
     frame.attrs["selection"] = "made up"
     return frame

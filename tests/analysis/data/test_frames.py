@@ -126,23 +126,23 @@ def test_relative_depth_is_of_the_whole_run_whatever_the_role(built):
 
 
 def test_frames_say_what_they_are_made_from(built):
-    found = signatures(built, Selection(families="digits*"), role="main")
-    assert found.attrs == {
+    main = signatures(built, Selection(families="digits*"), role="main")
+    assert main.attrs == {
         "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2],
         "conditions": ["64 images a score"],
     }  # fmt: skip
     assert models(built).attrs["selection"] == "all models"
-    assert provenance_of(found).runs == 1
+    assert provenance_of(main).runs == 1
 
 
 def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
     store = Builder(tmp_path)
     store("many", [0.4, 0.5])
     store("few", [0.4, 0.5], architecture="vgg7", images_per_score=32, shrinkage="none")
-    found = provenance_of(signatures(tmp_path))
+    provenance = provenance_of(signatures(tmp_path))
     ways = ("32 images a score, shrinkage none", "64 images a score")
-    assert found.conditions == ways
-    assert " or ".join(ways) in found.caption()
+    assert provenance.conditions == ways
+    assert " or ".join(ways) in provenance.caption()
     assert "2 ways" in str(mixed(ways))
     for chosen in (Selection(images_per_score="64"), Selection(shrinkages="ledoit*")):
         kept = provenance_of(signatures(tmp_path, chosen))
@@ -171,9 +171,9 @@ def test_of_repeats_the_newest_comes_last(tmp_path):
 
 
 def test_sites_without_a_score_are_missing_and_others_are_means(built):
-    found = signatures(built, Selection(models="resnet20@bundled"))
-    assert list(found["affinity"][:2]) == pytest.approx([0.6, 0.7])
-    assert found["affinity"].isna().tolist() == [False, False, True]
+    sites = signatures(built, Selection(models="resnet20@bundled"))
+    assert list(sites["affinity"][:2]) == pytest.approx([0.6, 0.7])
+    assert sites["affinity"].isna().tolist() == [False, False, True]
     first = signatures(built, Selection(newest=False)).set_index("run_id").loc["r1"]
     assert set(first["family_group"]) == {"residual"}
     assert set(first["year"]) == {2015}
@@ -207,5 +207,5 @@ def test_the_face_gives_what_it_names():
 
 def test_no_function_of_the_face_is_hidden_by_a_module():
     """Importing ``analysis.x`` puts the module in the place of a function of that name."""
-    modules = {found.name for found in pkgutil.iter_modules(analysis.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(analysis.__path__)}
     assert modules & set(analysis.__all__) == {"figures"}

@@ -73,7 +73,7 @@ def test_every_field_must_fit_and_one_glob_of_it(subtests: pytest.Subtests) -> N
 
 
 def test_what_fits_nothing_is_refused(subtests: pytest.Subtests) -> None:
-    for fields, words, hint in [
+    for fields, message, hint in [
         ({"models": "resnt18"}, "no run fits the model 'resnt18'", "did you mean resnet18"),
         ({"models": "convnext*"}, "no run fits the model", "measured: "),
         ({"models": "paper"}, "no run fits the model 'paper'", "--set paper"),
@@ -82,8 +82,8 @@ def test_what_fits_nothing_is_refused(subtests: pytest.Subtests) -> None:
         ({"models": ("resnet18", "nothing")}, "'nothing'", None),
         ({"models": "resnet18", "datasets": "imagenet"}, "none of the 6 runs", "no run fits all"),
     ]:
-        with subtests.test(fields=fields, words=words, hint=hint):
-            with pytest.raises(SettingsError, match=words) as caught:
+        with subtests.test(fields=fields, message=message, hint=hint):
+            with pytest.raises(SettingsError, match=message) as caught:
                 chosen(**fields)
             assert hint is None or hint in str(caught.value.hint)
 
@@ -173,8 +173,8 @@ def test_labels_are_unique_whatever_the_runs(drawn: list[tuple[str, ...]]) -> No
         {**dict(zip(names, each, strict=True)), "run_id": f"run{place:05d}"}
         for place, each in enumerate(drawn)
     ]
-    found = labels(runs)
-    assert len(set(found.values())) == len(runs) == len(found)
+    named = labels(runs)
+    assert len(set(named.values())) == len(runs) == len(named)
 
 
 def frame(ids: str, **attrs: Any) -> pd.DataFrame:
@@ -192,23 +192,23 @@ def test_a_hash_is_that_of_the_set_of_runs() -> None:
 
 def test_a_caption_holds_filter_runs_hash_and_versions() -> None:
     made = frame("ab", selection="model a*", measuring_versions=[2, 3])
-    found = provenance_of(made)
-    assert found == Provenance("model a*", 2, runs_hash("ab"), __version__, (2, 3))
+    provenance = provenance_of(made)
+    assert provenance == Provenance("model a*", 2, runs_hash("ab"), __version__, (2, 3))
     for part in ("model a*", "2 runs", runs_hash("ab"), __version__, "2 and 3"):
-        assert part in found.caption()
+        assert part in provenance.caption()
     assert provenance_of(made[made["run_id"] == "a"]).runs == 1
     assert provenance_of(frame("")).caption().startswith("runs as given; 0 runs")
 
 
 def test_a_result_carries_what_it_was_made_from() -> None:
-    made = frame("abc", selection="words", home="h", measuring_versions=[2])
+    made = frame("abc", selection="model a*", home="h", measuring_versions=[2])
     result = carried(pd.DataFrame({"family": ["x"]}), made)
     assert provenance_of(result) == provenance_of(made)
     assert provenance_of(carried(pd.DataFrame({"n": [1]}), result)) == provenance_of(made)
     # What is filtered afterwards was still made from all of them.
     assert provenance_of(result[:0]).runs == 3
     both = carried(pd.DataFrame(), made, frame("cd", selection="other"))
-    assert (provenance_of(both).runs, provenance_of(both).selection) == (4, "words")
+    assert (provenance_of(both).runs, provenance_of(both).selection) == (4, "model a*")
 
 
 def test_pairs_count_both_their_runs() -> None:

@@ -1,4 +1,4 @@
-"""What is taken for something else is refused with the word for what was wanted."""
+"""Arguments of a wrong kind are refused, with the call that returns the right one as a hint."""
 
 from __future__ import annotations
 

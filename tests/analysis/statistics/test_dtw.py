@@ -93,9 +93,9 @@ def test_it_knows_no_first_and_no_direction(
 @given(CURVES, CURVES)
 @settings(deadline=None)
 def test_a_narrower_band_never_brings_curves_nearer(x: list[float], y: list[float]) -> None:
-    found = [dtw(x, y, band) for band in (0, 1, 3, 12)]
-    assert found == sorted(found, reverse=True)
-    assert found[-1] == dtw(x, y)
+    distances = [dtw(x, y, band) for band in (0, 1, 3, 12)]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] == dtw(x, y)
 
 
 def test_a_band_of_nothing_is_the_euclidean_distance() -> None:
@@ -108,9 +108,9 @@ def test_threads_and_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     curves = [rng.random(size) for size in rng.integers(1, 60, 40)]
     pairs = np.argwhere(np.tri(40, k=-1, dtype=bool))
     alone = squared_sums(curves, pairs)
-    monkeypatch.setattr(module, "_CELLS_ALONE", 0)
+    monkeypatch.setattr(module, "CELLS_ALONE", 0)
     for threads in (1, 2, 7):
-        monkeypatch.setattr(module, "_processors", lambda threads=threads: threads)
+        monkeypatch.setattr(module, "processors", lambda threads=threads: threads)
         assert (squared_sums(curves, pairs) == alone).all()
 
 
@@ -119,14 +119,17 @@ def test_without_pairs_nothing_is_computed() -> None:
 
 
 def test_what_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
-    for x, band, words in [
+    for x, band, message in [
         ([], None, r"the shape \(0,\)"),
         ([[0.5, 0.5]], None, r"the shape \(1, 2\)"),
         ([0.5, np.nan], None, "not finite"),
         ([np.inf], None, "not finite"),
         ([0.5], -1, "band is -1"),
     ]:
-        with subtests.test(x=x, band=band, words=words), pytest.raises(SettingsError, match=words):
+        with (
+            subtests.test(x=x, band=band, message=message),
+            pytest.raises(SettingsError, match=message),
+        ):
             dtw(x, [0.5], band)
 
 
@@ -157,7 +160,7 @@ def test_who_needs_no_distance_pays_for_no_compiler() -> None:
         f" print([name for name in {heavy} if name in sys.modules])"
     )
     root = Path(__file__).parents[3]
-    found = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
     )
-    assert found.stdout.strip() == "[]"
+    assert ended.stdout.strip() == "[]"

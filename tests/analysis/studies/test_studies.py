@@ -1,4 +1,4 @@
-"""The studies of activations: closed forms, order, symmetry, and the paper's own values."""
+"""The studies of activations: closed forms, order, symmetry, and the paper's values."""
 
 import math
 
@@ -21,7 +21,7 @@ from analysis.studies.shrinkage import shrinkage_scores
 from docs.generate.studies_page import write_document
 from survey import SettingsError, UnknownName
 
-#: The closed forms for standard normal coordinates, each computed on its own elsewhere.
+#: The closed forms for standard normal coordinates, each computed elsewhere.
 CLOSED_FORMS = {
     "relu": 0.6211,
     "relu6": 0.6211,
@@ -47,10 +47,10 @@ def test_relu_on_shifted_inputs(subtests):
     for mean, expected in [(-2, 0.1642), (-1, 0.3728), (1, 0.8291), (2, 0.9480), (4, 0.9988)]:
         with subtests.test(mean=mean, expected=expected):
             assert normal_closed_form(torch.relu, mean) == pytest.approx(expected, abs=6e-5)
-            own = comparison_scores(["relu"], mean=float(mean), n=1000, d=50)
+            scores = comparison_scores(["relu"], mean=float(mean), n=1000, d=50)
             # Far from the mean a few points decide: the rare positive ones.
-            assert own["affinity"][0] == pytest.approx(expected, abs=0.02)
-            assert own["closed_form"][0] == pytest.approx(expected, abs=6e-5)
+            assert scores["affinity"][0] == pytest.approx(expected, abs=0.02)
+            assert scores["closed_form"][0] == pytest.approx(expected, abs=6e-5)
 
 
 def test_the_scores_meet_their_closed_forms():
@@ -71,8 +71,8 @@ def test_every_name_that_is_listed_is_elementwise():
 
 def test_a_symmetric_range_scores_odd_activations_alike():
     table = range_scores(["tanh", "hardtanh"], [-2.0, 2.0], [0.5], n=400, d=30)
-    for _, own in table[table["sample"] == "normal"].groupby("activation"):
-        assert own["affinity"].iloc[0] == pytest.approx(own["affinity"].iloc[1], abs=0.03)
+    for _, rows in table[table["sample"] == "normal"].groupby("activation"):
+        assert rows["affinity"].iloc[0] == pytest.approx(rows["affinity"].iloc[1], abs=0.03)
     (x,) = (normal(seeded(0), 200, 10, mean=1.0),)
     forwards, backwards = score(x, torch.tanh(x)), score(-x, torch.tanh(-x))
     assert forwards["affinity"] == pytest.approx(backwards["affinity"], abs=1e-9)
@@ -121,10 +121,10 @@ def reduced():
 
 
 def test_reductions_give_the_papers_values(reduced):
-    own = reduced[reduced["construction"] == "independent positions"]
-    assert len(own) == 3 * len(PAPER_ACTIVATIONS)
-    assert set(own["reduction"]) == {"average", "flatten", "sum"}
-    assert (own["affinity"] - own["paper"]).abs().max() < 0.02
+    plainest = reduced[reduced["construction"] == "independent positions"]
+    assert len(plainest) == 3 * len(PAPER_ACTIVATIONS)
+    assert set(plainest["reduction"]) == {"average", "flatten", "sum"}
+    assert (plainest["affinity"] - plainest["paper"]).abs().max() < 0.02
 
 
 def test_other_readings_do_not(reduced):
@@ -193,7 +193,7 @@ def test_what_one_activation_sees_does_not_depend_on_the_others():
 
 
 def test_bad_parameters_are_refused(subtests):
-    for call, words in [
+    for call, message in [
         (lambda: comparison_scores(["relu"], n=1), "n is 1"),
         (lambda: comparison_scores(["relu"], d=0), "d is 0"),
         (lambda: comparison_scores([]), "activations is empty"),
@@ -208,7 +208,7 @@ def test_bad_parameters_are_refused(subtests):
         (lambda: mlp_scores(["relu"], [math.inf]), "scales holds inf"),
         (lambda: comparison_scores(["relu"], seed=-1), "seed is -1"),
     ]:
-        with subtests.test(call=call, words=words), pytest.raises(SettingsError, match=words):
+        with subtests.test(call=call, message=message), pytest.raises(SettingsError, match=message):
             call()
 
 

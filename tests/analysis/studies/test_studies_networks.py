@@ -41,9 +41,9 @@ def test_a_batch_larger_than_the_dataset_is_refused():
 
 
 def test_training_makes_a_network_less_linear():
-    said = []
-    table = training_scores(["small:digits_vgg7"], say=said.append)
-    assert said == ["digits_vgg7"]
+    sentences = []
+    table = training_scores(["small:digits_vgg7"], say=sentences.append)
+    assert sentences == ["digits_vgg7"]
     means = table.groupby("trained")["affinity"].mean()
     assert means[True] < means[False]
     assert list(table["checkpoint"].unique()) == ["init:0", "bundled"]
