@@ -1,8 +1,9 @@
-"""What the contracts of import-linter leave open: the third-party packages of each room."""
+"""What the contracts of import-linter leave open: the packages of each room, and circles."""
 
 from __future__ import annotations
 
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -80,7 +81,15 @@ def test_a_room_imports_only_what_it_may(room: str, imports: grimp.ImportGraph) 
         for module in sorted({room} | imports.find_descendants(room))
         for package in imports.find_modules_directly_imported_by(module)
         if package.split(".")[0] not in allowed
+        # What an implementation's tests inherit.
+        and (package, module.split(".")[1:2]) != ("pytest", ["contracts"])
     ]
+
+
+def test_no_module_imports_itself_by_way_of_others(imports: grimp.ImportGraph) -> None:
+    TopologicalSorter(
+        {module: imports.find_modules_directly_imported_by(module) for module in imports.modules}
+    ).prepare()
 
 
 def test_import_survey_means_the_product() -> None:

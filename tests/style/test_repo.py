@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.style.repository import ROOMS, ROOT, relative, repository_files
+from tests.style.repository import ROOMS, ROOT, all_modules, relative, repository_files
 
 LARGEST_BYTES = 1_000_000
+
+#: Python files in one folder.
+MOST_FILES = 24
 
 #: Hosts of package registries; the brackets keep this file from matching itself.
 REGISTRY = re.compile(r"[p]ypi\.org|[p]ythonhosted|[a]naconda\.org|[p]ytorch\.org/whl|:/{3}\w")
@@ -94,6 +99,24 @@ def test_the_lock_holds_every_dependency_and_the_build() -> None:
         *declared["build-system"]["requires"],
     ]
     assert not {normal(requirement) for requirement in needed} - {normal(name) for name in pins()}
+
+
+def test_a_folder_holds_as_many_files_as_can_be_looked_over() -> None:
+    python = [relative(path) for path in repository_files() if path.suffix == ".py"]
+    sizes = Counter(name.rpartition("/")[0] for name in python)
+    # TODO: the verbs that answer become one file.
+    assert {folder for folder, size in sizes.items() if size > MOST_FILES} <= {"jobs/cli"}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = Counter(
+        node.name
+        for path in all_modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    # TODO: these are being renamed.
+    assert {name for name, times in names.items() if times > 1} <= {"Column", "Pair", "Table"}
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
