@@ -8,7 +8,7 @@
 >>> from analysis import comparison_scores
 >>> comparison_scores(["relu", "gelu"])
 
-Importing this package imports neither torch nor what draws and clusters; the first use does.
+Importing this package imports neither pandas nor torch; the first use of a name does.
 """
 
 from __future__ import annotations

@@ -168,10 +168,10 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
         model = without_classifier(model)
     adapt = _adapting(published) if published else None
     try:
-        fitted = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+        dropped = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
     except CheckpointError as problem:
         raise _of_published(problem, checkpoint) from problem
-    return LoadedModel(model.eval(), fitted.dropped_keys, sha256)
+    return LoadedModel(model.eval(), dropped, sha256)
 
 
 def _of_published(problem: CheckpointError, checkpoint: Checkpoint) -> CheckpointError:

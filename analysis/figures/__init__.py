@@ -1,4 +1,4 @@
-"""Figures: what to draw as tidy data (``..._rows``), then the drawing (``..._chart``).
+"""Figures: for each the tidy data to draw (``..._rows``) and the drawing (``..._chart``).
 
 Altair draws; vl-convert turns the drawing into SVG, PNG or an offline page without a browser or
 network. Importing this package loads neither: the first use of a figure does.

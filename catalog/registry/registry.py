@@ -7,17 +7,15 @@ here but in the signature store. Its other parts are ``hashes`` and ``schedules`
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from catalog.home import Home
 from catalog.registry import attempts
 from catalog.registry.attempts import (
-    STATE_AFTER,
     Attempt,
     AttemptEnd,
     AttemptOutcome,
@@ -27,9 +25,10 @@ from catalog.registry.attempts import (
 )
 from catalog.registry.database import Database, columns_of, portions, rowcount
 from catalog.registry.hash_cache import Hashes
+from catalog.registry.jobs import JobEntry, JobOverview, JobRow, move
 from catalog.registry.schedules import Schedules
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
-from survey.errors import SettingsError, UnknownName
+from survey.errors import UnknownName
 
 __all__ = [
     "Attempt",
@@ -43,54 +42,6 @@ __all__ = [
     "JobState",
     "Registry",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class JobEntry:
-    """A run that is to be done, as it is declared."""
-
-    #: Hash of everything that determines the run's numbers.
-    key: str
-    #: The run in the signature store.
-    run_id: str
-    #: The network's name within its source.
-    architecture: str
-    #: Where the architecture comes from.
-    source: str
-    #: The weights as the user names them.
-    checkpoint: str
-    #: The dataset's full name.
-    dataset: str
-    #: The measuring settings as plain values.
-    settings: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow(JobEntry):
-    """A run that is to be done, and where it stands."""
-
-    #: What is to be done about it.
-    state: JobState
-    #: Workers lost in a row over it without a batch that became durable.
-    losses: int
-    #: When it was first asked for.
-    created_at: datetime
-    #: When its state last changed.
-    updated_at: datetime
-
-
-class JobOverview(NamedTuple):
-    """How a job stands, with its newest attempt."""
-
-    run_id: str
-    source: str
-    architecture: str
-    checkpoint: str
-    dataset: str
-    state: JobState
-    #: The newest attempt's number and what went wrong in it; None where there is none.
-    attempt: int | None
-    error: str | None
 
 
 class Registry:
@@ -147,23 +98,6 @@ class Registry:
                 connection.execute(link, linked)
         return added
 
-    def start_attempt(
-        self, job_key: str, worker: str, pid: int | None = None, after: int = 0
-    ) -> int:
-        """Begin an attempt at a job and return its number; see ``start_attempts``.
-
-        Raises
-        ------
-        SettingsError
-            If the job was cancelled.
-        """
-        (number,) = self.start_attempts([AttemptStart(job_key, worker, pid, after)])
-        if number is None:
-            raise SettingsError(
-                f"job {job_key} is cancelled", hint="survey retry takes it up again"
-            )
-        return number
-
     def start_attempts(self, starts: Sequence[AttemptStart]) -> list[int | None]:
         """Begin attempts at jobs and return their numbers, counting from 1.
 
@@ -185,30 +119,10 @@ class Registry:
             begun = iter(attempts.start(connection, [s for s in starts if s.job_key in taken]))
             return [next(begun) if one.job_key in taken else None for one in starts]
 
-    def describe_attempt(self, job_key: str, attempt: int, *, worker: str, pid: int) -> None:
-        """Say which process carries an attempt out; see ``describe_attempts``."""
-        self.describe_attempts([AttemptWorker(job_key, attempt, worker, pid)])
-
     def describe_attempts(self, descriptions: Sequence[AttemptWorker]) -> None:
         """Say which processes carry attempts out, once that is known."""
         with self._database.transaction() as connection:
             attempts.describe(connection, descriptions)
-
-    def finish_attempt(
-        self,
-        job_key: str,
-        attempt: int,
-        outcome: AttemptOutcome,
-        *,
-        stage: str | None = None,
-        error: str | None = None,
-        traceback: str | None = None,
-        images_done: int | None = None,
-    ) -> None:
-        """End an attempt; see ``finish_attempts``."""
-        self.finish_attempts(
-            [AttemptEnd(job_key, attempt, outcome, stage, error, traceback, images_done)]
-        )
 
     def finish_attempts(self, ends: Sequence[AttemptEnd]) -> None:
         """End attempts and bring their jobs to the state that follows, all or none.
@@ -216,16 +130,7 @@ class Registry:
         A late end of an attempt that has ended already, or that a later one has overtaken, does
         not move the job. A job that was cancelled meanwhile stays so unless it is done, and one
         that was parked does not come back by losing its worker.
-
-        Raises
-        ------
-        SettingsError
-            If an outcome is not one of ``AttemptOutcome``.
         """
-        for end in ends:
-            if end.outcome not in STATE_AFTER:
-                allowed = ", ".join(STATE_AFTER)
-                raise SettingsError(f"outcome is {end.outcome!r}, must be one of {allowed}")
         with self._database.transaction() as connection:
             attempts.finish(connection, ends)
 
@@ -252,17 +157,9 @@ class Registry:
         -------
         int
             How many of the jobs were moved.
-
-        Raises
-        ------
-        SettingsError
-            If the state is not one of ``JobState``.
         """
-        if state not in get_args(JobState):
-            allowed = ", ".join(get_args(JobState))
-            raise SettingsError(f"state is {state!r}, must be one of {allowed}")
         with self._database.transaction() as connection:
-            return _set_states(connection, keys, state, among)
+            return move(connection, keys, state, among)
 
     def cancelled_keys(self) -> frozenset[str]:
         """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
@@ -376,19 +273,6 @@ class Registry:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _set_states(
-    connection: Connection, keys: Collection[str], state: JobState, among: Collection[JobState]
-) -> int:
-    values: dict[str, Any] = {"state": state, "updated_at": _now()}
-    if state == "todo":
-        values["losses"] = 0
-    moved = update(JOBS).where(JOBS.c.state.in_(among)).values(**values)
-    return sum(
-        rowcount(connection, moved.where(JOBS.c.key.in_(portion)))
-        for portion in portions(sorted(keys))
-    )
 
 
 def _values(row: object, kind: type[Any]) -> dict[str, Any]:

@@ -49,30 +49,18 @@ _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.(?=[12]\.)")
 Adapt = Callable[[Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """What of a file and of a network did not meet.
-
-    Attributes
-    ----------
-    absent_keys : tuple of str
-        The network's keys that the file lacks: counters of batches only.
-    dropped_keys : tuple of str
-        The file's entries beside the weights that were left out, by the file's own names.
-    """
-
-    absent_keys: tuple[str, ...]
-    dropped_keys: tuple[str, ...]
-
-
 def load_weights(
     model: nn.Module,
     path: Path,
     architecture: str,
     rules: KeyRules | None = None,
     adapt: Adapt | None = None,
-) -> Fitted:
-    """Read a file and copy its weights into a network; see ``read_content`` and ``fit``.
+) -> tuple[str, ...]:
+    """Read a file and copy its weights into a network; return the file's entries left out.
+
+    Every key of the network must be in the file, and none may be left over. Floating weights become
+    the network's own type. Counters of batches, which old files lack and evaluation does not read,
+    may be absent.
 
     Parameters
     ----------
@@ -88,6 +76,11 @@ def load_weights(
     adapt : callable, optional
         What the library of the network does to the weights after that.
 
+    Returns
+    -------
+    tuple of str
+        The entries beside the weights that were left out, by the file's own names.
+
     Raises
     ------
     CheckpointError
@@ -99,41 +92,8 @@ def load_weights(
     if adapt is not None:
         _check_claims(path, keyed.tensors, model.state_dict())
         keyed = replace(keyed, tensors=adapt(keyed.tensors))
-    return _fitted(model, keyed, path, architecture)
-
-
-def fit(
-    model: nn.Module,
-    weights: Weights,
-    path: Path,
-    architecture: str,
-    rules: KeyRules | None = None,
-) -> Fitted:
-    """Copy weights into a network; every key must be there, and none may be left over.
-
-    Floating weights become the network's own type. Counters of batches, which old files lack and
-    evaluation does not read, may be absent.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The network, on the CPU. Not to be used if this raises.
-    weights : Weights
-        What the file holds.
-    path : Path
-        The file, for messages.
-    architecture : str
-        The network's full name, for messages.
-    rules : KeyRules, optional
-        How the file's keys become the network's; its container is where ``weights`` are from.
-
-    Raises
-    ------
-    CheckpointError
-        If keys are missing or left over, or a tensor has another shape or an unusable type.
-    """
-    keyed = _keyed(weights, rules or KeyRules(), model.state_dict(), path)
-    return _fitted(model, keyed, path, architecture)
+    _fit(model, keyed, path, architecture)
+    return keyed.dropped
 
 
 def without_classifier(model: nn.Module) -> nn.Module:
@@ -254,7 +214,8 @@ def _keyed(
     )
 
 
-def _fitted(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> Fitted:
+def _fit(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> None:
+    """Copy weights into a network that has just these keys."""
     reference = model.state_dict()
     tensors = keyed.tensors
     # Before any is converted: a few bytes may claim to be a tensor of any size.
@@ -276,8 +237,6 @@ def _fitted(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> F
             "of another shape": shapes,
         }
         raise _misfit(path, architecture, keyed, reference, found)
-    absent = tuple(key for key in reference if key not in tensors and key.endswith(_COUNTER))
-    return Fitted(absent, keyed.dropped)
 
 
 def _check_claims(

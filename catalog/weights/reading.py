@@ -165,11 +165,6 @@ class Content:
         return payload
 
 
-def read_weights(path: Path, container: tuple[str, ...] = ()) -> Weights:
-    """Read a file of weights and return those under a path of keys; see ``read_content``."""
-    return read_content(path).weights(container)
-
-
 def read_content(path: Path) -> Content:
     """Read a file of weights, told apart by its content: safetensors, torch's, or one zipped.
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from catalog.home import Home
+from catalog.registry.registry import AttemptEnd, AttemptOutcome, AttemptStart, Registry
 from catalog.store.reader import query
 from catalog.store.records import RunRecord
 from catalog.store.schema import METRIC_COLUMNS
@@ -68,3 +69,15 @@ def batch(number: int = 0, affinity: float = 0.5, sites: int = SITES) -> BatchSc
 def stored(home: Home, sql: str = EVERYTHING) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = query(home, sql).to_pylist()
     return rows
+
+
+def begin(registry: Registry, key: str, worker: str = "w") -> int:
+    """Begin an attempt at a job that is not cancelled, and return its number."""
+    (number,) = registry.start_attempts([AttemptStart(key, worker)])
+    assert number is not None
+    return number
+
+
+def end(registry: Registry, key: str, number: int, outcome: AttemptOutcome, **how: Any) -> None:
+    """End an attempt at a job."""
+    registry.finish_attempts([AttemptEnd(key, number, outcome, **how)])

@@ -1,6 +1,7 @@
 """The studies of activations: closed forms, order, symmetry, and the paper's values."""
 
 import math
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,10 @@ from analysis.studies.polynomials import polynomial_scores, power_closed_form
 from analysis.studies.ranges import range_chart, range_line_chart, range_scores, range_summary
 from analysis.studies.reductions import reduction_scores
 from analysis.studies.shrinkage import shrinkage_scores
+from docs.generate import studies_page
 from docs.generate.studies_page import write_document
 from survey import SettingsError, UnknownName
+from tests.style.repository import ROOT
 
 #: The closed forms for standard normal coordinates, each computed elsewhere.
 CLOSED_FORMS = {
@@ -249,3 +252,11 @@ def test_the_document_holds_the_studies_that_were_run(tmp_path):
         "comparison.csv",
         "comparison.svg",
     }
+
+
+def test_the_documentation_is_that_of_its_tables(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "docs" / "figures", tmp_path / "figures")
+    monkeypatch.setattr(studies_page, "save", lambda chart, path: chart.to_dict())
+    write_document(tmp_path, [])
+    written = (ROOT / "docs" / "activations.md").read_text(encoding="utf-8")
+    assert (tmp_path / "activations.md").read_text(encoding="utf-8") == written

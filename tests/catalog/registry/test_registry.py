@@ -32,6 +32,7 @@ from catalog.registry.registry import (
 from catalog.registry.tables import METADATA
 from catalog.store.reader import query
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
+from tests.catalog.records import begin, end
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -88,7 +89,7 @@ def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
     assert registry.record_survey("zoo", {"models": ["a"]}) == survey
     assert registry.record_survey("zoo", {"models": ["b"]}) != survey
     assert registry.add_jobs(survey, [job("k1"), job("k2")]) == 2
-    registry.finish_attempt("k1", registry.start_attempt("k1", "w0"), "done")
+    end(registry, "k1", begin(registry, "k1", "w0"), "done")
     assert registry.add_jobs(survey, [job("k1"), job("k2"), job("k3")]) == 1
     jobs = {one.key: one for one in registry.jobs(survey)}
     assert {key: one.state for key, one in jobs.items()} == {
@@ -108,36 +109,36 @@ def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
 )
 def test_an_attempt_moves_its_job(registry: Registry, outcome: str, state: str) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    number = registry.start_attempt("k1", "worker-0", os.getpid())
+    number = begin(registry, "k1", "worker-0")
     assert registry.jobs()[0].state == "running"
-    registry.finish_attempt("k1", number, outcome, stage="load", error="no", images_done=5)
+    end(registry, "k1", number, outcome, stage="load", error="no", images_done=5)
     assert registry.jobs()[0].state == state
     (attempt,) = registry.attempts("k1")
     assert (attempt.outcome, attempt.stage, attempt.images_done) == (outcome, "load", 5)
-    assert (attempt.worker, attempt.pid) == ("worker-0", os.getpid())
+    assert attempt.worker == "worker-0"
 
 
 def test_a_late_end_moves_nothing(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    first, second = registry.start_attempt("k1", "a"), registry.start_attempt("k1", "b")
+    first, second = begin(registry, "k1", "a"), begin(registry, "k1", "b")
     assert (first, second) == (1, 2)
-    registry.finish_attempt("k1", first, "failed")
+    end(registry, "k1", first, "failed")
     assert registry.jobs()[0].state == "running"
-    registry.finish_attempt("k1", second, "done")
-    registry.finish_attempt("k1", second, "failed")
+    end(registry, "k1", second, "done")
+    end(registry, "k1", second, "failed")
     assert registry.jobs()[0].state == "done"
     assert [one.outcome for one in registry.attempts("k1")] == ["failed", "done"]
 
 
 def test_what_a_killed_scan_left_open_is_interrupted(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
-    registry.start_attempt("k1", "a")
-    registry.finish_attempt("k2", registry.start_attempt("k2", "a"), "done")
+    begin(registry, "k1", "a")
+    end(registry, "k2", begin(registry, "k2", "a"), "done")
     assert registry.mark_interrupted() == 1
     assert registry.mark_interrupted() == 0
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "todo", "k2": "done"}
     assert registry.attempts("k1")[0].outcome == "interrupted"
-    assert registry.start_attempt("k1", "a") == 2
+    assert begin(registry, "k1", "a") == 2
 
 
 def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
@@ -146,7 +147,7 @@ def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
 
     def start(worker: int) -> int:
         with Registry(home) as own:
-            return own.start_attempt("k1", f"w{worker}")
+            return begin(own, "k1", f"w{worker}")
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(start, range(24))) == list(range(1, 25))
@@ -196,17 +197,11 @@ def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
         registry.start_attempts([AttemptStart("k1", "w"), AttemptStart("k9", "w")])
     assert registry.attempts("k1") == []
     assert registry.jobs()[0].state == "todo"
-    number = registry.start_attempt("k1", "w")
-    with pytest.raises(SettingsError, match="outcome"):
-        registry.finish_attempts(
-            [AttemptEnd("k1", number, "done"), AttemptEnd("k1", 2, "gone")]  # type: ignore[arg-type]
-        )
-    assert registry.jobs()[0].state == "running"
 
 
 def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
-    number = registry.start_attempt("k1", "w")
+    number = begin(registry, "k1", "w")
     registry.finish_attempts([AttemptEnd("k1", number, "lost"), AttemptEnd("k1", number, "failed")])
     assert registry.attempts("k1")[0].outcome == "lost"
     assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
@@ -216,7 +211,7 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
 
     def losses(**how: bool) -> int:
-        number = registry.start_attempt("k1", "w")
+        number = begin(registry, "k1", "w")
         registry.finish_attempts([AttemptEnd("k1", number, "lost", **how)])
         return registry.jobs()[0].losses
 
@@ -224,7 +219,7 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
     registry.set_states(["k1"], "todo")
     assert registry.jobs()[0].losses == 0
     losses()
-    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    end(registry, "k1", begin(registry, "k1", "w"), "done")
     assert registry.jobs()[0].losses == 0
 
 
@@ -232,17 +227,15 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
 def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state: JobState) -> None:
     survey = registry.record_survey("s", {})
     registry.add_jobs(survey, [job("k1"), job("k2")])
-    number = registry.start_attempt("k1", "w")
+    number = begin(registry, "k1", "w")
     assert registry.set_states(["k1", "k9"], state) == 1
     assert registry.cancelled_keys() == ({"k1"} if state == "cancelled" else set())
-    registry.finish_attempt("k1", number, "lost")
+    end(registry, "k1", number, "lost")
     registry.mark_interrupted()
     registry.add_jobs(survey, [job("k1")])
     assert {one.key: one.state for one in registry.jobs()} == {"k1": state, "k2": "todo"}
     registry.set_states(["k1"], "todo")
     assert {one.state for one in registry.jobs()} == {"todo"}
-    with pytest.raises(SettingsError, match="state is 'gone'"):
-        registry.set_states(["k1"], "gone")  # type: ignore[arg-type]
 
 
 def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
@@ -252,8 +245,6 @@ def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
     assert registry.start_attempts(starts) == [None, 1, None]
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "cancelled", "k2": "running"}
     assert registry.attempts("k1") == []
-    with pytest.raises(SettingsError, match="job k1 is cancelled"):
-        registry.start_attempt("k1", "w")
 
 
 @pytest.mark.parametrize(("outcome", "state"), [("failed", "cancelled"), ("done", "done")])
@@ -261,15 +252,15 @@ def test_only_being_done_moves_a_job_that_was_cancelled_meanwhile(
     registry: Registry, outcome: str, state: str
 ) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    number = registry.start_attempt("k1", "w")
+    number = begin(registry, "k1", "w")
     registry.set_states(["k1"], "cancelled")
-    registry.finish_attempt("k1", number, outcome)
+    end(registry, "k1", number, outcome)
     assert registry.jobs()[0].state == state
 
 
 def test_a_job_that_moved_meanwhile_stays_where_it_is(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
-    registry.finish_attempt("k1", registry.start_attempt("k1", "w"), "done")
+    end(registry, "k1", begin(registry, "k1", "w"), "done")
     assert registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"]) == 1
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "done", "k2": "cancelled"}
 
@@ -287,17 +278,15 @@ def test_a_forked_process_uses_connections_of_its_own(registry: Registry) -> Non
     child = os.fork()
     if child == 0:
         own = registry._database._engine.pool is not pool
-        os._exit(0 if own and registry.start_attempt("k1", "child") == 1 else 1)
+        os._exit(0 if own and begin(registry, "k1", "child") == 1 else 1)
     _, status = os.waitpid(child, 0)
     assert status == 0
-    assert registry.start_attempt("k1", "parent") == 2
+    assert begin(registry, "k1", "parent") == 2
 
 
 def test_wrong_names_are_refused(registry: Registry) -> None:
     with pytest.raises(UnknownName, match="unknown job 'k9'"):
-        registry.start_attempt("k9", "a")
-    with pytest.raises(SettingsError, match="outcome is 'vanished'"):
-        registry.finish_attempt("k1", 1, "vanished")  # type: ignore[arg-type]
+        begin(registry, "k9", "a")
     with pytest.raises(StoreError, match="FOREIGN KEY"):
         registry.add_jobs(99, [job()])
 

@@ -27,9 +27,9 @@ from torch import nn
 from catalog.models import find
 from catalog.models.base import KeyRules
 from catalog.weights import pickle_scan
-from catalog.weights.fitting import fit, load_weights, without_classifier
+from catalog.weights.fitting import load_weights, without_classifier
 from catalog.weights.pickle_scan import Inert, PickleBombError, names_asked_for
-from catalog.weights.reading import Weights, read_content, read_weights
+from catalog.weights.reading import Weights, read_content
 from survey.errors import CheckpointError
 
 STATE = {"conv.weight": torch.arange(24.0).reshape(2, 3, 2, 2), "fc.bias": torch.ones(5)}
@@ -42,7 +42,7 @@ def _saved(path: Path, payload: object, **options: Any) -> Path:
 
 def _refused(path: Path, words: str) -> CheckpointError:
     with pytest.raises(CheckpointError, match=words) as caught:
-        read_weights(path)
+        read_content(path).weights()
     assert str(path) in caught.value.message
     assert caught.value.hint
     return caught.value
@@ -79,7 +79,7 @@ def test_harmless_objects_beside_the_weights_are_left_out(
 ) -> None:
     payload = {"state_dict": STATE, "extra": HARMLESS[kind](), "list": [HARMLESS[kind]()]}
     path = _saved(tmp_path / "file", payload, _use_new_zipfile_serialization=zipped)
-    _assert_state(read_weights(path))
+    _assert_state(read_content(path).weights())
 
 
 def test_no_object_of_another_class_is_made(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_no_object_of_another_class_is_made(tmp_path: Path) -> None:
     payload = read_content(path).payload
     assert isinstance(payload, dict)
     assert type(payload["args"]) is Inert
-    assert read_weights(path).dropped_keys == ("args",)
+    assert read_content(path).weights().dropped_keys == ("args",)
 
 
 def test_old_names_of_numpy_are_known(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_old_names_of_numpy_are_known(tmp_path: Path) -> None:
                 assert b"numpy._core.multiarray" in content
                 content = content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
             new.writestr(name, content)
-    assert read_weights(tmp_path / "file").dropped_keys == ("best",)
+    assert read_content(tmp_path / "file").weights().dropped_keys == ("best",)
 
 
 def test_a_history_of_losses_names_methods_that_are_not_looked_up(
@@ -128,7 +128,7 @@ def test_a_history_of_losses_names_methods_that_are_not_looked_up(
     monkeypatch.setitem(sys.modules, "mmengine", types.ModuleType("mmengine"))
     monkeypatch.setitem(sys.modules, "mmengine.logging", types.ModuleType("mmengine.logging"))
     path = _saved(tmp_path / "file", {"state_dict": STATE, "message_hub": [HistoryBuffer()]})
-    _assert_state(read_weights(path))
+    _assert_state(read_content(path).weights())
     assert looked_up == []
 
 
@@ -140,7 +140,7 @@ def test_stand_ins_are_taken_back_and_many_may_read_at_once(tmp_path: Path) -> N
     def read() -> None:
         try:
             for _ in range(5):
-                read_weights(path)
+                read_content(path).weights()
         except CheckpointError as problem:
             failed.append(problem)
 
@@ -164,7 +164,7 @@ def test_files_from_a_gpu_come_to_the_cpu(tmp_path: Path, monkeypatch: pytest.Mo
             patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:3")
             path = _saved(tmp_path / "file", STATE, _use_new_zipfile_serialization=zipped)
         assert b"cuda:3" in path.read_bytes()
-        weights = read_weights(path)
+        weights = read_content(path).weights()
         assert {tensor.device.type for tensor in weights.tensors.values()} == {"cpu"}
         _assert_state(weights)
 
@@ -176,7 +176,7 @@ def test_a_file_of_weights_may_stand_in_a_zip_archive(tmp_path: Path) -> None:
             archive.writestr("folder/", "")
             archive.writestr("folder/weights.pth.tar", inner.read_bytes())
             archive.writestr("__MACOSX/._weights.pth.tar", b"x")
-        _assert_state(read_weights(tmp_path / "outer.zip"))
+        _assert_state(read_content(tmp_path / "outer.zip").weights())
 
 
 def test_a_zip_archive_must_hold_one_file_of_weights(tmp_path: Path) -> None:
@@ -272,10 +272,10 @@ def test_what_asks_for_the_system_is_refused_by_name(tmp_path: Path, zipped: boo
 
 def test_a_stand_in_for_getattr_gives_nothing_to_call(tmp_path: Path) -> None:
     payload = {**STATE, "x": _Call(getattr, argparse.Namespace(), "__init__")}
-    assert read_weights(_saved(tmp_path / "file", payload)).dropped_keys == ("x",)
+    assert read_content(_saved(tmp_path / "file", payload)).weights().dropped_keys == ("x",)
     program = b"\x80\x02cbuiltins\ngetattr\ncargparse\nNamespace\nX\x04\x00\x00\x00exit\x86R)R."
     with pytest.raises(CheckpointError):
-        read_weights(_with_program(tmp_path, program))
+        read_content(_with_program(tmp_path, program)).weights()
 
 
 def _with_program(folder: Path, program: bytes) -> Path:
@@ -344,7 +344,9 @@ def test_keys_made_to_have_one_hash_are_not_hashed(tmp_path: Path, kind: str) ->
 
 def test_plain_keys_may_be_many(tmp_path: Path) -> None:
     steps = dict.fromkeys(range(20000), 0.5) | {f"step {step}": 1 for step in range(20_000)}
-    weights = read_weights(_saved(tmp_path / "file", {"state_dict": STATE, "history": steps}))
+    weights = read_content(
+        _saved(tmp_path / "file", {"state_dict": STATE, "history": steps})
+    ).weights()
     _assert_state(weights)
 
 
@@ -373,11 +375,11 @@ def test_a_dicts_attributes_are_not_its_content(tmp_path: Path) -> None:
     state = _Disguised(STATE, _metadata=_Disguised({"conv": {"version": 2}}))
     path = _saved(tmp_path / "file", _Disguised({"state_dict": state}))
     for container in ((), ("state_dict",)):
-        weights = read_weights(path, container)
+        weights = read_content(path).weights(container)
         _assert_state(weights)
         assert weights.versions == {"conv": {"version": 2}}
     with pytest.raises(CheckpointError, match="a dict with the keys state_dict"):
-        read_weights(path, ("model",))
+        read_content(path).weights(("model",))
 
 
 class _Attributed:
@@ -483,7 +485,7 @@ def test_an_archive_that_reads_in_two_ways_is_refused(tmp_path: Path) -> None:
         _saved(path, STATE)
         path.write_bytes(before + path.read_bytes() + after)
         with pytest.raises(CheckpointError):
-            read_weights(path)
+            read_content(path).weights()
 
 
 def test_a_buffer_of_any_length_is_not_made(tmp_path: Path) -> None:
@@ -570,7 +572,7 @@ def _network() -> nn.Module:
 
 def test_containers_are_followed_exactly(tmp_path: Path) -> None:
     path = _saved(tmp_path / "file", {"a": {"b": STATE, "model": {"x": torch.ones(1)}}, "model": 1})
-    _assert_state(read_weights(path, ("a", "b")))
+    _assert_state(read_content(path).weights(("a", "b")))
     for container, words in [
         (("a",), r"no named tensors: a dict with the keys b, model; .* under a"),
         (("a", "c"), r"no dict 'c' under a, .*: it holds a dict with the keys b, model"),
@@ -579,7 +581,7 @@ def test_containers_are_followed_exactly(tmp_path: Path) -> None:
         (("a", "b", "conv.weight"), "no dict 'conv.weight' under a > b"),
     ]:
         with pytest.raises(CheckpointError, match=words):
-            read_weights(path, container)
+            read_content(path).weights(container)
 
 
 def test_of_several_forms_the_one_that_fits_is_taken(tmp_path: Path) -> None:
@@ -609,9 +611,9 @@ def test_of_several_forms_the_one_that_fits_is_taken(tmp_path: Path) -> None:
     }
     for name, (payload, dropped) in files.items():
         model = _network()
-        fitted = load_weights(model, _saved(tmp_path / name, payload), "test:net", rules)
+        left_out = load_weights(model, _saved(tmp_path / name, payload), "test:net", rules)
         assert all(torch.equal(t, state[k]) for k, t in model.state_dict().items()), name
-        assert set(fitted.dropped_keys) == dropped
+        assert set(left_out) == dropped
     heads = _saved(tmp_path / "heads", {"head.weight": torch.ones(2)})
     with pytest.raises(CheckpointError, match="4 of 4 keys missing"):
         load_weights(_network(), heads, "test:net", KeyRules(drop=("head.*",)))
@@ -623,14 +625,10 @@ def test_of_several_forms_the_one_that_fits_is_taken(tmp_path: Path) -> None:
 def test_a_prefix_is_stripped_once_and_from_the_start(tmp_path: Path) -> None:
     model = nn.ModuleDict({"net": nn.ModuleDict({"net": nn.Linear(2, 2)})})
     state = {f"net.{key}": t.clone() for key, t in model.state_dict().items()}
-    weights = read_weights(_saved(tmp_path / "file", state))
-    fitted = fit(model, weights, tmp_path / "file", "test:net", KeyRules(prefix="net."))
-    assert fitted.dropped_keys == ()
-    short = {"nest.weight": torch.ones(1), **state}
-    fitted = fit(
-        model, Weights(short, {}, ()), tmp_path / "file", "test:net", KeyRules(prefix="net.")
-    )
-    assert fitted.dropped_keys == ("nest.weight",)
+    rules = KeyRules(prefix="net.")
+    assert load_weights(model, _saved(tmp_path / "file", state), "test:net", rules) == ()
+    short = _saved(tmp_path / "short", {"nest.weight": torch.ones(1), **state})
+    assert load_weights(model, short, "test:net", rules) == ("nest.weight",)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from jobs.cli.main import app
 from jobs.operations import control
 from jobs.operations.control import cancel_jobs
 from survey import SettingsError
+from tests.catalog.records import begin, end
 from tests.jobs.jobs import job
 
 
@@ -38,7 +39,7 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
 
     def states(_: Home) -> dict[str, object]:
         # Between the reading of the jobs and their moving the scan goes on.
-        registry.finish_attempt(one.key, registry.start_attempt(one.key, "w"), "done")
+        end(registry, one.key, begin(registry, one.key, "w"), "done")
         return {}
 
     monkeypatch.setattr(control, "run_states", states)
@@ -48,7 +49,7 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
 
 def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
     (one,) = registry.jobs()
-    registry.finish_attempt(one.key, registry.start_attempt(one.key, "w"), "done")
+    end(registry, one.key, begin(registry, one.key, "w"), "done")
     for move in (control.retry_jobs, control.cancel_jobs):
         with pytest.raises(SettingsError, match="is done") as caught:
             move(open_home(tmp_path / "home", create=False), registry.jobs())

@@ -9,6 +9,7 @@ from pathlib import Path
 from catalog.open_home import open_home
 from catalog.registry.registry import AttemptEnd, JobEntry, Registry
 from jobs.operations.status import standing
+from tests.catalog.records import begin
 
 
 def entry(number: int) -> JobEntry:
@@ -21,12 +22,12 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     with Registry(home) as registry:
         registry.add_jobs(registry.record_survey("s", {}), [entry(n) for n in range(6)])
         for number, outcome in ((3, "failed"), (1, "done")):
-            attempt = registry.start_attempt(f"k{number:02}", "w")
+            attempt = begin(registry, f"k{number:02}", "w")
             registry.finish_attempts(
                 [AttemptEnd(f"k{number:02}", attempt, outcome, error="broken")]
             )
         # Begun by a scan that is gone.
-        registry.start_attempt("k05", "w")
+        begin(registry, "k05", "w")
     whole, part = standing(home), standing(home, 2)
     assert [row["state"] for row in whole.rows] == ["interrupted", "failed", *["todo"] * 3, "done"]
     assert [row["run_id"] for row in whole.rows] == ["r05", "r03", "r00", "r02", "r04", "r01"]
