@@ -56,10 +56,24 @@ class ImageDataset(Protocol):
         """Return a sha256 (hex) over every image's bytes, name, label and the order."""
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield the images from position ``start`` on, in the fixed order."""
+        """Yield the images from position ``start`` on, in the fixed order; as ``pick``."""
+        return self.pick(transform, range(start, len(self)))
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the images at these positions alone, in the order given."""
+        """Yield the images at these positions alone, in the order given.
+
+        Parameters
+        ----------
+        transform : InputTransform
+            Resize and crop, as torchvision does them. Its mean and deviation are not used.
+        positions : sequence of int
+            Places in the fixed order.
+
+        Raises
+        ------
+        DatasetError
+            If the files went away or changed since the dataset was opened.
+        """
 
 
 class Files(Protocol):

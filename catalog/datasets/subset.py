@@ -150,7 +150,7 @@ def _new_seed(name: str, there: ImageSelection | None, order_seed: int) -> int:
     return order_seed
 
 
-class DatasetSubset:
+class DatasetSubset(ImageDataset):
     """Some images of a dataset in its own order, or in another one that is as fixed.
 
     Parameters
@@ -197,10 +197,6 @@ class DatasetSubset:
             # However they were asked for: the order alone is left to tell them apart.
             selection = ImageSelection(None, order_seed=selection.order_seed)
         return _hash(whole, selection) if str(selection) else whole
-
-    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield the images selected from position ``start`` on, in the fixed order."""
-        return self.pick(transform, range(start, len(self)))
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
         """Yield the images at these positions of the selection alone, in the order given."""

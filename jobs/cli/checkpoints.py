@@ -10,6 +10,13 @@ from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
 from survey.text import counted
 
+#: Columns that a terminal shows, and their headings; other formats and --wide have all columns.
+_HEADINGS: dict[str, str | None] = {
+    **dict.fromkeys(("checkpoint", "architecture", "size")),
+    "reported_top1": "top1",
+    **dict.fromkeys(("protocol", "licence", "refusal")),
+}
+
 
 @verb
 def checkpoints(
@@ -42,9 +49,9 @@ def checkpoints(
 ) -> None:
     """List published weights with their reported accuracy, and why some cannot be loaded."""
     from catalog.home import Home
-    from catalog.listing import CHECKPOINT_HEADINGS, WantedWeights, list_checkpoints
+    from catalog.listing import WantedWeights, list_checkpoints
 
     wanted = WantedWeights(pattern, family, protocol, least_top1)
     listed = list_checkpoints(wanted, Home(home.absolute()).cache)
-    table.write(listed, None if wide else CHECKPOINT_HEADINGS)
+    table.write(listed, None if wide else _HEADINGS)
     typer.echo(counted(listed.num_rows, "checkpoint"), err=True)

@@ -10,6 +10,13 @@ from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
 from survey.text import counted
 
+#: Columns that a terminal shows, and their headings; other formats and --wide have all columns.
+_HEADINGS: dict[str, str | None] = {
+    **dict.fromkeys(("architecture", "family", "family_group", "year", "parameters", "gflops")),
+    **dict.fromkeys(("depth", "size", "checkpoints")),
+    "reported_top1": "top1",
+}
+
 
 @verb
 def models(
@@ -44,7 +51,8 @@ def models(
 ) -> None:
     """List architectures, or describe one: survey models show NAME."""
     from catalog.home import Home
-    from catalog.listing import MODEL_HEADINGS, Wanted, list_models, show_model
+    from catalog.listing import Wanted, list_models
+    from catalog.model_facts import show_model
     from survey import SettingsError
 
     wanted = Wanted(pattern, family, group, year, most_parameters)
@@ -64,5 +72,5 @@ def models(
             hint="quote a glob; survey models show NAME describes one model",
         )
     listed = list_models(wanted, Home(home.absolute()).cache)
-    table.write(listed, None if wide else MODEL_HEADINGS)
+    table.write(listed, None if wide else _HEADINGS)
     typer.echo(counted(listed.num_rows, "architecture"), err=True)

@@ -127,6 +127,7 @@ def test_another_name_is_answered_with_what_is_near_or_broken(packages: Path) ->
     code = """
 import pathlib
 from catalog.datasets import open_dataset
+from catalog.model_facts import show_model
 from catalog.models.selection import select
 from survey.errors import UnknownName
 
@@ -140,9 +141,12 @@ for ask in (
         ask()
     except UnknownName as unknown:
         print(unknown.hint)
+print(show_model("toy:net")["source"][0])
 """
-    net, broken_source, stripes, broken_kind = python(packages, "-c", code).stdout.splitlines()
+    answers = python(packages, "-c", code).stdout.splitlines()
+    net, broken_source, stripes, broken_kind, package = answers
     assert "toy:net" in net
     assert "no_such_module:SOURCE of a_broken 1.0" in broken_source
     assert "stripes" in stripes
     assert "no_such_module:KIND of a_broken 1.0" in broken_kind
+    assert package == "toy_zoo"

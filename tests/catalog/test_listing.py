@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from catalog import listing
 from catalog.listing import (
     Wanted,
     WantedWeights,
     list_checkpoints,
     list_datasets,
     list_models,
-    show_model,
 )
-from catalog.models import SOURCES
-from catalog.models.base import RemoteFile
+from catalog.model_facts import show_model
 from catalog.models.index import architectures, matching
 from catalog.models.timm import TimmSource
 from survey.errors import CatalogError, SettingsError, UnknownName
@@ -155,15 +152,6 @@ def test_every_fact_says_where_it_is_from(name: str) -> None:
     assert [row["fact"] for row in rows if not row["source"]] == []
 
 
-def test_a_source_that_a_package_brings_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Brought:
-        name = "brought"
-
-    monkeypatch.setattr("catalog.models.sources", lambda: (*SOURCES, Brought()))
-    assert listing._package("brought") == __name__
-    assert listing._package("small") == "this package"
-
-
 def test_accuracies_at_two_image_sizes_are_told_apart() -> None:
     told = facts("timm:resnet50.a1_in1k")
     assert told["top-1 reported (supervised, imagenet, 224 pixels)"]["value"] == "0.80382"
@@ -176,12 +164,6 @@ def test_a_squashed_image_is_said_to_be_one() -> None:
     published = TimmSource().published()
     squashed = next(each.full_name for each in published if each.transform.crop == "squash")
     assert "both sides to" in facts(squashed)["images are prepared"]["value"]
-
-
-def test_a_whole_hash_is_not_said_to_be_a_beginning() -> None:
-    file = RemoteFile(url="https://x.org/a", name="a", sha256="ab" * 32, bytes=3)
-    told = {fact: value for fact, value, _ in listing._file_facts(file, "the test")}
-    assert told["sha256"] == "ab" * 32
 
 
 @pytest.mark.parametrize("name", ["paper", "timm:convnext*"])

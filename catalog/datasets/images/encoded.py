@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from catalog.datasets.base import Sample
+from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.images.decoding import (
     DECODE_ERRORS,
     ahead,
@@ -45,7 +45,7 @@ class Picture:
     label: int | None
 
 
-class PictureDataset(ABC):
+class PictureDataset(ImageDataset, ABC):
     """Pictures in an order that depends on their names alone.
 
     Parameters
@@ -91,30 +91,8 @@ class PictureDataset(ABC):
             ((picture.name, picture.label, content) for picture, content in hashed),
         )
 
-    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield the pictures from position ``start`` on, decoded a few ahead.
-
-        Parameters
-        ----------
-        transform : InputTransform
-            Resize and centre crop, as torchvision does them. Its mean and deviation are not used.
-        start : int
-            The first position yielded.
-
-        Yields
-        ------
-        Sample
-            uint8 pixels of shape (3, size, size); None, with the reason, for a broken picture.
-
-        Raises
-        ------
-        DatasetError
-            If the files went away or changed since the dataset was opened.
-        """
-        return self.pick(transform, range(start, len(self)))
-
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the pictures at these positions alone, in the order given; as ``samples``."""
+        """Yield the pictures at these positions, decoded a few ahead; None for broken ones."""
 
         def sample(task: tuple[int, Opener]) -> Sample:
             return self._sample(*task, transform)
@@ -149,9 +127,7 @@ class PictureDataset(ABC):
             return Sample(position, name, None, picture.label, told)
         return Sample(position, name, fitted(whole, transform), picture.label)
 
-    def _require_there(  # noqa: B027 - only pictures that are files of their own can go
-        self, picture: Picture, problem: BaseException
-    ) -> None:
+    def _require_there(self, picture: Picture, problem: BaseException) -> None:
         """Raise if a problem is not the picture's, but its file's or its disk's."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from catalog.datasets.base import Sample
+from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.images.decoding import fitted
 from catalog.datasets.order import fingerprint_of, place, stat_signature_of
 from catalog.models.base import InputTransform
@@ -33,7 +33,7 @@ class PackedImages:
     labels: NDArray[np.uint8]
 
 
-class ArrayDataset:
+class ArrayDataset(ImageDataset):
     """Packed images in an order that depends on their numbers and their subset alone.
 
     Parameters
@@ -88,25 +88,8 @@ class ArrayDataset:
             ),
         )
 
-    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield the images from position ``start`` on.
-
-        Parameters
-        ----------
-        transform : InputTransform
-            Resize and centre crop, as torchvision does them. Its mean and deviation are not used.
-        start : int
-            The first position yielded.
-
-        Yields
-        ------
-        Sample
-            uint8 pixels of shape (3, size, size); a single channel is repeated.
-        """
-        return self.pick(transform, range(start, len(self)))
-
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the images at these positions alone, in the order given; as ``samples``."""
+        """Yield the images at these positions; a single channel is repeated."""
         for position in positions:
             index = self._order[position]
             picture = Image.fromarray(self._packed.pixels[index]).convert("RGB")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog.datasets.base import ORDER_SEED, Sample
+from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
 from catalog.datasets.kind import DatasetInfo, DatasetKind
 from catalog.models.base import InputTransform
 from survey.errors import UnknownName
@@ -32,7 +32,7 @@ HELD_OUT_ONE_IN = 5
 _WHITE = 16
 
 
-class DigitsDataset:
+class DigitsDataset(ImageDataset):
     """Real handwritten digits in one fixed, seeded order.
 
     Every fifth image of each class in that order is held out, so that the split is stratified
@@ -79,25 +79,8 @@ class DigitsDataset:
             digest.update(digits.pixels[index].tobytes())
         return digest.hexdigest()
 
-    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield the digits from position ``start`` on, enlarged straight to the network's input.
-
-        Parameters
-        ----------
-        transform : InputTransform
-            Its ``size`` and ``interpolation`` are used; nothing is cropped.
-        start : int
-            The first position yielded.
-
-        Yields
-        ------
-        Sample
-            uint8 pixels of shape (3, size, size), with three equal channels.
-        """
-        return self.pick(transform, range(start, len(self)))
-
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the digits at these positions alone, in the order given; as ``samples``."""
+        """Yield the digits at these positions, enlarged to the input's size; nothing is cropped."""
         digits, order = _digits(), _order(self.subset)
         for position in positions:
             index = order[position]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from catalog.datasets.base import ORDER_SEED, Sample, Unlabelled
+from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample, Unlabelled
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
@@ -49,7 +49,7 @@ KIND = DatasetKind(
 )
 
 
-class RandomDataset:
+class RandomDataset(ImageDataset):
     """Images of independent N(0, 1) values, each seeded by its position alone.
 
     Parameters
@@ -82,12 +82,8 @@ class RandomDataset:
         recipe = f"gaussian images={self.images} seed={ORDER_SEED}"
         return hashlib.sha256(recipe.encode()).hexdigest()
 
-    def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        """Yield float32 images of shape (3, size, size) that are not to be normalised."""
-        return self.pick(transform, range(start, self.images))
-
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the images at these positions alone, in the order given; as ``samples``."""
+        """Yield float32 images of shape (3, size, size) that are not to be normalised."""
         import torch
 
         shape = (3, transform.size, transform.size)
