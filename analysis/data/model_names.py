@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A row of ``runs``.
 Run = Mapping[str, Any]
 
 #: The least digits of a run's id in a label, where runs differ in nothing else.

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
 
+from analysis.data.model_names import Run
 from catalog.models.sets import SETS
 from survey.errors import SettingsError, UnknownName
-
-Run = Mapping[str, Any]
 
 #: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None

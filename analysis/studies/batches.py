@@ -103,7 +103,7 @@ def batch_size_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     moved = spread(table, "images_per_score")
     sizes = sorted(int(size) for size in table["images_per_score"].unique())
     return StudySection(

@@ -96,7 +96,7 @@ def comparison_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     gap = float((table["affinity"] - table["closed_form"]).abs().max())
     return StudySection(
         "Activations on one input",

@@ -217,7 +217,7 @@ def mlp_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     summary = mlp_summary(table)
     changes = []
     for name, rows in summary.groupby("activation", sort=False):

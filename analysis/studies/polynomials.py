@@ -118,7 +118,7 @@ def polynomial_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     wide = table.pivot_table(index="degree", columns="interval", values="affinity")
     wide.insert(0, "degree", wide.index)
     expected = table.dropna(subset="closed_form")

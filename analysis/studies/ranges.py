@@ -216,7 +216,7 @@ def _curve(scores: pd.DataFrame, name: str) -> alt.Chart:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     summary = range_summary(table)
     drawn = table[table["sample"] == "normal"]
     by_name = summary.groupby("activation", sort=False)

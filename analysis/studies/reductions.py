@@ -166,7 +166,7 @@ def reduction_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     many = table[table["channels"] == table["channels"].max()]
     plainest = many[many["construction"] == "independent positions"]
     by_name = plainest.pivot_table(index="activation", columns="reduction", values="affinity")

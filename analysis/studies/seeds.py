@@ -117,7 +117,7 @@ def seed_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     moved = spread(table, "seed")
     accuracies = table.groupby("seed")["heldout_top1"].first()
     return StudySection(

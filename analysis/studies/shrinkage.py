@@ -129,7 +129,7 @@ def shrinkage_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     shrunk = table[table["shrinkage"] == "ledoit-wolf"]
     plain = table[table["shrinkage"] == "none"]
     by_name = shrunk.groupby("activation")["affinity"]

@@ -94,7 +94,7 @@ def training_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def section(table: pd.DataFrame) -> StudySection:
-    """Describe the study in ``docs/activations.md``."""
+    """Return the study's section of ``docs/activations.md``."""
     wide = table.pivot_table(index=["architecture", "site"], columns="trained", values="affinity")
     means = wide.groupby("architecture").mean().rename(columns={False: "initial", True: "trained"})
     means["change"] = means["trained"] - means["initial"]
