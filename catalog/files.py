@@ -1,4 +1,4 @@
-"""Files that users name: their place, and the hash of their bytes."""
+"""Files: paths with ``~``, hashes, and renames that survive a power failure."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
-    """Give the place to make a database at, which then appears under its name whole.
+    """Yield a temporary path; on success rename it atomically to ``path``.
 
     Parameters
     ----------
     path : Path
-        Its name, which nothing has. One process at a time may make it.
+        Where the database appears; nothing is there yet. One process at a time may make it.
     logs : sequence of str
-        How the names end of what the database's library may leave beside it.
+        Suffixes of the files that the database's library may leave beside it.
     """
     fresh = path.with_name(path.name + ".new")
     _remove(fresh, logs)

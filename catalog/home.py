@@ -71,7 +71,7 @@ class Home:
 
     @property
     def writer_note(self) -> Path:
-        """The text that says who holds the writer's lock."""
+        """The text that names the process which holds the writer's lock."""
         return self.path / "writer.txt"
 
 

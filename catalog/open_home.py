@@ -51,7 +51,7 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
 
 
 def _refuse_bytes(path: Path) -> None:
-    # The store's library takes no name that is not text, and says so in words of C++.
+    # The store's library takes no name that is not text, and its error names no path.
     try:
         str(path).encode()
     except UnicodeEncodeError:

@@ -44,10 +44,10 @@ class ImageSelection:
 
     def __str__(self) -> str:
         """Return how it is written behind a dataset's name; empty for all in the own order."""
-        words = [] if self.limit is None else [f":{self.limit}"]
-        words += ["stratified"] if self.stratified else []
-        words += [f"order {self.order_seed}"] if self.order_seed != ORDER_SEED else []
-        return f"[{' '.join(words)}]" if words else ""
+        parts = [] if self.limit is None else [f":{self.limit}"]
+        parts += ["stratified"] if self.stratified else []
+        parts += [f"order {self.order_seed}"] if self.order_seed != ORDER_SEED else []
+        return f"[{' '.join(parts)}]" if parts else ""
 
 
 def split_name(name: str) -> tuple[str, ImageSelection | None]:
@@ -110,7 +110,7 @@ def selected_name(
     ------
     SettingsError
         If the limit is less than 1, there is none to be stratified, the seed cannot be used, or
-        the name says the same thing already.
+        the name has one already.
     DatasetError
         If the name ends in a selection that cannot be understood.
     """

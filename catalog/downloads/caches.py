@@ -52,11 +52,11 @@ class Caches:
     def _hub_files(self, on_hub: HubFile, sha256: str | None) -> Iterator[tuple[Path, str | None]]:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(on_hub.repository, on_hub.path, cache_dir=self.hub)
-        if isinstance(found, str):
+        cached = try_to_load_from_cache(on_hub.repository, on_hub.path, cache_dir=self.hub)
+        if isinstance(cached, str):
             # The cache calls a large file's bytes by their sha256, small ones by something else.
-            blob = Path(found).resolve().name
-            yield Path(found), sha256 or (blob if re.fullmatch(r"[0-9a-f]{64}", blob) else None)
+            blob = Path(cached).resolve().name
+            yield Path(cached), sha256 or (blob if re.fullmatch(r"[0-9a-f]{64}", blob) else None)
 
     def _torch_folder(self) -> Path:
         if self.torch is None:

@@ -1,4 +1,4 @@
-"""Directions to a person: which files are missing, where each comes from and where to put it."""
+"""The error that lists missing files: where each comes from, and where a person may put it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def missing_files(places: Mapping[RemoteFile, Path]) -> DownloadError:
 
 
 def known_facts(file: RemoteFile) -> str:
-    """Return what tells a file from others: its size and its hash, as far as they are known."""
+    """Return a file's size and hash, as far as they are known."""
     facts = [
         _size(file),
         f"sha256 {file.sha256}" if file.sha256 else None,

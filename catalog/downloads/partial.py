@@ -10,17 +10,17 @@ from catalog.downloads.receipts import read_note, write_note
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a server says of the content it sends."""
+    """Version of the content that a server sends, from its headers."""
 
     #: Its strong ETag, else when it was last modified: with it the server knows its content again.
     validator: str | None
-    #: Length of the whole content in bytes; None where the server does not say.
+    #: Length of the whole content in bytes; None where no header states it.
     bytes: int | None
-    #: Its sha256 (hex), where the server says it.
+    #: Its sha256 (hex), where a header states it.
     sha256: str | None = None
 
     def agrees_with(self, other: Version) -> bool:
-        """Return whether both may be of the same content: nothing that both say differs."""
+        """Return whether both may be of the same content: nothing that both state differs."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return all(mine == theirs or None in {mine, theirs} for mine, theirs in pairs)
 

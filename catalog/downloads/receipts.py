@@ -61,10 +61,10 @@ class Receipt:
             What relative paths start from.
         """
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return False
-        unchanged = (found.st_size, found.st_mtime_ns) == (self.bytes, self.modified_ns)
+        unchanged = (status.st_size, status.st_mtime_ns) == (self.bytes, self.modified_ns)
         return unchanged and root / self.path == path
 
 
@@ -87,14 +87,14 @@ def content_of(path: Path) -> FileDigests:
 
 
 def difference(file: RemoteFile, content: FileDigests) -> str | None:
-    """Return in words how content differs from what is known of a file; None where it does not.
+    """Return how content differs from what is known of a file; None where it does not.
 
     Parameters
     ----------
     file : RemoteFile
         What is known: any of its size, sha256, md5 and their first digits.
     content : FileDigests
-        What was found.
+        Of the file that is here.
     """
     if file.bytes is not None and file.bytes != content.bytes:
         return f"expected {file.bytes} bytes, found {content.bytes}"
@@ -103,10 +103,10 @@ def difference(file: RemoteFile, content: FileDigests) -> str | None:
         ("sha256", file.sha256_prefix, content.sha256),
         ("md5", file.md5, content.md5),
     )
-    for kind, expected, found in known:
-        if expected and not found.startswith(expected.lower()):
-            whole = "" if len(expected) == len(found) else " beginning with"
-            return f"expected {kind}{whole} {expected.lower()}, found {found}"
+    for kind, expected, actual in known:
+        if expected and not actual.startswith(expected.lower()):
+            whole = "" if len(expected) == len(actual) else " beginning with"
+            return f"expected {kind}{whole} {expected.lower()}, found {actual}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a web server's answer means: content, a page instead of it, or a refusal."""
+"""HTTP responses: whether one holds the file, a web page instead of it, or a refusal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSALS: dict[int, tuple[str, str]] = {
     HTTPStatus.GONE: ("the file was removed", "look for a copy elsewhere"),
 }
 
-#: What pages of large-file services say, and what that means.
+#: Patterns in the pages of large-file services, and their meaning.
 _PAGES = (
     (re.compile(rb"quota|too many users", re.I), "the host's download quota for it is used up"),
     (re.compile(rb"virus|download anyway", re.I), "the host asks a person to confirm"),
@@ -43,7 +43,7 @@ _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.I | re.S)
 _PAGE_BYTES = 2**16
 #: More digits than the length of any file has; Python refuses to read thousands of them.
 _LENGTH = r"(\d{1,18})"
-#: What a server says in one line may be long, and steer a terminal.
+#: Characters of a reason phrase that a message shows: it may be long, and steer a terminal.
 _REASON = 60
 _GZIP = b"\x1f\x8b"
 _GZIPPED_NAMES = (".gz", ".tgz")
@@ -109,11 +109,11 @@ def check_status(response: Response) -> None:
     status = response.status_code
     if status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
         return
-    words = f"the server answers {status} {_printable(response.reason or '')[:_REASON]}".rstrip()
+    answer = f"the server answers {status} {_printable(response.reason or '')[:_REASON]}".rstrip()
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise Passing(words, _retry_after(response))
+        raise Passing(answer, _retry_after(response))
     meaning, hint = _REFUSALS.get(status, ("the file is not offered", ""))
-    raise DownloadError(f"{words}: {meaning}", hint=hint or None)
+    raise DownloadError(f"{answer}: {meaning}", hint=hint or None)
 
 
 def check_content(response: Response, head: bytes, name: str) -> None:
@@ -131,11 +131,11 @@ def check_content(response: Response, head: bytes, name: str) -> None:
     Raises
     ------
     DownloadError
-        If it is none, with what it says.
+        If it is none; the message names what it is.
     """
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in {"text/html", "application/xhtml+xml"} or is_page(head):
-        raise DownloadError(f"the server answers with a web page: {_page_words(head)}")
+        raise DownloadError(f"the server answers with a web page: {_page_meaning(head)}")
     message = notice(head)
     if message is not None:
         raise DownloadError(f"the server answers with {message}")
@@ -172,17 +172,17 @@ def version_of(response: Response) -> Version:
 
 
 def first_byte(response: Response) -> int | None:
-    """Return where in the whole content an answer begins; None where it does not say."""
+    """Return where in the whole content an answer begins; None where no header states it."""
     if response.status_code != HTTPStatus.PARTIAL_CONTENT:
         return 0
-    said = re.match(rf"bytes {_LENGTH}-", response.headers.get("Content-Range", ""))
-    return int(said[1]) if said else None
+    header = re.match(rf"bytes {_LENGTH}-", response.headers.get("Content-Range", ""))
+    return int(header[1]) if header else None
 
 
 def _whole_length(response: Response) -> int | None:
     if response.status_code == HTTPStatus.PARTIAL_CONTENT:
-        said = re.match(rf"bytes \d+-\d+/{_LENGTH}$", response.headers.get("Content-Range", ""))
-        return int(said[1]) if said else None
+        header = re.match(rf"bytes \d+-\d+/{_LENGTH}$", response.headers.get("Content-Range", ""))
+        return int(header[1]) if header else None
     length = re.fullmatch(_LENGTH, response.headers.get("Content-Length", ""), re.ASCII)
     # With a transfer encoding the length means something else, or nothing.
     plain = "Transfer-Encoding" not in response.headers
@@ -200,19 +200,19 @@ def _hub_sha256(response: Response) -> str | None:
 
 def _retry_after(response: Response) -> float | None:
     """Return how many seconds a server asks to wait: a number, or until a date."""
-    said = response.headers.get("Retry-After", "").strip()
-    if said.isascii() and said.isdigit():
-        return float(said)
+    header = response.headers.get("Retry-After", "").strip()
+    if header.isascii() and header.isdigit():
+        return float(header)
     try:
-        until = parsedate_to_datetime(said)
+        until = parsedate_to_datetime(header)
     except ValueError:
         return None
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
-def _page_words(body: bytes) -> str:
+def _page_meaning(body: bytes) -> str:
     body = body[:_PAGE_BYTES]
-    meaning = next((words for pattern, words in _PAGES if pattern.search(body)), None)
+    meaning = next((sentence for pattern, sentence in _PAGES if pattern.search(body)), None)
     title = _TITLE.search(body)
     # A page is a stranger's text: what could steer a terminal is left out.
     text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""

@@ -1,4 +1,4 @@
-"""The store of files from elsewhere: found where they lie already, else fetched, always checked.
+"""The store of files from elsewhere: taken from other caches or fetched, and always checked.
 
 Below its root::
 
@@ -112,9 +112,9 @@ class FileStore:
         DownloadError
             If it cannot be fetched, is not the file published, or is missing while offline.
         """
-        found = self.find(file)
-        if found is not None:
-            return found
+        present = self.find(file)
+        if present is not None:
+            return present
         if self.offline:
             raise self._lacking([file])
         with self._locked(file):
@@ -144,7 +144,7 @@ class FileStore:
             raise self._lacking(lacking)
 
     def _kept(self, file: RemoteFile) -> Path | None:
-        """Return the file where the store knows it to be, by its address or by its sha256."""
+        """Return the file's place in the store, by its address or its sha256."""
         receipt = read_receipt(self._receipt_path(file))
         if receipt is not None:
             path = self.root / receipt.path
@@ -233,7 +233,7 @@ class FileStore:
         return path
 
     def _stored(self, file: RemoteFile, source: Path, content: FileDigests) -> Path:
-        """Move checked bytes to where their sha256 says, durably."""
+        """Move checked bytes durably to the place named by their sha256."""
         target = self._content_path(content.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):
@@ -314,7 +314,7 @@ def _difference(file: RemoteFile, path: Path, content: FileDigests) -> str | Non
 
 def _printed(name: str) -> str:
     """Return a name that every file system takes and every terminal shows."""
-    # Its end says what kind of file it is.
+    # Its end shows what kind of file it is.
     return "".join(c if c.isprintable() else "_" for c in name)[-_NAME_CHARACTERS:]
 
 

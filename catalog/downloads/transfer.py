@@ -1,7 +1,6 @@
 """One file over http: asked for, asked for again where that helps, and resumed after a break.
 
-Owns the talk with the server. What the bytes must be, and where they end up, is the business of
-``catalog.downloads.store``.
+Owns requests, retries and resuming; ``catalog.downloads.store`` checks and keeps the file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from catalog.models.base import RemoteFile
 from survey.errors import DownloadError, UnreachableError
 from survey.text import format_bytes, format_duration
 
-#: What is told while bytes arrive: how many are there, and of how many, where that is known.
+#: Called while bytes arrive, with their number and the whole number, where that is known.
 Progress = Callable[[int, int | None], None]
 
 #: What a download leaves free on its disk, in bytes.
@@ -38,7 +37,7 @@ SPARE_BYTES = 10**9
 
 #: Small, because what came of a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
-#: Bytes after which the room on the disk is looked at again, where nobody said how many will come.
+#: Bytes after which free disk space is checked again, where the length is not known.
 _LOOK_BYTES = 2**26
 _REDIRECTS = 10
 _HEADERS = {
@@ -76,7 +75,7 @@ class Transfer:
     partial: Partial
     #: How long to wait and how often to try.
     patience: Patience
-    #: What is told while bytes arrive.
+    #: Called while bytes arrive.
     progress: Progress | None = None
 
     def run(self) -> None:
@@ -118,7 +117,7 @@ class Transfer:
             raise self._refusal(problem.message, problem.hint) from None
         except OSError as problem:
             if problem.errno is None:
-                # Not the system's: requests lacks what it was told to trust.
+                # Not the system's: requests lacks the certificates that it should trust.
                 raise self._unaskable(str(problem)) from None
             raise self._refusal(
                 f"{self.partial.path} cannot be written ({problem.strerror or problem})",
@@ -203,13 +202,13 @@ class Transfer:
                     self.progress(done, length)
 
     def _check_end(self, length: int | None) -> None:
-        found = self.partial.bytes
-        if length is not None and found > length:
+        received = self.partial.bytes
+        if length is not None and received > length:
             self.partial.discard()
             raise DownloadError(f"the server sends more than the {length} bytes of the file")
-        if length is not None and found < length:
-            raise Passing(f"the connection ended after {found} of {length} bytes")
-        if not found:
+        if length is not None and received < length:
+            raise Passing(f"the connection ended after {received} of {length} bytes")
+        if not received:
             raise DownloadError("the server answers with an empty file")
 
     def _wait(self, problem: Passing, failures: int) -> None:
@@ -222,7 +221,7 @@ class Transfer:
         longest = self.patience.longest_wait_seconds
         seconds = problem.wait_seconds
         if seconds is None:
-            # Not all at the same moment, where many wait for one server.
+            # Jitter: clients must not retry in lockstep.
             doubled = self.patience.first_wait_seconds * 2.0 ** (failures - 1)
             seconds = min(longest, doubled * random.uniform(0.75, 1.25))
         elif seconds > longest:
@@ -233,7 +232,7 @@ class Transfer:
         time.sleep(seconds)
 
     def _judged(self, problem: requests.RequestException) -> Exception:
-        """Return what a failed request means; never its own words, which hold the address."""
+        """Return the error for a failed request, without its message: that holds the address."""
         causes = list(_causes(problem))
         if isinstance(problem, requests.TooManyRedirects):
             return self._refusal(f"the server leads on more than {_REDIRECTS} times", None)
@@ -249,8 +248,8 @@ class Transfer:
         ):
             return Passing("no answer in time")
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
-            words = [cause.strerror for cause in causes if isinstance(cause, OSError)]
-            return Passing(next(filter(None, words), "the connection broke").lower())
+            reasons = [cause.strerror for cause in causes if isinstance(cause, OSError)]
+            return Passing(next(filter(None, reasons), "the connection broke").lower())
         return self._unaskable(type(problem).__name__)
 
     def _unaskable(self, why: str) -> DownloadError:
@@ -298,7 +297,7 @@ def _existing(path: Path) -> Path:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what led to it: what requests wraps has what the system said."""
+    """Yield an error and its causes: requests wraps the system's errors."""
     inner: object = problem
     while isinstance(inner, BaseException):
         yield inner

@@ -48,7 +48,7 @@ class Reported:
     protocol: str = "supervised"
     #: Side of the images it was measured at, in pixels.
     image_size: int | None = None
-    #: Who says so.
+    #: Where it was published.
     source: str
 
 
@@ -70,7 +70,7 @@ class RemoteFile:
     sha256_prefix: str | None = None
     #: Its md5 (hex), or the first digits, where its publisher gives that alone.
     md5: str | None = None
-    #: Terms it is offered under, as its publisher words them; None where it does not say.
+    #: Terms it is offered under, as its publisher words them; None where there are none.
     licence: str | None = None
 
 
@@ -161,7 +161,7 @@ class Architecture:
     bundled_transform: InputTransform | None = None
     #: The module of its source that defines it, such as ``vision_transformer``.
     module: str | None = None
-    #: Parameters and billions of multiply-adds as published; None where nobody says.
+    #: Parameters and billions of multiply-adds as published; None where not published.
     published_parameters: int | None = None
     published_gflops: float | None = None
     #: Builds the network with its ordinary random initialisation.

@@ -77,7 +77,7 @@ def cost_of(architecture: Architecture) -> CountedCost:
         raise CatalogError(
             f"{architecture.full_name} fails on an image of 3 x {size} x {size}:"
             f" {type(problem).__name__}: {problem}",
-            hint="mend the network, or what it says of its input's size",
+            hint="mend the network, or the input size that it declares",
         ) from problem
     return CountedCost(size, cost.parameters, cost.gflops, depth, "this machine")
 

@@ -172,7 +172,7 @@ def _changed(module: str) -> str:
 
 @contextmanager
 def _asking(source: ModelSource) -> Iterator[None]:
-    """Say which source it was that could not answer; those of packages may raise anything."""
+    """Name the source that fails: sources of packages may raise anything."""
     try:
         yield
     except Exception as problem:
@@ -199,26 +199,28 @@ def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
     from catalog.models.published import published_for
 
     for name in source.names():
-        found = source.get(name)
-        weights = published_for(found)
+        architecture = source.get(name)
+        weights = published_for(architecture)
         default = next((each for each in weights if each.default), None)
         # Networks of this package are small enough to be counted here; others' may not be.
-        cost = counted(source.name, name) or (cost_of(found) if source.name == "small" else None)
-        family = family_of(source.name, found.module or name, name)
+        cost = counted(source.name, name) or (
+            cost_of(architecture) if source.name == "small" else None
+        )
+        family = family_of(source.name, architecture.module or name, name)
         yield {
-            "architecture": found.full_name,
-            "family": found.family,
+            "architecture": architecture.full_name,
+            "family": architecture.family,
             "family_group": family.group,
             "year": family.year,
             "parameters": cost.parameters if cost else None,
-            "published_parameters": found.published_parameters,
+            "published_parameters": architecture.published_parameters,
             "gflops": cost.gflops if cost else None,
-            "published_gflops": found.published_gflops,
+            "published_gflops": architecture.published_gflops,
             "depth": cost.depth if cost else None,
-            "size": found.transform.size,
-            "classes": found.classes,
-            "checkpoints": len(weights) + found.bundled,
-            "default": "bundled" if found.bundled else default and default.full_name,
+            "size": architecture.transform.size,
+            "classes": architecture.classes,
+            "checkpoints": len(weights) + architecture.bundled,
+            "default": "bundled" if architecture.bundled else default and default.full_name,
             "reported_top1": _top1(default.reported) if default else None,
         }
 

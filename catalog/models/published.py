@@ -25,12 +25,12 @@ def published(full_name: str) -> Published:
     UnknownName
         If nobody publishes weights of that name.
     """
-    found = look_up(full_name)
-    if found is None:
+    weights = look_up(full_name)
+    if weights is None:
         source = full_name.partition(":")[0]
         known = [f"{source}:{name}" for each in _named(source) for name in _by_name(each)]
         raise UnknownName("published checkpoint", full_name, known)
-    return found
+    return weights
 
 
 def look_up(full_name: str) -> Published | None:
@@ -56,12 +56,12 @@ def other_names(weights: Published) -> list[str]:
 
 def published_for(architecture: Architecture) -> list[Published]:
     """Return all weights published for an architecture: its own source's, then others'."""
-    own = _named(architecture.source)
+    first = _named(architecture.source)
     # A source without architectures of its own publishes weights for those of others.
-    others = [s for s in sources() if s not in own and not s.names()] if own else []
+    others = [s for s in sources() if s not in first and not s.names()] if first else []
     return [
         weights
-        for source in (*own, *others)
+        for source in (*first, *others)
         for weights in _by_name(source).values()
         if weights.architecture == architecture.full_name
     ]

@@ -1,7 +1,7 @@
-"""Networks of the user's own: ``python:MODULE:FUNCTION`` names a function that returns one.
+"""Networks from the user's code: ``python:MODULE:FUNCTION`` names a function that returns one.
 
 Naming such a model runs the user's code, as importing their module would; nothing else here does.
-The function may say how its network is to be used in an attribute ``survey``::
+An attribute ``survey`` of the function describes how its network is used::
 
     def make_net() -> nn.Module: ...
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 TRANSFORM = InputTransform(size=224, resize=256)
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_OWN = ("classes", "family")
+_ARCHITECTURE_KEYS = ("classes", "family")
 
-_WORDS = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
+_CHOICES = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
 _FORMS = {
     **dict.fromkeys(("size", "resize"), "a whole number of pixels"),
     "mean": "three numbers",
     "std": "three numbers above 0",
     "classes": "a whole number, 0 where outputs are no classes",
     "family": "a name",
-    **{key: " or ".join(words) for key, words in _WORDS.items()},
+    **{key: " or ".join(choices) for key, choices in _CHOICES.items()},
 }
 
 
@@ -68,18 +68,18 @@ class PythonSource:
             If the name is not of that form.
         CatalogError
             If the module cannot be imported, has no such function, or its ``survey`` attribute
-            holds something else than what may be said.
+            holds an unknown key or an unusable value.
         """
         if not _NAME.fullmatch(name):
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
-        said = _said(name)
-        own = {key: said.pop(key) for key in _OWN if key in said}
+        settings = _attribute(name)
+        facts = {key: settings.pop(key) for key in _ARCHITECTURE_KEYS if key in settings}
         return Architecture(
             source=self.name,
             name=name,
-            family=own.get("family", "own"),
-            classes=own.get("classes", 0),
-            transform=_transform(name, said),
+            family=facts.get("family", "own"),
+            classes=facts.get("classes", 0),
+            transform=_transform(name, settings),
             brings_weights=True,
             module=name.partition(":")[0],
             build=functools.partial(_build, name),
@@ -98,7 +98,7 @@ def _function(name: str) -> Callable[[], Any]:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    # A script that ends in sys.exit(main()) would otherwise end the survey without a word.
+    # A script that ends in sys.exit(main()) would otherwise end the survey silently.
     except (Exception, SystemExit) as problem:
         raise CatalogError(
             f"python:{name}: importing {module_name} fails: {type(problem).__name__}: {problem}",
@@ -114,33 +114,33 @@ def _function(name: str) -> Callable[[], Any]:
     return cast("Callable[[], Any]", function)
 
 
-def _said(name: str) -> dict[str, Any]:
-    """Return what a function's ``survey`` attribute says, once every value has its form."""
-    said = getattr(_function(name), "survey", {})
-    if not isinstance(said, Mapping):
+def _attribute(name: str) -> dict[str, Any]:
+    """Return a function's ``survey`` attribute, its values checked."""
+    settings = getattr(_function(name), "survey", {})
+    if not isinstance(settings, Mapping):
         raise CatalogError(
-            f"{name}'s survey attribute is a {type(said).__name__}, must be a dictionary",
+            f"{name}'s survey attribute is a {type(settings).__name__}, must be a dictionary",
             hint="write such as: make_net.survey = {'size': 32, 'classes': 10}",
         )
-    known = [*(field.name for field in dataclasses.fields(InputTransform)), *_OWN]
-    for key in said:
+    known = [*(field.name for field in dataclasses.fields(InputTransform)), *_ARCHITECTURE_KEYS]
+    for key in settings:
         if key not in known:
             # Not as an unknown name: that would be taken for no such model.
             wrong = UnknownName(f"key of {name}'s survey attribute:", key, known)
             raise CatalogError(wrong.message, hint=wrong.hint)
-    for key, value in said.items():
+    for key, value in settings.items():
         if not _fits(key, value):
             raise CatalogError(
                 f"{name}'s survey attribute has {key} = {value!r}, must be {_FORMS[key]}"
             )
-    return dict(said)
+    return dict(settings)
 
 
-def _transform(name: str, said: dict[str, Any]) -> InputTransform:
-    if "size" in said and "resize" not in said:
-        said["resize"] = said["size"]
+def _transform(name: str, settings: dict[str, Any]) -> InputTransform:
+    if "size" in settings and "resize" not in settings:
+        settings["resize"] = settings["size"]
     pairs: dict[str, Any] = {
-        key: tuple(value) if key in ("mean", "std") else value for key, value in said.items()
+        key: tuple(value) if key in ("mean", "std") else value for key, value in settings.items()
     }
     transform = dataclasses.replace(TRANSFORM, **pairs)
     if transform.resize < transform.size:
@@ -162,7 +162,7 @@ def _fits(key: str, value: Any) -> bool:
         numbers = isinstance(value, list | tuple) and len(value) == 3
         # Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
         return numbers and all(_is_number(part) and (key == "mean" or part > 0) for part in value)
-    return value in _WORDS[key]
+    return value in _CHOICES[key]
 
 
 def _is_whole(value: Any) -> bool:

@@ -58,7 +58,7 @@ def select(pattern: str) -> list[Match]:
 
 
 def is_glob(pattern: str) -> bool:
-    """Tell whether a name may stand for several models, so that unusable ones are passed over."""
+    """Return whether a name may stand for several models, so that unusable ones are passed over."""
     return pattern in SETS or any(mark in pattern for mark in "*?[")
 
 

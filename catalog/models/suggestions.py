@@ -1,7 +1,7 @@
 """What may be meant by a name, a glob or a set that fits nothing.
 
-Owns what is suggested for names of the form ``source:name``; how close two words are is
-``survey.errors.UnknownName``'s business.
+Owns what is suggested for names of the form ``source:name``; ``survey.errors.UnknownName`` lists
+the close ones.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _as_source(pattern: str, known: Iterable[str]) -> str | None:
 
 
 def _as_tag(pattern: str, known: Iterable[str]) -> str | None:
-    """Say where a tag alone, such as ``IMAGENET1K_V2``, is the end of names."""
-    found = [mark for mark in "/." if any(name.endswith(f"{mark}{pattern}") for name in known)]
-    return f"for all that end so write '*{found[0]}{pattern}'" if pattern and found else None
+    """Return the hint where a tag alone, such as ``IMAGENET1K_V2``, is the end of names."""
+    marks = [mark for mark in "/." if any(name.endswith(f"{mark}{pattern}") for name in known)]
+    return f"for all that end so write '*{marks[0]}{pattern}'" if pattern and marks else None
 
 
 def _close(kind: str, pattern: str, known: set[str]) -> str:

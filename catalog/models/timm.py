@@ -1,6 +1,6 @@
 """The networks of timm and its pretrained names, as the installed version lists them.
 
-Owns what timm's own configurations say of each: transform, classes, address of the weights, terms.
+Owns what timm's configurations hold of each: transform, classes, address of the weights, terms.
 Accuracies are those of ``catalog.models.timm_results``. Nothing is downloaded here.
 """
 

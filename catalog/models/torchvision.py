@@ -1,6 +1,6 @@
 """The classification networks of torchvision and their weights, by their names there.
 
-Owns what the installed package says of each: how it is built, the transform of its images, the
+Owns how the installed package describes each: how it is built, the transform of its images, the
 address, accuracy and recipe of its weights. Nothing is downloaded here.
 """
 
@@ -97,8 +97,8 @@ def _weights(name: str) -> tuple[Any, ...]:
 
 @functools.cache
 def _published() -> tuple[Published, ...]:
-    found = [_one(name, weights) for name in _names() for weights in _weights(name)]
-    return tuple(sorted(found, key=lambda weights: weights.name))
+    published = [_one(name, weights) for name in _names() for weights in _weights(name)]
+    return tuple(sorted(published, key=lambda weights: weights.name))
 
 
 def _one(name: str, weights: Any) -> Published:
@@ -190,7 +190,7 @@ def _build(name: str, size: int) -> nn.Module:
 
 
 def _has_size(name: str) -> bool:
-    """Tell whether a network is built for images of one size: its positions are weights."""
+    """Return whether a network takes images of one size alone: its positions are weights."""
     return _module(name) == "vision_transformer"
 
 

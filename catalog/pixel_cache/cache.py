@@ -2,8 +2,7 @@
 
 Owns the folder of entries below a home's cache: their names, who builds one, and which has to go.
 An entry is one dataset under one geometry. Mean and deviation are no part of it, so that models
-which differ in them alone share one. What an entry holds is the business of
-``catalog.pixel_cache.entry``.
+which differ in them alone share one. ``catalog.pixel_cache.entry`` reads and writes one entry.
 
 Any number of processes may use the folder at once. One builds an entry, under a lock, while it
 decodes for its own model; the others never wait but decode for themselves. An entry appears
@@ -179,7 +178,7 @@ def _stored(entry: Path, layout: EntryLayout, start: int) -> Generator[Sample, N
         yield from read_entry(entry, layout, start)
     except EntryUnreadable as problem:
         if not problem.damaged:
-            _tell_once(f"decoded pixels in {entry} cannot be read: {problem}")
+            _warn_once(f"decoded pixels in {entry} cannot be read: {problem}")
         # Another process may have thrown it away before.
         elif _removed(entry):
             _log.warning("decoded pixels in %s were removed: %s", entry, problem)
@@ -233,7 +232,7 @@ class _Build:
             self._room.root.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             if self._entry.exists():
-                # Built meanwhile; or there but not to be read, which was told.
+                # Built meanwhile; or there but not to be read, which was logged.
                 self.close()
                 return
             self._room.sweep(self._entry)
@@ -261,7 +260,7 @@ class _Build:
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Give up building, and say so, where anything stands in its way."""
+        """Give up building with a line in the log where anything stands in its way."""
         try:
             yield
         except Unfit as problem:
@@ -272,7 +271,7 @@ class _Build:
             _log.info("decoded pixels are not kept in %s: another process builds it", self._entry)
             self.close()
         except (_NotKept, OSError, SurveyError) as problem:
-            _tell_once(f"decoded pixels are not kept in {self._entry}: {problem}")
+            _warn_once(f"decoded pixels are not kept in {self._entry}: {problem}")
             self.close()
 
     def _require_use(self, first: Sample) -> None:
@@ -356,7 +355,7 @@ class _Room:
 
 
 @functools.cache
-def _tell_once(text: str) -> None:
+def _warn_once(text: str) -> None:
     # A folder that cannot be written is met again with every model.
     _log.warning(text)
 
@@ -366,7 +365,7 @@ def _lock_of(entry: Path) -> Path:
 
 
 def _removed(entry: Path) -> bool:
-    """Remove an entry, all of it at once as others see it; tell whether that was done."""
+    """Remove an entry, all of it at once as others see it; return whether it was."""
     trash = entry.with_name(f"{entry.name}.{uuid.uuid4().hex}{_TRASH}")
     try:
         entry.rename(trash)

@@ -1,6 +1,6 @@
 """One entry of decoded pixels: how a dataset's samples lie in a folder, and how they are read.
 
-Owns the two files of an entry, and what tells that they are still what was written. Where entries
+Owns the two files of an entry, and the detection of damage. Where entries
 lie, who writes one and which has to go is the business of ``catalog.pixel_cache.cache``.
 
 ::
@@ -99,10 +99,10 @@ class EntryLayout:
 
     @property
     def header(self) -> bytes:
-        """What the file begins with: numpy's own words for its type and shape."""
+        """What the file begins with: numpy's header with its type and shape."""
         file = io.BytesIO()
-        words = {"descr": "|u1", "fortran_order": False, "shape": (self.images, *self.shape)}
-        np.lib.format.write_array_header_1_0(file, words)
+        header = {"descr": "|u1", "fortran_order": False, "shape": (self.images, *self.shape)}
+        np.lib.format.write_array_header_1_0(file, header)
         return file.getvalue()
 
     @property
@@ -112,7 +112,7 @@ class EntryLayout:
 
 
 class Sums:
-    """A 64-bit sum over an image, to tell whether it is still what was written.
+    """A 64-bit sum over an image, to detect damage.
 
     Words of 64 bits are added under odd weights, modulo 2^64. Any change within one word shows,
     and so do pieces that are missing, exchanged or overwritten. What can hide is an even number of
@@ -205,7 +205,7 @@ class EntryWriter:
     def finish(self, listing: bytes) -> None:
         """Write ``samples.json`` and close both files.
 
-        Nothing is forced to the disk: what a power failure leaves is told by its sums.
+        Nothing is forced to the disk: the sums show what a power failure left.
         """
         (self.folder / SAMPLES).write_bytes(listing)
         self._file.close()

@@ -1,4 +1,4 @@
-"""Attempts at jobs: what is told about them, and the statements that write it down.
+"""Attempts at jobs: their values, and the statements that store them.
 
 Every function works within a transaction of its caller's, which is the registry.
 """
@@ -109,7 +109,7 @@ class Attempt:
 
 
 def take(connection: Connection, keys: Collection[str]) -> set[str]:
-    """Call jobs running, unless somebody cancelled them; return which were taken."""
+    """Set jobs running, except cancelled ones; return the keys of those that were set."""
     running = update(JOBS).where(JOBS.c.state != "cancelled")
     running = running.values(state="running", updated_at=datetime.now(UTC))
     taken: set[str] = set()
@@ -138,7 +138,7 @@ def start(connection: Connection, starts: Sequence[AttemptStart]) -> list[int]:
 
 
 def describe(connection: Connection, descriptions: Sequence[AttemptWorker]) -> None:
-    """Say which processes carry attempts out."""
+    """Store which processes carry attempts out."""
     statement = (
         update(ATTEMPTS)
         .where(
@@ -157,7 +157,7 @@ def describe(connection: Connection, descriptions: Sequence[AttemptWorker]) -> N
 
 
 def finish(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
-    """End attempts that go on; move the jobs whose newest they are, or whose state they tell."""
+    """End attempts that go on; move the jobs whose newest they are, or whose state they set."""
     keys = {end.job_key for end in ends}
     _hold(connection, keys)
     going = _going(connection, keys)
@@ -189,11 +189,11 @@ def _hold(connection: Connection, keys: Collection[str]) -> None:
 
 def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
     wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
-    found: set[tuple[str, int]] = set()
+    going: set[tuple[str, int]] = set()
     for portion in portions(sorted(keys)):
         rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
-        found.update((row[0], row[1]) for row in rows)
-    return found
+        going.update((row[0], row[1]) for row in rows)
+    return going
 
 
 def _write(connection: Connection, ends: Sequence[AttemptEnd]) -> None:

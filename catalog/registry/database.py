@@ -90,7 +90,7 @@ class Database:
             yield connection
 
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        """Return an insert that can say what to do where a row exists."""
+        """Return an insert that can be given what to do where a row exists."""
         if self._engine.dialect.name != "postgresql":
             return sqlite.insert(table)
         # Imported only where it is used: it takes as long as a query.

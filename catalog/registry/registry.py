@@ -120,7 +120,7 @@ class Registry:
             return [next(begun) if one.job_key in taken else None for one in starts]
 
     def describe_attempts(self, descriptions: Sequence[AttemptWorker]) -> None:
-        """Say which processes carry attempts out, once that is known."""
+        """Store which processes carry attempts out, once that is known."""
         with self._database.transaction() as connection:
             attempts.describe(connection, descriptions)
 
@@ -228,7 +228,7 @@ class Registry:
     def remember_micro_batch(
         self, architecture: str, device_name: str, size: int, micro_batch: int
     ) -> None:
-        """Keep what fitted after a device ran out of memory; the smallest that was told stays.
+        """Keep what fitted after a device ran out of memory; the smallest one stays.
 
         Parameters
         ----------

@@ -196,13 +196,13 @@ class Schedules:
         raise UnknownName("schedule", name, [schedule.name for schedule in known])
 
     def pause(self, schedule: Schedule, now: datetime) -> bool:
-        """Let nothing more begin; say whether it went before. A run that goes goes on."""
+        """Pause a schedule; return whether it was active. A run under way goes on."""
         one = (SCHEDULES.c.id == schedule.id) & SCHEDULES.c.paused_at.is_(None)
         with self._database.transaction() as connection:
             return bool(rowcount(connection, update(SCHEDULES).where(one).values(paused_at=now)))
 
     def resume(self, schedule: Schedule, now: datetime) -> bool:
-        """Let it go again; say whether it was paused. What fell due meanwhile counts as settled."""
+        """Resume a schedule, all due times until now settled; return whether it was paused."""
         one = (SCHEDULES.c.id == schedule.id) & SCHEDULES.c.paused_at.is_not(None)
         values = {"paused_at": None, "settled_at": now}
         with self._database.transaction() as connection:
@@ -302,15 +302,15 @@ class Schedules:
 
     def latest(self, tick: Occurrence) -> Occurrence | None:
         """Return a tick as it stands now; None if its schedule was removed."""
-        found = self._ticks(columns_of(TICKS, Occurrence).where(TICKS.c.id == tick.id))
-        return found[0] if found else None
+        rows = self._ticks(columns_of(TICKS, Occurrence).where(TICKS.c.id == tick.id))
+        return rows[0] if rows else None
 
     def take(
         self, tick: Occurrence, holder: ProcessIdentity, now: datetime, lease_until: datetime
     ) -> Occurrence | None:
         """Take a tick that waits, or whose holder is gone, and return it as it is then.
 
-        None if it does not stand as ``tick`` says any more, or another tick of its schedule runs.
+        None if its state is no longer that of ``tick``, or another tick of its schedule runs.
         """
         values: dict[str, Any] = {"state": "running", "claim": tick.claim + 1, "reason": None}
         values |= {"host": holder.host, "pid": holder.pid, "process": holder.process}

@@ -1,4 +1,4 @@
-"""Kinds of files: weights or something else, told by their first bytes and never by their names."""
+"""Kinds of files: weights or something else, by their first bytes and never by their names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHER_FILES = (
 
 
 def check_kind(path: Path) -> None:
-    """Refuse what is no file of weights at all, in words that say what it is.
+    """Refuse what is no file of weights at all, naming what it is.
 
     Raises
     ------

@@ -1,7 +1,6 @@
 """Weights fitted to a network strictly: every key in its place, none missing, none left over.
 
-Owns how a file's keys become a network's keys. What a file may hold is the business of
-``catalog.weights.reading``.
+Owns how a file's keys become a network's keys. ``catalog.weights.reading`` reads the file.
 """
 
 from __future__ import annotations
@@ -167,16 +166,16 @@ def _best_form(
     content: Content, forms: Iterable[KeyRules], reference: Mapping[str, torch.Tensor]
 ) -> _Keyed:
     """Return the weights in the form that leaves fewest keys over; the first among equals."""
-    found, problems = [], []
+    fits, problems = [], []
     for form in forms:
         try:
             weights = content.weights(form.container)
-            found.append(_keyed(weights, form, reference, content.path))
+            fits.append(_keyed(weights, form, reference, content.path))
         except CheckpointError as problem:
             problems.append(problem)
-    if not found:
+    if not fits:
         raise problems[0]
-    return min(found, key=lambda keyed: keyed.misfits(reference))
+    return min(fits, key=lambda keyed: keyed.misfits(reference))
 
 
 def _keyed(
@@ -231,12 +230,12 @@ def _fit(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> None
         state = {k: _usable(path, k, tensor, reference.get(k)) for k, tensor in tensors.items()}
         missing, unexpected = _copy(model, state, keyed.versions, path)
     if missing or unexpected or shapes:
-        found = {
+        differences = {
             f"of {len(reference)} keys missing": missing,
             "unexpected": unexpected,
             "of another shape": shapes,
         }
-        raise _misfit(path, architecture, keyed, reference, found)
+        raise _misfit(path, architecture, keyed, reference, differences)
 
 
 def _check_claims(
@@ -256,7 +255,7 @@ def _check_claims(
 
 
 def _beginnings(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> str:
-    """Say what stands before the network's own names in a file's keys, the commonest first."""
+    """Return the prefixes of a file's keys before the network's names, the commonest first."""
     counted = Counter(_beginning(key, reference) for key in keys)
     return first_names(f"{before or 'nothing'} ({n})" for before, n in counted.most_common())
 
@@ -285,8 +284,8 @@ def _shared_prefix(
 ) -> str | None:
     for prefix in PREFIXES:
         if tensors and all(key.startswith(prefix) for key in tensors):
-            own = all(key.startswith(prefix) for key in reference)
-            return None if own else prefix
+            shared = all(key.startswith(prefix) for key in reference)
+            return None if shared else prefix
     return None
 
 
@@ -337,12 +336,12 @@ def _usable(
 
 
 def _type(tensor: torch.Tensor) -> str:
-    words = [str(tensor.dtype).removeprefix("torch.")]
+    parts = [str(tensor.dtype).removeprefix("torch.")]
     if tensor.layout != torch.strided:
-        words.append(str(tensor.layout).removeprefix("torch."))
+        parts.append(str(tensor.layout).removeprefix("torch."))
     if tensor.is_meta:
-        words.append("without values")
-    return " ".join(words)
+        parts.append("without values")
+    return " ".join(parts)
 
 
 def _missing(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:
@@ -379,10 +378,12 @@ def _misfit(
     architecture: str,
     keyed: _Keyed,
     reference: Mapping[str, torch.Tensor],
-    found: Mapping[str, list[str]],
+    differences: Mapping[str, list[str]],
 ) -> CheckpointError:
-    """Say what is missing, left over or of another shape, and what the file would fit."""
-    parts = [f"{len(keys)} {what} ({first_names(keys)})" for what, keys in found.items() if keys]
+    """Return the error that names missing and unexpected keys, and what the file would fit."""
+    parts = [
+        f"{len(keys)} {what} ({first_names(keys)})" for what, keys in differences.items() if keys
+    ]
     beginnings = _beginnings(keyed.file_keys, reference)
     if not beginnings.startswith("nothing"):
         parts.append(f"the file's keys begin with {beginnings}")

@@ -1,8 +1,8 @@
 """Files of weights: read without running any code, and unwrapped.
 
-Owns what a file may hold. What a file is at all is the business of ``filetypes`` beside it, what
-its pickle may ask for that of ``pickles``, how its keys become a network's that of ``fitting``,
-and which file is read for which network that of ``catalog.checkpoints``.
+Owns which content a file may have. ``filetypes`` recognises kinds of files, ``pickle_scan`` lists
+what a pickle imports, ``fitting`` renames keys for a network, and ``catalog.checkpoints`` chooses
+the file.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Content:
 
 
 def read_content(path: Path) -> Content:
-    """Read a file of weights, told apart by its content: safetensors, torch's, or one zipped.
+    """Read a file of weights, by its content: safetensors, torch's, or one zipped.
 
     No code of the file runs. Sizes are looked at before anything is unpacked.
 
@@ -223,8 +223,8 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None
 def _check_directory(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
     """Refuse an archive in which another reader may find another list of files than this one.
 
-    An archive's end says where the list is. Where it says so twice, or not at its very end, torch
-    may go by the other place, and what was looked at here is not what it reads.
+    An archive's end states where the list is. Where it does so twice, or not at its very end, torch
+    may read another list than the one checked here.
     """
     size = opened.seek(0, io.SEEK_END)
     opened.seek(-min(size, _ENDS_BYTES), io.SEEK_END)
@@ -261,9 +261,9 @@ def _only_member(path: Path, archive: zipfile.ZipFile) -> str:
 
 def _starts_with(opened: BinaryIO, start: bytes) -> bool:
     opened.seek(0)
-    found = opened.read(len(start)) == start
+    starts = opened.read(len(start)) == start
     opened.seek(0)
-    return found
+    return starts
 
 
 def _legacy_names(path: Path, opened: BinaryIO) -> list[str]:

@@ -122,9 +122,9 @@ class PictureDataset(ImageDataset, ABC):
                 whole = decoded(file, transform)
         except DECODE_ERRORS as problem:
             self._require_there(picture, problem)
-            words = reason(problem).replace(f"{self.root}{os.sep}", "")
-            told = printable(f"{picture.name} cannot be decoded: {words}")
-            return Sample(position, name, None, picture.label, told)
+            cause = reason(problem).replace(f"{self.root}{os.sep}", "")
+            error = printable(f"{picture.name} cannot be decoded: {cause}")
+            return Sample(position, name, None, picture.label, error)
         return Sample(position, name, fitted(whole, transform), picture.label)
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
@@ -132,7 +132,7 @@ class PictureDataset(ImageDataset, ABC):
 
 
 class FilePictures(PictureDataset):
-    """Pictures that are files of their own; a kind says where each lies."""
+    """Pictures that are files of their own; a kind of dataset gives the place of each."""
 
     @abstractmethod
     def _file(self, picture: Picture) -> Path:

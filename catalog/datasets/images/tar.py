@@ -43,7 +43,7 @@ def read_members(
     DatasetError
         If the archive cannot be read to the last of them, lacks one, or one is larger.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with _reading(archive), tarfile.open(archive, "r:*") as opened:
         for member in opened:
             name = _plain(member.name)
@@ -56,13 +56,13 @@ def read_members(
                     hint=_HINT,
                 )
             content = opened.extractfile(member)
-            found[name] = content.read() if content else b""
-            if found.keys() == most_bytes.keys():
+            contents[name] = content.read() if content else b""
+            if contents.keys() == most_bytes.keys():
                 break
         if whole:
             _read_on(opened)
-    _require_all(archive, most_bytes, found)
-    return found
+    _require_all(archive, most_bytes, contents)
+    return contents
 
 
 def index_members(archive: Path, wanted: Collection[str]) -> dict[str, Member]:
@@ -81,16 +81,16 @@ def index_members(archive: Path, wanted: Collection[str]) -> dict[str, Member]:
         If the archive is compressed, cut off or no archive, or lacks a file.
     """
     names = frozenset(wanted)
-    found: dict[str, Member] = {}
+    members: dict[str, Member] = {}
     # To its end: a cut within a file's content is met where the next header is looked for.
     with _reading(archive), tarfile.open(archive, "r:") as opened:
         for member in opened:
             name = PurePosixPath(member.name).name
             if name not in names or not member.isreg():
                 continue
-            found[name] = Member(member.offset_data, member.size)
-    _require_all(archive, names, found)
-    return found
+            members[name] = Member(member.offset_data, member.size)
+    _require_all(archive, names, members)
+    return members
 
 
 def read_at(archive: Path, member: Member) -> bytes:
@@ -130,8 +130,8 @@ def _plain(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _require_all(archive: Path, wanted: Collection[str], found: Collection[str]) -> None:
-    missing = sorted(set(wanted) - set(found))
+def _require_all(archive: Path, wanted: Collection[str], present: Collection[str]) -> None:
+    missing = sorted(set(wanted) - set(present))
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise DatasetError(

@@ -95,12 +95,16 @@ def _wnids(devkit: Path, content: bytes, classes: int) -> dict[int, str]:
         numbers, wnids = synsets["ILSVRC2012_ID"].tolist(), synsets["WNID"].tolist()
         leaves = [children == 0 for children in synsets["num_children"].tolist()]
         every = zip(numbers, wnids, leaves, strict=True)
-        found = {int(number): str(wnid) for number, wnid, leaf in every if leaf}
+        leaf_wnids = {int(number): str(wnid) for number, wnid, leaf in every if leaf}
     except (*DECODE_ERRORS, NotImplementedError) as problem:
         raise _refused(devkit, f"its meta.mat cannot be read: {problem}") from problem
-    if len(set(found.values())) != classes or not set(found.values()) <= set(imagenet_wnids()):
-        raise _refused(devkit, f"its meta.mat names {len(found)} classes, not ImageNet's {classes}")
-    return found
+    if len(set(leaf_wnids.values())) != classes or not set(leaf_wnids.values()) <= set(
+        imagenet_wnids()
+    ):
+        raise _refused(
+            devkit, f"its meta.mat names {len(leaf_wnids)} classes, not ImageNet's {classes}"
+        )
+    return leaf_wnids
 
 
 def _refused(devkit: Path, why: str) -> DatasetError:

@@ -1,4 +1,4 @@
-"""What a Parquet file says of its images before any is read: columns, labels, names, sizes.
+"""Columns, labels, names and sizes of a Parquet file of images, read before any image.
 
 Owns the model hub's layout: a column of pictures with their paths, and a column of labels whose
 class names stand in the file's metadata.
@@ -46,7 +46,7 @@ class Columns:
     paths: list[str | None]
     #: Each row's label, as it is there.
     labels: list[int | str | None]
-    #: Class names by label, where the file tells them.
+    #: Class names by label, where the file has them.
     class_names: tuple[str, ...] | None
     #: Rows in each row group.
     groups: list[int]
@@ -183,16 +183,16 @@ def _named_labels(
 
 @contextmanager
 def reading(file: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; what is then said of a damaged one becomes a DatasetError."""
+    """Open a Parquet file; the errors of a damaged one become a DatasetError."""
     try:
         # Read, not mapped: a mapped file that becomes shorter would end the process. Page by page,
         # not buffered ahead: a row group may be as large as the file.
         with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as opened:
             yield opened
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        words = str(problem).splitlines()
+        lines = str(problem).splitlines()
         raise DatasetError(
-            f"{file} cannot be read: {printable(words[0]) if words else type(problem).__name__}",
+            f"{file} cannot be read: {printable(lines[0]) if lines else type(problem).__name__}",
             hint=INCOMPLETE,
         ) from problem
 
