@@ -17,7 +17,7 @@ import typer
 from jobs.choices import Format
 from jobs.cli.app import FormatOption, JsonOption, OutputOption
 from survey.errors import SettingsError
-from survey.text import counted
+from survey.text import counted, harmless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +111,7 @@ def emit_rows(
 ) -> None:
     """Write rows to standard output, as ``emit`` writes the table of them.
 
-    Sooner, where words are wanted: pyarrow is imported only for a table.
+    Aligned text and JSON need no pyarrow, which takes long to import.
 
     Parameters
     ----------
@@ -130,13 +130,11 @@ def emit_rows(
         emit(pa.Table.from_pylist(rows, schema), format)
     else:
         numeric = {name: kind is not str for name, kind in kinds.items()}
-        sys.stdout.flush()
-        sys.stdout.buffer.write(_as_words(rows, numeric, format).encode())
-        sys.stdout.buffer.flush()
+        typer.echo(_text(rows, numeric, format), nl=False)
 
 
 def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: A002
-    # Imported where they are wanted: most verbs write words, and soon.
+    # Imported where they are needed: most verbs write text.
     if format == "parquet":
         from pyarrow.parquet import write_table
 
@@ -144,15 +142,9 @@ def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: 
     elif format == "csv":
         from pyarrow.csv import write_csv
 
-        write_csv(_harmless(_flat(table)), stream)
+        write_csv(_as_csv(table), stream)
     else:
-        stream.write(_as_words(table.to_pylist(), _numeric(table), format).encode())
-
-
-def _as_words(rows: list[dict[str, Any]], numeric: Mapping[str, bool], format: Format) -> str:  # noqa: A002
-    if format == "json":
-        return json.dumps([_plain(row) for row in rows], indent=2, allow_nan=False) + "\n"
-    return _as_text(rows, numeric)
+        stream.write(_text(table.to_pylist(), _numeric(table), format).encode())
 
 
 def _numeric(table: pa.Table) -> dict[str, bool]:
@@ -172,16 +164,13 @@ def _with_unique_names(table: pa.Table) -> pa.Table:
     return table.rename_columns(names)
 
 
-def as_text(table: pa.Table) -> str:
-    """Return a table as aligned text, as wide as it needs: a narrow terminal wraps its lines."""
-    return _as_text(table.to_pylist(), _numeric(table))
-
-
-def _as_text(rows: list[dict[str, Any]], numeric: Mapping[str, bool]) -> str:
-    """Return rows as aligned text.
+def _text(rows: list[dict[str, Any]], numeric: Mapping[str, bool], format: Format) -> str:  # noqa: A002
+    """Return rows as JSON, or as aligned text as wide as it needs.
 
     Squeezing columns to the terminal's width would cut the very names a row is about.
     """
+    if format == "json":
+        return json.dumps([_plain(row) for row in rows], indent=2, allow_nan=False) + "\n"
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -220,26 +209,18 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, bool, type(None))) else str(value)
 
 
-def _flat(table: pa.Table) -> pa.Table:
-    """Write lists as text: CSV has no lists."""
+def _as_csv(table: pa.Table) -> pa.Table:
+    """Return a table with lists as JSON text, and with no text that a spreadsheet would run."""
     import pyarrow as pa
-
-    for place, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type):
-            texts = [None if v is None else json.dumps(v) for v in table.column(place).to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
-    return table
-
-
-def _harmless(table: pa.Table) -> pa.Table:
-    """Keep a spreadsheet from running text that anybody chose."""
-    import pyarrow as pa
-
-    from survey.text import harmless
 
     for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            texts = [harmless(value) for value in table.column(place).to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, kind))
+        cells = table.column(place)
+        if pa.types.is_nested(kind):
+            texts = [None if cell is None else json.dumps(cell) for cell in cells.to_pylist()]
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = [harmless(cell) for cell in cells.to_pylist()]
+        else:
+            continue
+        table = table.set_column(place, field.name, pa.array(texts, pa.large_string()))
     return table.rename_columns([harmless(name) for name in table.column_names])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from jobs.cli.output import as_text, emit
+from jobs.cli.output import emit
 from survey import SettingsError
 
 TABLE = pa.Table.from_pylist(
@@ -21,8 +21,13 @@ TABLE = pa.Table.from_pylist(
 )
 
 
-def test_text_is_aligned_and_says_null_as_a_dash():
-    lines = as_text(TABLE).splitlines()
+def as_text(table, folder):
+    emit(table, "table", folder / "out.txt")
+    return (folder / "out.txt").read_text()
+
+
+def test_text_is_aligned_and_says_null_as_a_dash(tmp_path):
+    lines = as_text(TABLE, tmp_path).splitlines()
     assert lines[0].split() == ["name", "score", "count", "flags", "none"]
     assert lines[2].split() == ["a", "0.1235", "3", "ridge,", "dead", "-"]
     assert lines[3].split() == ["b", "-", "40", "-", "-"]
@@ -34,15 +39,15 @@ def test_columns_of_one_name_are_all_kept(tmp_path):
     assert json.loads((tmp_path / "out.json").read_text()) == [{"a": 1, "a_1": 2, "b": 3}]
 
 
-def test_small_numbers_are_not_shown_as_zero():
-    text = as_text(pa.table({"x": [3e-6, 0.0, 123456.0]}))
+def test_small_numbers_are_not_shown_as_zero(tmp_path):
+    text = as_text(pa.table({"x": [3e-6, 0.0, 123456.0]}), tmp_path)
     assert [line.strip() for line in text.splitlines()[2:]] == ["3e-06", "0.0000", "1.235e+05"]
 
 
-def test_no_column_is_squeezed_by_a_narrow_terminal(monkeypatch):
+def test_no_column_is_squeezed_by_a_narrow_terminal(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "40")
     wide = pa.table({f"column{n}": ["a long name of something"] for n in range(8)})
-    assert as_text(wide).count("a long name of something") == 8
+    assert as_text(wide, tmp_path).count("a long name of something") == 8
 
 
 def test_json_is_json_even_with_nan_and_times(tmp_path):
