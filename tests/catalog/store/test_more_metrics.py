@@ -1,0 +1,92 @@
+"""Metrics of packages that are not installed here: stored, read and merged as ours are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from catalog.home import Home
+from catalog.store import schema
+from catalog.store.queries import run_sites
+from catalog.store.records import BatchRecord
+from catalog.store.upgrade import add_metrics, make_store
+from catalog.store.writer import Writer
+from survey.errors import SettingsError
+from survey.results import BatchScores
+from tests.catalog.records import batch, run, score, stored
+
+ALL = "SELECT batch, site, cka, toy FROM batch_scores ORDER BY ALL"
+
+
+def with_toy(number: int) -> BatchScores:
+    scores = (score(number, 0, toy=float(number)), score(number, 1, toy=None), score(number, 2))
+    return BatchScores(number, 512, scores, 512, 400, 500, 1.5)
+
+
+@pytest.mark.parametrize("merges", [(), (0,), (1,), (2,), (0, 1, 2)])
+def test_segments_with_and_without_a_metric_read_alike_before_and_after_merging(
+    home: Home, merges: tuple[int, ...]
+) -> None:
+    with Writer.open(home) as writer:
+        for number, one in enumerate((batch(0), with_toy(1), batch(2))):
+            writer.write(batches=[BatchRecord("r1", 1, one, 512 * number)])
+            if number in merges:
+                writer.merge()
+        writer.write_run(run(status="done"))
+        met = stored(home, ALL)
+        (mean, *_) = stored(home, "SELECT toy, cka FROM signatures ORDER BY site")
+    assert [row["toy"] for row in met] == [None] * 3 + [1.0, None, None] + [None] * 3
+    assert {row["cka"] for row in met} == {0.25}
+    assert mean == {"toy": 1.0, "cka": 0.25}
+    assert stored(home, ALL) == met
+    assert stored(home, "SELECT toy FROM layer_scores WHERE toy = 1") == [{"toy": 1.0}]
+    assert run_sites(home, "r1")["toy"].to_pylist() == [1.0, None, None]
+
+
+def test_a_metric_that_is_no_number_is_null_with_a_note(home: Home) -> None:
+    one = BatchScores(0, 512, (score(toy=float("nan")),), 512, 400, 500, 1.5)
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, one, 512)])
+    assert stored(home, "SELECT toy, notes FROM batch_scores") == [
+        {"toy": None, "notes": ["toy: not finite"]}
+    ]
+
+
+def test_a_column_that_is_lacking_is_added_and_read_as_null_until_then(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
+        writer.write_run(run(status="done"))
+    with pytest.raises(SettingsError, match="toy"):
+        stored(home, "SELECT toy FROM signatures")
+    toy = schema.Column("toy", "DOUBLE", "What the toy measures.")
+    monkeypatch.setattr(schema, "installed_columns", lambda: (toy,))
+    for view in ("batch_scores", "signatures", "layer_scores"):
+        assert {row["toy"] for row in stored(home, f"SELECT toy FROM {view}")} == {None}
+    with duckdb.connect(home.signatures) as connection:
+        add_metrics(connection)
+        add_metrics(connection)
+        versions = connection.execute("SELECT version FROM migrations").fetchall()
+    assert versions == [(1,)]
+    monkeypatch.undo()
+    sql = "SELECT table_name, comment FROM duckdb_columns() WHERE column_name = 'toy' ORDER BY 1"
+    assert [tuple(row.values()) for row in stored(home, sql)] == [
+        ("batch_scores", "What the toy measures."),
+        ("layer_scores", "What the toy measures."),
+        ("signatures", "Mean over batches. What the toy measures."),
+    ]
+    assert {row["toy"] for row in stored(home, "SELECT toy FROM signatures")} == {None}
+
+
+def test_a_new_store_has_every_installed_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = schema.Column("toy", "DOUBLE", "What the toy measures.")
+    monkeypatch.setattr(schema, "installed_columns", lambda: (toy,))
+    make_store(tmp_path / "new.duckdb")
+    with duckdb.connect(tmp_path / "new.duckdb") as connection:
+        names = [name for name, *_ in connection.execute("DESCRIBE signatures").fetchall()]
+    assert names[-1] == "toy"
