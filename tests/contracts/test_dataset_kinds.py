@@ -24,7 +24,7 @@ from catalog.datasets.kinds import (
     random,
 )
 from catalog.datasets.label_map import imagenet_wnids
-from tests.catalog.weights.packs import Shelf, idx, jpeg, noise, tar
+from tests.catalog.datasets.dataset_files import Shelf, idx, jpeg, noise, tar
 
 Opener = Callable[[], ImageDataset]
 

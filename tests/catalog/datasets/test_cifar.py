@@ -16,7 +16,7 @@ from catalog.datasets.label_map import label_map
 from catalog.datasets.order import place
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.weights.packs import Shelf, noise, tar
+from tests.catalog.datasets.dataset_files import Shelf, noise, tar
 
 PLAIN = InputTransform(size=32, resize=32)
 RECORDS = 12

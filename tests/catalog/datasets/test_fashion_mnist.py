@@ -14,7 +14,7 @@ from catalog.datasets import needed_files, open_dataset
 from catalog.datasets.kinds import fashion_mnist
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.weights.packs import Shelf, idx, noise
+from tests.catalog.datasets.dataset_files import Shelf, idx, noise
 
 PLAIN = InputTransform(size=28, resize=28)
 IMAGES = {"train": 30, "test": 20}

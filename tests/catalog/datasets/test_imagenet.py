@@ -20,7 +20,7 @@ from catalog.datasets.kinds.imagenet_devkit import ARCHIVE, FOLDER
 from catalog.datasets.label_map import imagenet_wnids, label_map
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.weights.packs import jpeg, noise, tar
+from tests.catalog.datasets.dataset_files import jpeg, noise, tar
 
 SMALL = InputTransform(size=16, resize=20)
 WNIDS = tuple(imagenet_wnids()[index] for index in (7, 0, 999, 400))

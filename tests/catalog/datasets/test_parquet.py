@@ -18,7 +18,7 @@ from catalog.datasets.label_map import label_map
 from catalog.datasets.order import place
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.weights.packs import jpeg
+from tests.catalog.datasets.dataset_files import jpeg
 from tests.shared_data import shared
 
 SMALL = InputTransform(size=16, resize=20)

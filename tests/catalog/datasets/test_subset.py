@@ -12,7 +12,7 @@ from PIL import Image
 from catalog.datasets import ImageDataset, open_dataset, selected_name
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError, SettingsError, UnknownName
-from tests.catalog.weights.packs import noise
+from tests.catalog.datasets.dataset_files import noise
 
 SMALL = InputTransform(size=8, resize=8)
 SIZES = {"a": 3, "b": 30, "c": 12}

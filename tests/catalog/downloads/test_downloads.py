@@ -26,7 +26,7 @@ from catalog.downloads.transfer import Patience
 from catalog.downloads.urls import browser_address, direct_address, public_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
-from tests.catalog.downloads.web import (
+from tests.catalog.downloads.bad_server import (
     Fault,
     Web,
     answers,

@@ -21,7 +21,7 @@ from jobs.runners.ray import cluster
 from jobs.runners.ray.cluster import connect, token_source
 from jobs.runners.ray.private import HERE, Head, Silent, Versions
 from survey import ClusterError, SettingsError
-from tests.jobs.runners.heads import TOKEN, answer, free_port, head
+from tests.jobs.runners.ray_heads import TOKEN, answer, free_port, head
 from tests.style.repository import ROOT
 
 #: Joins a cluster and prints what there is on it.

@@ -24,7 +24,7 @@ from jobs.runners.ray.worker_handle import AHEAD
 from jobs.runners.task import Task
 from jobs.scan.reporter import SilentReporter
 from tests.jobs.jobs import declared
-from tests.jobs.runners.heads import head
+from tests.jobs.runners.ray_heads import head
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70)]
 
