@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from catalog.open_home import open_home
+from survey.extensions import GROUPS
 from tests.style.repository import ROOT
 
-HEAVY = ("torch", "ray", "duckdb", "sqlalchemy", "pandas", "timm")
+HEAVY = ("torch", "ray", "duckdb", "sqlalchemy", "pandas", "altair", "timm")
 
 
-def loaded_after(code: str) -> set[str]:
+def loaded_after(code: str, *folders: Path) -> set[str]:
     """Return the top-level packages a fresh interpreter holds after running ``code``."""
     report = "\nimport json, sys\nprint('\\n' + json.dumps(sorted(sys.modules)))"
     result = subprocess.run(
         [sys.executable, "-c", code + report],
         cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *folders]))},
         capture_output=True,
         text=True,
         timeout=120,
@@ -80,6 +85,22 @@ def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     loaded = loaded_after(command(*verb, "--help"))
     assert "jobs" in loaded
     assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize("verb", [("--help",), ("status",), ("sql", "SELECT 1")])
+def test_short_verbs_load_neither_torch_nor_extensions(
+    verb: tuple[str, ...], tmp_path: Path
+) -> None:
+    home = open_home(tmp_path / "home", create=True).path
+    (tmp_path / "toy_extension.py").touch()
+    info = tmp_path / "toy_extension-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy_extension\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "".join(f"[{group}]\ntoy = toy_extension:TOY\n" for group in GROUPS.values())
+    )
+    loaded = loaded_after(command("--home", str(home), *verb), tmp_path)
+    assert not loaded & {"torch", "ray", "pandas", "altair", "timm", "toy_extension"}
 
 
 def test_a_loaded_package_is_seen() -> None:
