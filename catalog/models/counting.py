@@ -1,4 +1,4 @@
-"""What a network costs: parameters and multiply-accumulates, counted on the real network."""
+"""Parameters, multiply-accumulates and depth of a network, counted on the real network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
+
+#: Operations that multiply data with weights, and the positions of their two factors.
+_PRODUCTS: dict[object, tuple[int, int]] = {
+    getattr(torch.ops.aten, name): factors
+    for factors, names in (
+        ((0, 1), ("convolution", "_convolution", "mm", "mv", "bmm", "linear", "matmul")),
+        ((1, 2), ("addmm", "addmv", "baddbmm")),
+    )
+    for name in names
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +83,6 @@ def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
-
-
-_ATEN = torch.ops.aten
-
-#: Operations that multiply data with weights, and where their two factors stand.
-_PRODUCTS: dict[object, tuple[int, int]] = {
-    _ATEN.convolution: (0, 1),
-    _ATEN._convolution: (0, 1),
-    _ATEN.mm: (0, 1),
-    _ATEN.mv: (0, 1),
-    _ATEN.bmm: (0, 1),
-    _ATEN.addmm: (1, 2),
-    _ATEN.addmv: (1, 2),
-    _ATEN.baddbmm: (1, 2),
-    _ATEN.linear: (0, 1),
-    _ATEN.matmul: (0, 1),
-}
 
 
 def weighted_depth(model: nn.Module, image: torch.Tensor) -> int:
