@@ -9,7 +9,7 @@ ARGS ?=
 # Processes that share the tests, each with one thread: on two cores one of three often waits.
 PROCESSES ?= 3
 # A file's tests share what they are made from, so that one process runs them all.
-PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Studies to run again for `make figures`; all by default.
 STUDIES ?=
 
@@ -40,6 +40,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Survey the bundled zoo on a local Ray and print the signatures
 	@$(BIN)/survey demo
 
+# Quick tests do not wait, and each process collects all tests.
+check: PROCESSES = 2
 check: lint  ## Check what is checked in two minutes: lint, and the tests that are quick
 	@$(PYTEST) -m quick $(ARGS)
 

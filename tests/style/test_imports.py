@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from tests.style.repository import ROOMS, ROOT
+from tests.style.repository import ROOMS, ROOT, all_modules, relative
 
 #: The third-party packages of each room, by the name they are imported under. So only jobs starts
 #: clusters and commands, only catalog opens stores and builds models, and survey runs with four.
@@ -90,6 +91,13 @@ def test_no_module_imports_itself_by_way_of_others(imports: grimp.ImportGraph) -
     TopologicalSorter(
         {module: imports.find_modules_directly_imported_by(module) for module in imports.modules}
     ).prepare()
+
+
+def test_one_file_knows_the_private_parts_of_ray() -> None:
+    private = re.compile(r"\bray(\.\w+)*\._[a-z]")
+    users = {relative(path) for path in all_modules() if private.search(path.read_text("utf-8"))}
+    # TODO: the second asks the first.
+    assert users <= {"jobs/runners/ray/private.py", "jobs/runners/ray/cluster.py"}
 
 
 def test_import_survey_means_the_product() -> None:
