@@ -1,4 +1,4 @@
-"""What works on this machine: each check says what it found and what to do about it."""
+"""The checks of ``survey doctor``: what works on this machine, and how to repair the rest."""
 
 from __future__ import annotations
 
@@ -18,36 +18,28 @@ LITTLE_DISK_BYTES = 2 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
-    #: What was looked at.
+    #: What was checked.
     check: str
     #: Whether it can be used.
     state: Literal["ok", "attention", "broken"]
-    #: What was found.
+    #: The result in a clause.
     detail: str
     #: What to do; empty where there is nothing to do.
     hint: str = ""
 
 
 def checkup(home: Path) -> list[Finding]:
-    """Look at everything a scan needs.
+    """Return the findings of all checks.
 
     Parameters
     ----------
     home : pathlib.Path
-        The home to look at; it is not made if it does not exist.
+        The home to check; it is not made if it does not exist.
     """
-    checks: list[tuple[str, Callable[[Path], Iterator[Finding]]]] = [
-        ("home", _home),
-        ("disk", _disk),
-        ("torch", _torch),
-        ("models", _models),
-        ("ray", _ray),
-        ("token", _token),
-    ]
     findings: list[Finding] = []
-    for name, check in checks:
+    for name, check in CHECKS.items():
         try:
             findings += check(home)
         except SurveyError as error:
@@ -152,3 +144,28 @@ def _token(_home: Path) -> Iterator[Finding]:
         yield Finding("token", "ok", "none here: only a local Ray, which makes its own", hint)
     else:
         yield Finding("token", "ok", f"a token for clusters comes from {source}")
+
+
+def _extensions(_home: Path) -> Iterator[Finding]:
+    from catalog.datasets import installed_kinds
+    from catalog.models import installed_sources
+    from jobs.runners import installed_runners
+
+    kinds = (installed_kinds(), installed_sources(), installed_runners())
+    for extension in (each for kind in kinds for each in kind.broken):
+        hint = "update or uninstall its package; everything else works without it"
+        yield Finding("extensions", "attention", str(extension), hint)
+    count = sum(len(kind.loaded) for kind in kinds)
+    yield Finding("extensions", "ok", f"{counted(count, 'extension')} of installed packages")
+
+
+#: The checks by name. Each yields findings, or raises what makes its subject unusable.
+CHECKS: dict[str, Callable[[Path], Iterator[Finding]]] = {
+    "home": _home,
+    "disk": _disk,
+    "torch": _torch,
+    "models": _models,
+    "extensions": _extensions,
+    "ray": _ray,
+    "token": _token,
+}

@@ -36,7 +36,10 @@ def make_runner(options: RunnerOptions) -> Runner:
         return getattr(import_module(module), name)(options)  # type: ignore[no-any-return]
     installed = dict(installed_runners().loaded)
     if options.runner not in installed:
-        raise UnknownName("runner", options.runner, (*_BUILT_IN, *installed))
+        unknown = UnknownName("runner", options.runner, (*_BUILT_IN, *installed))
+        if broken := installed_runners().broken:
+            unknown.hint = "; ".join(map(str, broken))
+        raise unknown
     return installed[options.runner](options)
 
 

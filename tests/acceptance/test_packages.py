@@ -1,4 +1,5 @@
-"""Packages outside the tree bring a dataset kind and a model source; broken ones stop neither."""
+"""Packages outside the tree bring a dataset kind, a model source and a runner; broken ones stop
+none."""
 
 from __future__ import annotations
 
@@ -46,9 +47,40 @@ class ToySource:
         return ()
 """
 
+RUNNER = """
+from jobs.planning.devices import Devices, Machine
+from jobs.runners.events import Host
+from jobs.runners.worker import run_task
+
+
+class ToyRunner:
+    name = "toy"
+
+    def __init__(self, options):
+        self.machines = [Machine("toy machine", cores=1)]
+        self.devices = Devices("cpu", workers=1, threads=1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+    def run(self, source):
+        host = Host("cpu", "a toy", 1, "toyland", 1)
+        while tasks := source.next_tasks(host):
+            for task in tasks:
+                for event in run_task(task, "cpu", 1):
+                    yield (event,)
+                    if source.is_withdrawn(task.run_id):
+                        break
+"""
+
 CONTRACT = """
 from catalog.contracts.dataset_kind import DatasetKindContract
 from catalog.contracts.model_source import ModelSourceContract
+from jobs.contracts.runner import RunnerContract
+from toy_runner import ToyRunner
 from toy_zoo import STRIPES, ToySource
 
 
@@ -58,10 +90,17 @@ class TestStripes(DatasetKindContract):
 
 class TestToy(ModelSourceContract):
     source = ToySource()
+
+
+class TestToyRunner(RunnerContract):
+    separate_processes = False
+
+    def make_runner(self, options):
+        return ToyRunner(options)
 """
 
 
-def install(folder: Path, package: str, kind: str, source: str) -> None:
+def install(folder: Path, package: str, kind: str, source: str, runner: str) -> None:
     """Lay out what an installed package leaves beside its modules."""
     info = folder / f"{package}-1.0.dist-info"
     info.mkdir()
@@ -69,6 +108,7 @@ def install(folder: Path, package: str, kind: str, source: str) -> None:
     (info / "entry_points.txt").write_text(
         f"[model_zoo_survey.datasets]\n{package} = {kind}\n"
         f"[model_zoo_survey.sources]\n{package} = {source}\n"
+        f"[model_zoo_survey.runners]\n{package} = {runner}\n"
     )
 
 
@@ -76,10 +116,16 @@ def install(folder: Path, package: str, kind: str, source: str) -> None:
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packages")
     (folder / "toy_zoo.py").write_text(TOY)
+    (folder / "toy_runner.py").write_text(RUNNER)
     (folder / "test_toy.py").write_text(CONTRACT)
-    install(folder, "a_broken", "no_such_module:KIND", "no_such_module:SOURCE")
-    install(folder, "a_clash", "catalog.datasets.kinds.digits:KIND", "catalog.models:TimmSource")
-    install(folder, "toy_zoo", "toy_zoo:STRIPES", "toy_zoo:ToySource")
+    broken = ("no_such_module:KIND", "no_such_module:SOURCE", "no_such_module:RUNNER")
+    clash = (
+        *("catalog.datasets.kinds.digits:KIND", "catalog.models:TimmSource"),
+        "jobs.runners.local:LocalRunner",
+    )
+    install(folder, "a_broken", *broken)
+    install(folder, "a_clash", *clash)
+    install(folder, "toy_zoo", "toy_zoo:STRIPES", "toy_zoo:ToySource", "toy_runner:ToyRunner")
     return folder
 
 
@@ -117,7 +163,7 @@ def test_they_are_listed_beside_ours(packages: Path) -> None:
 
 def test_they_are_surveyed(packages: Path) -> None:
     options = ("--dataset", "stripes", "--checkpoint", "init:0", "--batch-size", "4")
-    survey(packages, "run", "--model", "toy:net", *options, "--runner", "local", "--workers", "1")
+    survey(packages, "run", "--model", "toy:net", *options, "--runner", "toy")
     sql = "SELECT architecture, dataset, count(affinity) AS sites FROM signatures GROUP BY ALL"
     (row,) = json.loads(survey(packages, "sql", sql, "--format", "json").stdout)
     assert row == {"architecture": "net", "dataset": "stripes", "sites": 1}
@@ -150,3 +196,33 @@ print(show_model("toy:net")["source"][0])
     assert "stripes" in stripes
     assert "no_such_module:KIND of a_broken 1.0" in broken_kind
     assert package == "toy_zoo"
+
+
+def test_a_runner_measures_what_the_local_one_does(packages: Path) -> None:
+    network = ("--model", "small:digits_resnet14", "--limit", "512", "--batch-size", "256")
+    sql = "SELECT site_name, batch, affinity, cka FROM batch_scores ORDER BY ALL"
+    rows = []
+    for runner in ("toy", "local"):
+        home = ("--home", str(packages / f"by_{runner}"))
+        survey(packages, "run", *network, "--runner", runner, "--threads", "1", *home)
+        rows.append(json.loads(survey(packages, "sql", sql, "--format", "json", *home).stdout))
+    assert rows[0]
+    assert rows[0] == rows[1]
+    ended = survey(packages, "run", *network, "--runner", "theirs", code=2)
+    assert "no_such_module:RUNNER of a_broken 1.0" in ended.stderr
+
+
+def test_the_doctor_names_the_broken_ones(packages: Path) -> None:
+    code = """
+from pathlib import Path
+from jobs.operations.doctor import CHECKS
+
+for finding in CHECKS["extensions"](Path()):
+    print(finding.state, finding.detail)
+"""
+    *broken, last = python(packages, "-c", code).stdout.splitlines()
+    assert len(broken) == 6
+    assert all(line.startswith("attention") for line in broken)
+    for entry in ("no_such_module:KIND", "no_such_module:SOURCE", "no_such_module:RUNNER"):
+        assert any(entry in line for line in broken)
+    assert last == "ok 3 extensions of installed packages"

@@ -1,7 +1,7 @@
-"""Joining a Ray cluster, or starting one on this machine that nobody else can reach.
+"""Joining a Ray cluster, or starting a local one that no other machine can reach.
 
-Whoever reaches a Ray that asks for no token can run any code on it. What is started here asks for
-one; a cluster that does not is joined on loopback alone, or where somebody says so.
+Whoever reaches a Ray that asks for no token can run any code on it. A local Ray asks for one; a
+cluster that does not is joined on loopback alone, or with ``--insecure``.
 """
 
 from __future__ import annotations
@@ -12,21 +12,16 @@ import os
 import signal
 import socket
 import threading
-from typing import Any
 
 import ray
-from ray._common.network_utils import parse_address
-from ray._private.utils import check_version_info
 from ray.exceptions import AuthenticationError, RayError
 
 from jobs.planning.devices import local_cores
+from jobs.runners.ray import private
 from jobs.runners.ray.private import HERE, Head, Refused, Silent, Versions
 from survey import ClusterError, SettingsError
 
-#: Ray's compiled part, which says nothing of its types.
-_raylet: Any = ray._raylet
-
-#: How long a cluster's head may take to answer.
+#: Seconds that connecting to a cluster's head may take.
 CONNECT_SECONDS = 10.0
 
 #: Object store of a local Ray, in bytes: events are small.
@@ -34,7 +29,7 @@ OBJECT_STORE_BYTES = 256 * 1024**2
 
 _HOW_TO_ENTER = (
     "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH to a file, or copy the cluster's token to"
-    " ~/.ray/auth_token; docs/clusters.md tells more"
+    " ~/.ray/auth_token; see docs/clusters.md"
 )
 
 
@@ -47,26 +42,26 @@ def connect(address: str | None, *, insecure: bool = False) -> Head:
         Where the cluster's head listens, ``HOST:PORT``; ``auto`` for the one this machine belongs
         to; None for a local Ray on loopback.
     insecure : bool
-        Whether to join a cluster beyond loopback that asks nobody for a token.
+        Whether to join a cluster beyond loopback that asks for no token.
 
     Returns
     -------
     Head
-        The cluster's head, which answers at once or not at all.
+        The cluster's head.
 
     Raises
     ------
     SettingsError
         If that is no address.
     ClusterError
-        If nobody answers there, the cluster is open or does not let us in, it runs other
+        If no head answers there, the cluster asks for no token or refuses ours, it runs other
         versions, or Ray cannot be started.
     """
     if address is not None:
         address = _resolved(address)
         _check(address, insecure=insecure)
     else:
-        _speak("token")
+        _set_token_mode("token")
     # Ray takes the termination signal for itself and ends the process with a dump.
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM) if main else None
@@ -83,37 +78,36 @@ def connect(address: str | None, *, insecure: bool = False) -> Head:
     finally:
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
-    return Head(ray.get_runtime_context().gcs_address, _token_header())
+    return Head(ray.get_runtime_context().gcs_address, private.token_header())
 
 
 def token_source() -> str | None:
-    """Return where a token for clusters comes from, never the token; None if there is none."""
-    loader = _raylet.AuthenticationTokenLoader.instance()
-    loader.reset_cache()
+    """Return where the token for clusters comes from, never the token; None if there is none."""
     try:
-        if not loader.has_token(ignore_auth_mode=True):
+        if not private.has_token():
             return None
     except AuthenticationError as error:
         raise ClusterError(first_line(error), hint=_HOW_TO_ENTER) from None
     # In the order in which Ray looks.
-    given = (name for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH") if os.environ.get(name))  # noqa: TID251 - Ray takes its token from nowhere else
-    return next(given, "~/.ray/auth_token")
+    variables = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    named = (name for name in variables if os.environ.get(name))  # noqa: TID251 - Ray takes its token from nowhere else
+    return next(named, "~/.ray/auth_token")
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, without its dump."""
+    """Return the first line of an error's message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def last_line(error: BaseException) -> str:
-    """Return the last line of what an error says: of another process's, the error itself."""
+    """Return the last line of an error's message: the cause, where it is of another process."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
 def _start() -> None:
-    """Start a Ray of our own."""
+    """Start a local Ray."""
     # "local": without an address Ray would join whatever a stale file points to.
-    _stay_on_loopback()
+    private.stay_on_loopback()
     ray.init(
         address="local",
         num_cpus=local_cores(),
@@ -126,55 +120,47 @@ def _start() -> None:
     )
 
 
-def _speak(mode: str) -> None:
-    """Speak to clusters with a token or without: Ray wants the same on both sides."""
+def _set_token_mode(mode: str) -> None:
+    """Use a token or none: Ray wants the same on both sides."""
     os.environ["RAY_AUTH_MODE"] = mode  # noqa: TID251 - Ray takes it from nowhere else
-    _raylet.Config.initialize("")
-    _raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _token_header() -> tuple[tuple[str, str], ...]:
-    if token_source() is None:
-        return ()
-    return tuple(_raylet.AuthenticationTokenLoader.instance().get_token_for_http_header().items())
+    private.use_token_mode()
 
 
 def _resolved(address: str) -> str:
-    """Return the host and port that an address means."""
-    found = address
-    if found == "auto":
+    """Return an address as host and port; of ``auto``, those of this machine's cluster."""
+    if address == "auto":
         try:
-            found = ray._private.services.get_ray_address_from_environment("auto", None)
+            address = private.environment_address()
         except ConnectionError:
             raise ClusterError(
                 "no Ray runs on this machine: --address auto means the cluster it belongs to",
                 hint="name the head as HOST:PORT, or leave --address out for a local Ray",
             ) from None
-    if "://" in found:
+    if "://" in address:
         raise SettingsError(
-            f"the address is {found!r}, must be HOST:PORT or auto: a Ray client does not stream"
-            " what workers say",
+            f"the address is {address!r}, must be HOST:PORT or auto: a Ray client does not stream"
+            " workers' events",
             hint="run the survey on a machine of the cluster, with --address auto",
         )
-    host, port = parse_address(found) or ("", "")
+    host, port = private.host_and_port(address)
     if not host or not port.isdigit() or not 0 < int(port) < 2**16:
         raise SettingsError(
-            f"the address is {found!r}, must be HOST:PORT or auto",
+            f"the address is {address!r}, must be HOST:PORT or auto",
             hint="a head listens on port 6379 unless it was started with another one",
         )
-    return found
+    return address
 
 
 def _check(address: str, *, insecure: bool) -> None:
-    """Refuse an address that Ray would try without an end, or join where it had better not."""
-    host, port = parse_address(address)
+    """Refuse an address that Ray would try for ever, or a cluster that is not safe to join."""
+    host, port = private.host_and_port(address)
     _require_listening(address, host, int(port))
     head = Head(address)
     try:
         versions = head.versions()
     except Refused:
         versions = _versions_with_token(address)
-        _speak("token")
+        _set_token_mode("token")
     except Silent as error:
         raise ClusterError(
             f"no Ray at {address!r}: something listens there, but not as a cluster's head: {error}",
@@ -183,17 +169,17 @@ def _check(address: str, *, insecure: bool) -> None:
     else:
         if not insecure and not _is_loopback(host):
             raise ClusterError(
-                f"the Ray cluster at {address!r} asks nobody for a token: whoever reaches it can"
+                f"the Ray cluster at {address!r} asks for no token: whoever reaches it can"
                 " run any code there, and read what this survey sends",
                 hint="start it with RAY_AUTH_MODE=token (docs/clusters.md); --insecure joins it"
                 " as it is",
             )
-        _speak("disabled")
+        _set_token_mode("disabled")
     _require_same(versions, address)
 
 
 def _versions_with_token(address: str) -> Versions:
-    header = _token_header()
+    header = private.token_header() if token_source() else ()
     if not header:
         raise ClusterError(
             f"the Ray cluster at {address!r} asks for a token, and there is none here",
@@ -211,31 +197,21 @@ def _versions_with_token(address: str) -> Versions:
 
 
 def _require_same(versions: Versions, address: str) -> None:
-    said = {"ray_version": versions.ray, "python_version": versions.python}
-    try:
-        check_version_info(said, "this process")
-    except RuntimeError:
+    if not private.are_compatible(versions):
         raise ClusterError(
             f"the cluster at {address!r} runs {versions}, this process {HERE}: they must be equal",
             hint="install the same requirements.lock with the same Python on every machine",
-        ) from None
+        )
 
 
 def _is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine and nothing that others reach."""
-    found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    return all(ipaddress.ip_address(str(one).partition("%")[0]).is_loopback for one in found)
-
-
-def _stay_on_loopback() -> None:
-    # Ray turns 127.0.0.1 into the machine's outer address, and then listens on every interface,
-    # in part without asking for its token. A local Ray has no business there.
-    services = ray._private.services
-    services.resolve_ip_for_localhost = lambda host: host
+    """Return whether a host is this machine and cannot be reached from others."""
+    addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses)
 
 
 def _require_listening(address: str, host: str, port: int) -> None:
-    """Refuse an address nobody listens at: Ray itself would go on trying without an end."""
+    """Refuse an address where nothing listens: Ray itself would try it for ever."""
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
@@ -243,9 +219,9 @@ def _require_listening(address: str, host: str, port: int) -> None:
             f"no Ray at {address!r}: {error.strerror or error}",
             hint="ray status on the head says whether it runs; leave --address out for a local Ray",
         ) from error
-    outer = ray._private.services.resolve_ip_for_localhost(host)
+    outer = private.outer_address(host)
     if outer != host and not _answers(outer, port):
-        _stay_on_loopback()
+        private.stay_on_loopback()
 
 
 def _answers(host: str, port: int) -> bool:

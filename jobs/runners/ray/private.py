@@ -1,8 +1,9 @@
-"""A cluster's head, asked directly: whether it is there, what it runs, which machines it knows.
+"""Ray's private parts: the only file that uses them, so that a new minor version is checked here.
 
-Ray's own client waits for a head that does not answer, and after a minute ends the process without
-a word; it never says whether a cluster would have let anybody in. These questions go to the same
-service of the head with a time limit, and with the token only where it is passed.
+Tokens and addresses come from the functions that Ray itself uses. A cluster's head is asked over
+gRPC, with a time limit and with the token only where it is passed: Ray's own client waits for a
+head that does not answer, after a minute ends the process without an error, and never tells
+whether a cluster asks for a token.
 """
 
 from __future__ import annotations
@@ -15,29 +16,34 @@ from typing import Any
 
 import grpc
 import ray
+from ray._common.network_utils import parse_address
+from ray._private import services
+from ray._private.utils import check_version_info
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
 from jobs.planning.devices import Machine
 
-#: Generated, and without types.
+#: Generated or compiled, and without types.
 _messages: Any = gcs_service_pb2
-_services: Any = gcs_service_pb2_grpc
+_stubs: Any = gcs_service_pb2_grpc
+_raylet: Any = ray._raylet
+_services: Any = services
 
-#: How long an answer may take.
+#: Seconds that the head may take to answer.
 ANSWER_SECONDS = 5.0
 
 
 class Silent(Exception):
-    """Nobody answers there as the head of a Ray cluster."""
+    """No head of a Ray cluster answers there."""
 
 
 class Refused(Exception):
-    """The head does not let us in: the token is missing or another one."""
+    """The head refuses the token, or the lack of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What one side runs; both sides of a cluster have to run the same."""
+    """The versions that a process runs; all processes of a cluster must run the same."""
 
     ray: str
     python: str
@@ -46,7 +52,7 @@ class Versions:
         return f"Ray {self.ray} on Python {self.python}"
 
 
-#: What this process runs.
+#: The versions that this process runs.
 HERE = Versions(ray.__version__, platform.python_version())
 
 
@@ -59,7 +65,7 @@ class Head:
     address : str
         ``HOST:PORT``.
     token_header : mapping of str to str
-        What proves that we may ask; empty to ask as a stranger would.
+        The token as an HTTP header; empty to ask without one.
     """
 
     address: str
@@ -70,25 +76,25 @@ class Head:
         return f"Head({self.address!r})"
 
     def versions(self) -> Versions:
-        """Return what the cluster runs.
+        """Return the versions that the cluster runs.
 
         Raises
         ------
         Silent
-            If nobody answers.
+            If no head answers.
         Refused
-            If the head does not let us in.
+            If the head refuses the token, or the lack of one.
         """
         request = _messages.InternalKVGetRequest(key=b"CLUSTER_METADATA", namespace=b"cluster")
         reply = self._ask(
-            lambda channel: _services.InternalKVGcsServiceStub(channel).InternalKVGet,
+            lambda channel: _stubs.InternalKVGcsServiceStub(channel).InternalKVGet,
             request,
         )
         try:
-            said = json.loads(reply.value)
-            return Versions(said["ray_version"], said["python_version"])
+            metadata = json.loads(reply.value)
+            return Versions(metadata["ray_version"], metadata["python_version"])
         except (ValueError, KeyError) as error:
-            raise Silent("it does not say what it runs") from error
+            raise Silent("it does not tell its versions") from error
 
     def machines(self) -> list[Machine]:
         """Return the machines that are alive, in a fixed order.
@@ -96,20 +102,20 @@ class Head:
         Raises
         ------
         Silent
-            If nobody answers.
+            If no head answers.
         Refused
-            If the head does not let us in.
+            If the head refuses the token, or the lack of one.
         """
         reply = self._ask(
-            lambda channel: _services.NodeInfoGcsServiceStub(channel).GetAllNodeInfo,
+            lambda channel: _stubs.NodeInfoGcsServiceStub(channel).GetAllNodeInfo,
             _messages.GetAllNodeInfoRequest(),
         )
         # State 0 is a node that is alive.
-        found = [_machine(node) for node in reply.node_info_list if node.state == 0]
-        return sorted((m for m in found if m.cores or m.gpus), key=lambda machine: machine.name)
+        alive = [_machine(node) for node in reply.node_info_list if node.state == 0]
+        return sorted((m for m in alive if m.cores or m.gpus), key=lambda machine: machine.name)
 
     def _ask(self, method: Callable[[grpc.Channel], Any], request: Any) -> Any:
-        # A proxy that the environment names has no business between the machines of a cluster.
+        # Machines of a cluster do not reach each other through the environment's proxy.
         options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
         with grpc.insecure_channel(self.address, options=options) as channel:
             try:
@@ -127,6 +133,80 @@ def _machine(node: Any) -> Machine:
 
 
 def _reason(error: grpc.RpcError) -> str:
-    said = str(error.details() or error.code().name)
+    text = str(error.details() or error.code().name)
     # gRPC puts its own history before the cause.
-    return said.rpartition(": ")[2].strip() or said
+    return text.rpartition(": ")[2].strip() or text
+
+
+def use_token_mode() -> None:
+    """Let Ray read anew from the environment whether it uses a token."""
+    _raylet.Config.initialize("")
+    _token_loader()
+
+
+def has_token() -> bool:
+    """Return whether there is a token for clusters.
+
+    Raises
+    ------
+    ray.exceptions.AuthenticationError
+        If the file that should hold it cannot be read.
+    """
+    return bool(_token_loader().has_token(ignore_auth_mode=True))
+
+
+def token_header() -> tuple[tuple[str, str], ...]:
+    """Return the token as an HTTP header; empty without one."""
+    loader = _token_loader()
+    # Asking first makes the loader read the token in every mode.
+    if not loader.has_token(ignore_auth_mode=True):
+        return ()
+    return tuple(loader.get_token_for_http_header().items())
+
+
+def _token_loader() -> Any:
+    loader = _raylet.AuthenticationTokenLoader.instance()
+    loader.reset_cache()
+    return loader
+
+
+def environment_address() -> str:
+    """Return the address of the cluster that this machine belongs to.
+
+    Raises
+    ------
+    ConnectionError
+        If it belongs to none.
+    """
+    return str(_services.get_ray_address_from_environment("auto", None))
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """Return the two parts of ``HOST:PORT``; empty where the address has another form."""
+    host, port = parse_address(address) or ("", "")
+    return host, port
+
+
+def outer_address(host: str) -> str:
+    """Return the address that Ray uses for a host: of loopback, the machine's outer one."""
+    return str(_services.resolve_ip_for_localhost(host))
+
+
+def stay_on_loopback() -> None:
+    """Let Ray use 127.0.0.1 as it is.
+
+    It would otherwise take the machine's outer address and listen on every interface, in part
+    without asking for its token.
+    """
+    _services.resolve_ip_for_localhost = lambda host: host
+
+
+def are_compatible(versions: Versions) -> bool:
+    """Return whether this process can join a cluster of these versions."""
+    try:
+        check_version_info(
+            {"ray_version": versions.ray, "python_version": versions.python}, "this process"
+        )
+    except RuntimeError:
+        return False
+    return True

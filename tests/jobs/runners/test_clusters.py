@@ -17,7 +17,7 @@ from ray._private import services
 from ray._raylet import AuthenticationTokenLoader
 
 from jobs.operations import doctor
-from jobs.runners.ray import cluster
+from jobs.runners.ray import private
 from jobs.runners.ray.cluster import connect, token_source
 from jobs.runners.ray.private import HERE, Head, Silent, Versions
 from survey import ClusterError, SettingsError
@@ -112,7 +112,7 @@ def join(port, *arguments, host="127.0.0.1", **environment):
 
 @pytest.mark.ray
 def test_an_open_cluster_beyond_loopback_is_refused(open_head):
-    with pytest.raises(ClusterError, match="asks nobody for a token") as caught:
+    with pytest.raises(ClusterError, match="asks for no token") as caught:
         connect(f"{outer()}:{open_head.port}")
     assert "--insecure" in caught.value.hint
     assert not ray.is_initialized()
@@ -224,7 +224,7 @@ def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeyp
     assert token_source() == "RAY_AUTH_TOKEN_PATH"
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     assert token_source() == "RAY_AUTH_TOKEN"
-    assert TOKEN not in repr(Head("127.0.0.1:1", cluster._token_header()))
+    assert TOKEN not in repr(Head("127.0.0.1:1", private.token_header()))
 
 
 @pytest.mark.slow(seconds=60)
@@ -255,10 +255,10 @@ def test_a_head_that_is_not_there_is_silent():
 
 
 def test_the_checkup_says_where_the_token_comes_from(tokenless, monkeypatch, tmp_path):
-    (none,) = doctor._token(tmp_path)
+    (none,) = doctor.CHECKS["token"](tmp_path)
     assert none.state == "ok"
     assert "none here" in none.detail
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
-    (found,) = doctor._token(tmp_path)
+    (found,) = doctor.CHECKS["token"](tmp_path)
     assert found.detail.endswith("from RAY_AUTH_TOKEN")
     assert TOKEN not in f"{found}"
