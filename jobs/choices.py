@@ -1,37 +1,37 @@
-"""The words that options of the command line may take."""
+"""The values that options of the command line may take."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-#: What workers compute on.
+#: The device that workers compute on.
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 
-#: Which missed due times of a schedule are run.
+#: Missed due times of a schedule that are run.
 MissedChoice = Literal["latest", "all", "skip"]
 
-#: What a due time does while a former run goes.
+#: Policy for a due time while a former run is under way.
 OverlapChoice = Literal["skip", "queue", "replace"]
 
-#: How a table is written.
+#: The format of a table.
 Format = Literal["table", "json", "csv", "parquet"]
 
-#: Which sites an analysis is about.
+#: The role of the sites in an analysis.
 RoleChoice = Literal["all", "main", "gate"]
 
-#: What is done about signatures of unequal length.
+#: How signatures of unequal length are compared.
 NormalisationChoice = Literal["raw", "length", "relative"]
 
-#: Which distance between two clusters joins them.
+#: The distance between two clusters.
 LinkageChoice = Literal["average", "single", "complete"]
 
-#: Whose correlations are shown.
+#: The level at which correlations are computed.
 LevelChoice = Literal["model", "family", "all"]
 
-#: Which accuracy is explained.
+#: The accuracy that is explained.
 AccuracyChoice = Literal["measured", "reported"]
 
-#: What is compared with what.
+#: The pairs of runs that are compared.
 ComparisonChoice = Literal[
     "residual", "twins", "datasets", "checkpoints", "training", "distributions", "paper"
 ]

@@ -1,4 +1,4 @@
-"""What a person decides about jobs: to try them again, or to take them out."""
+"""Controlling jobs: retry and cancel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catalog.registry.registry import JobRow, JobState, Registry
 from catalog.store.reader import run_states
 from survey import SettingsError, UnknownName
 
-#: States from which a job can be tried again.
+#: States from which a job can be retried.
 HELD: tuple[JobState, ...] = ("failed", "parked", "cancelled")
 
 #: States of jobs that are not over.
@@ -28,61 +28,61 @@ def find_job(home: Home, prefix: str) -> JobRow:
     """
     with Registry(home) as registry:
         jobs = registry.jobs()
-    found = [job for job in jobs if job.run_id.startswith(prefix)]
-    if not found or not prefix:
+    matching = [job for job in jobs if job.run_id.startswith(prefix)]
+    if not matching or not prefix:
         raise UnknownName("run", prefix, [job.run_id for job in jobs])
-    exact = [job for job in found if job.run_id == prefix]
-    if len(found) > 1 and not exact:
-        shown = ", ".join(job.run_id for job in found[:6])
+    exact = [job for job in matching if job.run_id == prefix]
+    if len(matching) > 1 and not exact:
+        shown = ", ".join(job.run_id for job in matching[:6])
         raise SettingsError(
-            f"{prefix!r} begins the ids of {len(found)} runs: {shown}",
+            f"{prefix!r} begins the ids of {len(matching)} runs: {shown}",
             hint="give more of the id",
         )
-    return (exact or found)[0]
+    return (exact or matching)[0]
 
 
 def retry_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
-    """Let jobs be tried again, with a clean count of lost workers.
+    """Queue jobs again, with their count of lost workers reset.
 
     Parameters
     ----------
     home : Home
-        Where they are known.
+        The home.
     jobs : iterable of JobRow, optional
-        Which; by default every one that failed, was parked or cancelled.
+        The jobs; by default all that failed, were parked or cancelled.
 
     Returns
     -------
     list of JobRow
-        Those that were moved.
+        The jobs that changed state.
 
     Raises
     ------
     SettingsError
-        If a job named is neither failed, parked nor cancelled.
+        If one of the jobs is neither failed, parked nor cancelled.
     """
     return _moved(home, jobs, HELD, "todo", "survey run does it: nothing holds it back")
 
 
 def cancel_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
-    """Take jobs out; a scan under way notices within seconds.
+    """Cancel jobs; a scan under way stops them within seconds.
 
     Parameters
     ----------
     home : Home
-        Where they are known.
+        The home.
     jobs : iterable of JobRow, optional
-        Which; by default every one that is not over.
+        The jobs; by default all that are not over.
 
     Returns
     -------
     list of JobRow
-        Those that were moved.
+        The jobs that changed state.
 
     Raises
     ------
     SettingsError
-        If a job named is over already.
+        If one of the jobs is over already.
     """
     return _moved(home, jobs, OPEN, "cancelled", "only jobs that are not over can be cancelled")
 

@@ -1,4 +1,4 @@
-"""What a survey would do, as a table: each job, whether it is done, and how long it may take."""
+"""The table of ``survey plan``: each job, whether it is done, and how long it may take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jobs.planning.ordering import ordered
 from jobs.planning.plan import Plan, make_plan, plain_holdings
 from jobs.planning.prefetch import known_bytes, needed
 from jobs.planning.preflight import memory_bytes, pixel_bytes, row_bytes
-from jobs.planning.staleness import Staleness, staleness, told
+from jobs.planning.staleness import Staleness, staleness, summary
 from jobs.run import holdings_of
 from jobs.scan.progress_display import batches_of
 from survey.text import counted, format_bytes, format_duration
@@ -48,7 +48,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A plan and what its jobs may take."""
+    """A plan with the time, memory and disk its jobs may need."""
 
     plan: Plan
     #: One for each job of the plan, in the order in which they will be given out.
@@ -86,7 +86,7 @@ class Forecast:
         return pa.Table.from_pylist(rows, COLUMNS)
 
     def summary(self) -> str:
-        """Return how many jobs there are, how many are done, and what the rest may take."""
+        """Return how many jobs are done, and the time and space that the rest may need."""
         todo = [
             guess
             for guess, state in zip(self.estimates, self.states, strict=True)
@@ -110,7 +110,7 @@ class Forecast:
             format_bytes, (self.fetch_bytes, self.disk_bytes, self.memory_bytes)
         )
         sizes = f"to fetch: {fetch}{unknown}; disk: about {disk}; memory: about {memory} a worker"
-        why = told(self.plan.reasons.values())
+        why = summary(self.plan.reasons.values())
         return "\n".join(line for line in (jobs, why, sizes) if line)
 
 
@@ -122,13 +122,13 @@ def forecast(
     Parameters
     ----------
     home : pathlib.Path
-        Where what was measured is kept, if it exists.
+        The home; it need not exist.
     definition : Definition
         The survey.
     device : {"cpu", "cuda"}
-        What workers compute on.
+        The device of the workers.
     workers : int
-        How many there are.
+        Number of workers.
     """
     states: dict[str, RunState] = {}
     held: dict[str, str] = {}

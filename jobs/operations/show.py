@@ -1,4 +1,4 @@
-"""One run in a few lines of text: what it is, how it went, where it comes from."""
+"""The lines above the table of ``survey show``: a run's model, settings, accuracy and device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def headline(run: RunRecord) -> str:
-    """Return what a reader should know above a run's table.
+    """Return a run's model, settings, accuracy and device in a few lines.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def metric_columns(sites: pa.Table) -> tuple[list[str], pa.Table]:
 
 
 def precision_line(run: RunRecord) -> str | None:
-    """Return how precisely a run was to be measured and was; None where every image was wanted.
+    """Return the precision a run was to reach and did reach; None where it had none to reach.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def precision_line(run: RunRecord) -> str | None:
 
 
 def reached(run: RunRecord) -> bool:
-    """Tell whether a run is as precise as was wanted, with as many batches as that takes."""
+    """Return whether a run reached its precision, with the least number of batches."""
     if run.precision is None:
         return True
     enough = (run.batches or 0) >= (run.least_batches or 2)

@@ -1,4 +1,4 @@
-"""How every job of a home stands, from the stores alone: any process may ask."""
+"""The state of every job of a home, read from the stores by any process."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from catalog.store.writer_lock import writing_process
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Rows with the columns of ``COLUMNS``, and one line that sums all jobs up."""
+    """The rows of ``survey status`` and its last line."""
 
+    #: One a job, with the columns of ``COLUMNS``.
     rows: list[dict[str, Any]]
-    #: How many jobs there are, those without a row included.
+    #: Number of jobs, those without a row included.
     jobs: int
+    #: Number of jobs in each state.
     summary: str
 
 
-#: States in the order in which a reader wants to see them: what goes on, what went wrong, the rest.
+#: States, the most urgent first: what runs, what went wrong, the rest.
 URGENCY = (
     *("running", "interrupted", "failed", "parked", "suspect"),
     *("todo", "cancelled", "done"),
@@ -31,7 +33,7 @@ URGENCY = (
 
 _PLACES = {state: place for place, state in enumerate(URGENCY)}
 
-#: Columns of the table and what they hold, so that a home without jobs shows them too.
+#: Columns of the table and their types, so that a home without jobs shows them too.
 COLUMNS: dict[str, type[str | int | float]] = {
     "run_id": str,
     "architecture": str,
@@ -48,7 +50,7 @@ COLUMNS: dict[str, type[str | int | float]] = {
 
 
 def standing(home: Home, most: int | None = None) -> Standing:
-    """Return how jobs stand, those that go on or went wrong first.
+    """Return the state of all jobs, those that run or went wrong first.
 
     A job that the registry calls running while no scan is writing was interrupted.
 
@@ -57,19 +59,19 @@ def standing(home: Home, most: int | None = None) -> Standing:
     home : Home
         The home.
     most : int, optional
-        How many rows to make; all by default.
+        Number of rows; all by default.
     """
     writer = writing_process(home)
     reached = {row["run_id"]: row for row in run_progress(home)}
     with Registry(home) as registry:
         jobs = [(_state(job, reached.get(job.run_id), writer), job) for job in registry.overview()]
     counted = Counter(state for state, _ in jobs)
-    words = ", ".join(f"{counted[word]} {word}" for word in URGENCY if counted[word]) or "no jobs"
+    summary = ", ".join(f"{counted[state]} {state}" for state in URGENCY if counted[state])
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
     # Rows are made of those that are shown: making them all takes longer than choosing.
     first = heapq.nsmallest(len(jobs) if most is None else most, jobs, key=_urgency)
     rows = [_row(state, job, reached.get(job.run_id)) for state, job in first]
-    return Standing(rows, len(jobs), f"{words}; {doing}")
+    return Standing(rows, len(jobs), f"{summary or 'no jobs'}; {doing}")
 
 
 def _urgency(item: tuple[str, JobOverview]) -> tuple[int | str, ...]:

@@ -1,7 +1,7 @@
-"""Whether a run's accuracy is what its weights should show, on the dataset it is known for.
+"""The accuracy check: whether a run reaches the accuracy expected of its weights.
 
 Wrong weights, a wrong normalisation or wrong labels give a network that runs and numbers that
-look like any others; its accuracy tells.
+look like any others; only its accuracy shows the mistake.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catalog.models.base import Reported
 
-#: Difference that is always allowed: decoders and resizing differ between libraries.
+#: Difference that is always allowed: decoding and resizing differ between libraries.
 MARGIN = 0.005
 
 #: Standard errors of the measured accuracy that are allowed besides.
@@ -20,27 +20,27 @@ STANDARD_ERRORS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An accuracy a run should come to."""
+    """The accuracy expected of a run."""
 
     #: Fraction recognised first, in [0, 1].
     top1: float
-    #: Who says so: ``declared`` by the survey, or who reported it.
+    #: Its source: ``declared`` by the survey, or the report's.
     source: str
 
 
 def expectation(
     dataset: str, declared: float | None, reported: tuple[Reported, ...]
 ) -> Expectation | None:
-    """Return what accuracy a run should come to, where that is known.
+    """Return the accuracy expected of a run; None where none is known.
 
     Parameters
     ----------
     dataset : str
-        The dataset's full name. A report counts on the dataset it was made for alone.
+        The dataset's full name. A report counts only on the dataset it was made for.
     declared : float or None
-        What the survey declares; it goes before any report.
+        The accuracy that the survey declares; it takes precedence over any report.
     reported : tuple of Reported
-        What was published for the weights. Only what the network's own outputs gave counts.
+        The accuracies published for the weights. Only those of the network's outputs count.
     """
     if declared is not None:
         return Expectation(declared, "declared")
@@ -59,12 +59,12 @@ def allowed_difference(top1: float, images: int) -> float:
     top1 : float
         The expected accuracy, in [0, 1].
     images : int
-        How many images it was measured on.
+        Number of images it was measured on.
 
     Returns
     -------
     float
-        ``MARGIN`` plus three standard errors of a share of so many images.
+        ``MARGIN`` plus three standard errors of a proportion of that many images.
     """
     return MARGIN + STANDARD_ERRORS * math.sqrt(top1 * (1 - top1) / images)
 
@@ -75,11 +75,11 @@ def suspicion(expected: Expectation | None, measured: float | None, images: int)
     Parameters
     ----------
     expected : Expectation or None
-        What accuracy it should come to.
+        The accuracy expected of it.
     measured : float or None
         The fraction recognised first; None where no label fits the outputs.
     images : int
-        How many images were measured.
+        Number of images measured.
     """
     if expected is None:
         return None

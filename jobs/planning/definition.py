@@ -1,7 +1,6 @@
-"""A survey as its author declares it: models x checkpoints x datasets under settings.
+"""The definition of a survey: models x checkpoints x datasets under settings.
 
-Owns the TOML file and the equivalent command-line options. What the names mean is the
-catalog's business.
+Parses the TOML file and the equivalent command-line options. The catalog resolves the names.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from catalog.datasets import selected_name
 from jobs.planning.versions import LIBRARIES
 from survey import MeasureSettings, SettingsError, UnknownName
 
-#: What is measured when a survey names no dataset.
+#: The dataset of a survey that names none.
 DEFAULT_DATASET = "digits"
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -72,11 +71,11 @@ class DatasetChoice(_Strict):
 
     #: A name such as ``digits``, ``folder:PATH`` or ``imagenet``.
     name: str
-    #: How many of its images to measure; all where none is given.
+    #: Number of its images to measure; None for all.
     limit: PositiveInt | None = None
     #: Whether the limit takes equally many of every class, not the first of the fixed order.
     stratified: bool = False
-    #: Seed of the order of its images; its own order where none is given.
+    #: Seed of the order of its images; None for the dataset's default order.
     order_seed: NonNegativeInt | None = None
 
     @property
@@ -97,17 +96,17 @@ class Definition:
     Parameters
     ----------
     name : str
-        What it is called in the registry.
+        Its name in the registry.
     models : tuple of ModelChoice
-        What to measure; never empty.
+        The models; never empty.
     datasets : tuple of DatasetChoice
-        On which images; never empty.
+        The datasets; never empty.
     settings : MeasureSettings
-        How.
+        The settings of the measuring.
     base : pathlib.Path
         Folder that relative paths in it start from.
     remeasure : tuple of str
-        Libraries of which another version means measuring again, any of ``LIBRARIES``.
+        Libraries whose change of version makes jobs stale, any of ``LIBRARIES``.
     """
 
     name: str
@@ -221,8 +220,8 @@ def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
     try:
         return kind.model_validate(item)
     except ValidationError as error:
-        found = error.errors()
-        first = next((one for one in found if not one["type"].endswith("_type")), found[0])
+        problems = error.errors()
+        first = next((p for p in problems if not p["type"].endswith("_type")), problems[0])
         # Of a value that may be of several kinds pydantic names each kind it is not.
         where = ".".join(str(part) for part in first["loc"] if part in kind.model_fields)
         raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
@@ -239,7 +238,7 @@ def _require_text(label: str, item: dict[str, Any]) -> None:
 
 
 def _is_no_text(value: object) -> bool:
-    # A byte of a file's name that is no text stands in Python's as half of a pair.
+    # Python escapes a byte of a file's name that is not UTF-8 as half of a surrogate pair.
     return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

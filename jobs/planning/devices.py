@@ -1,4 +1,4 @@
-"""Which devices a scan uses, on which machines, and how many threads each worker gets."""
+"""The devices of a scan: its workers, their machines and their threads."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from survey import ClusterError, SettingsError
 class Machine:
     """One machine of a cluster."""
 
-    #: What the cluster calls it.
+    #: Its name in the cluster.
     name: str
     #: CPU cores.
     cores: int
     #: GPUs.
     gpus: int = 0
-    #: Bytes of memory for workers; 0 where it is not known.
+    #: Bytes of memory for workers; 0 where unknown.
     memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The workers of a scan: one a GPU or a share of one, or on the CPU as many as are asked for.
+    """The workers of a scan, all alike.
 
     Parameters
     ----------
     kind : {"cpu", "cuda"}
-        What a worker computes on.
+        The device of each worker.
     workers : int
-        Workers in all.
+        Number of workers.
     threads : int
-        Threads for each worker's arithmetic; the same for all, as scores move with it in their
-        last bits.
+        CPU threads of each worker; the same for all, because the last bits of scores depend on
+        them.
     share : float
-        The part of a GPU a worker gets.
+        The part of a GPU that each worker gets.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Devices:
 
     @property
     def torch_device(self) -> str:
-        """The device as a worker sees it, which is shown its own GPU only."""
+        """The torch device of a worker, which sees only the GPU assigned to it."""
         return "cuda:0" if self.kind == "cuda" else "cpu"
 
     def fitting(self, machine: Machine) -> int:
@@ -68,16 +68,16 @@ def choose_devices(
     share: float = 1.0,
     threads: int | None = None,
 ) -> Devices:
-    """Choose among the devices there are.
+    """Return the workers for a choice of devices.
 
     Parameters
     ----------
     choice : {"auto", "cpu", "cuda"}
         ``auto`` takes the GPUs if there are any.
     workers : int or None
-        How many workers; None for one a GPU, or one on each machine's CPU with all its cores.
+        Number of workers; None for one a GPU, or one on each machine's CPU with all its cores.
     machines : sequence of Machine
-        The cluster. A worker never spans machines.
+        The machines. A worker never spans two.
     share : float
         The part of a GPU each worker gets.
     threads : int or None
@@ -129,11 +129,11 @@ def placed(devices: Devices, machines: Iterable[Machine], taken: Sequence[str] =
     Parameters
     ----------
     devices : Devices
-        The workers wanted.
+        The workers.
     machines : iterable of Machine
-        Those that are there now.
+        The machines at present.
     taken : sequence of str
-        The machine of each worker there is already.
+        The machine of each worker that runs already.
     """
     load = Counter(taken)
     room = {machine.name: devices.fitting(machine) - load[machine.name] for machine in machines}
@@ -166,7 +166,7 @@ def _require_room(count: int, limit: int, what: str) -> None:
 
 
 def _threads(workers: int, nodes: Sequence[int]) -> int:
-    """Return the most threads that so many workers can all have."""
+    """Return the largest number of threads that all of so many workers can have."""
     fitting = (t for t in range(max(nodes), 1, -1) if sum(n // t for n in nodes) >= workers)
     return next(fitting, 1)
 
@@ -178,5 +178,5 @@ def local_cores() -> int:
 
 
 def local_memory() -> int:
-    """Return the bytes of memory this machine has, whoever uses them."""
+    """Return this machine's bytes of memory, used ones included."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

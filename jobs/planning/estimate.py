@@ -1,4 +1,4 @@
-"""How long a job may take: from runs of the same architecture, else from its arithmetic."""
+"""Estimates of a job's time: from runs of the same architecture, else from its arithmetic."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from jobs.planning.job import Job
 #: core of a CPU where nothing was measured yet.
 DEFAULT_SECONDS = (0.1, 0.1)
 
-#: Work of a network nobody counted, in billions of multiply-accumulates an image.
+#: Work of a network that is not in the cost table, in billions of multiply-accumulates an image.
 DEFAULT_GFLOPS = 4.0
 
-#: Sites of a network nobody counted.
+#: Sites of a network that is not in the cost table.
 DEFAULT_SITES = 50
 
 #: How far the truth may lie from an estimate, as a factor either way.
@@ -33,7 +33,7 @@ FROM_HISTORY, FROM_RATE, FROM_DEFAULT = 1.3, 2.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one earlier run took."""
+    """The time and memory of an earlier run."""
 
     #: Source and architecture.
     full_name: str
@@ -45,7 +45,7 @@ class Measured:
     seconds: float
     #: Sites times batches.
     scores: int = 0
-    #: What it was measured on: ``cpu`` or ``cuda``.
+    #: Its device: ``cpu`` or ``cuda``.
     device: str = "cpu"
     #: The most bytes a worker held.
     peak_memory: int | None = None
@@ -53,7 +53,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class History:
-    """What earlier runs took.
+    """The time and memory of earlier runs.
 
     Parameters
     ----------
@@ -66,33 +66,35 @@ class History:
     @cached_property
     def by_network(self) -> Mapping[str, float]:
         """Seconds an image, by source and architecture: the median of its runs."""
-        found: defaultdict[str, list[float]] = defaultdict(list)
+        seconds: defaultdict[str, list[float]] = defaultdict(list)
         for run in self._usable:
-            found[run.full_name].append(run.seconds / run.images)
-        return {name: median(values) for name, values in found.items()}
+            seconds[run.full_name].append(run.seconds / run.images)
+        return {name: median(values) for name, values in seconds.items()}
 
     @cached_property
     def unit_seconds(self) -> tuple[float, float] | None:
         """Seconds for a billion multiply-accumulates, and for one score, over all runs.
 
-        Those at least 0 that come nearest to what the runs took, in parts of each run's time. Small
-        networks take longer to score than to run, large ones do not.
+        Non-negative least squares, relative to each run's time: small networks take longer to
+        score than to run, large ones do not.
         """
         runs = [run for run in self._usable if run.gflops or run.scores]
         if not runs:
             return None
         work = np.array([(run.gflops * run.images, run.scores) for run in runs])
-        found, _ = nnls(work / np.array([[run.seconds] for run in runs]), np.ones(len(runs)))
-        return float(found[0]), float(found[1])
+        a_gflop, a_score = nnls(
+            work / np.array([[run.seconds] for run in runs]), np.ones(len(runs))
+        )[0]
+        return float(a_gflop), float(a_score)
 
     @cached_property
     def memory_by_network(self) -> Mapping[str, int]:
         """The most bytes a worker held, by source and architecture."""
-        found: dict[str, int] = {}
+        memory: dict[str, int] = {}
         for run in self.runs:
             if run.peak_memory:
-                found[run.full_name] = max(found.get(run.full_name, 0), run.peak_memory)
-        return found
+                memory[run.full_name] = max(memory.get(run.full_name, 0), run.peak_memory)
+        return memory
 
     @property
     def _usable(self) -> Iterable[Measured]:
@@ -111,7 +113,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a job has still to do."""
+    """The part of a job that is not measured yet."""
 
     #: Images to measure.
     images: int
@@ -129,9 +131,9 @@ def estimate(full_name: str, amount: Amount, history: History) -> Estimate:
     full_name : str
         Source and architecture.
     amount : Amount
-        What it has still to do.
+        The part of it that is not measured yet.
     history : History
-        Earlier runs on such a device.
+        Earlier runs on the same kind of device.
     """
     same = history.by_network.get(full_name)
     if same is not None:
@@ -143,7 +145,7 @@ def estimate(full_name: str, amount: Amount, history: History) -> Estimate:
 
 
 def history_of(home: Home, device: str) -> History:
-    """Return what the runs of a home took on the CPU, or on GPUs."""
+    """Return the runs of a home on the CPU, or on GPUs."""
     runs = [Measured(**row) for row in run_costs(home).to_pylist()]
     return History([run for run in runs if run.device == device])
 
@@ -158,7 +160,7 @@ def seconds_of(
 
 
 def amount_of(job: Job, states: Mapping[str, RunState]) -> Amount:
-    """Return what of a job is not durable yet."""
+    """Return the part of a job that is not durable yet."""
     state = states.get(job.run_id)
     images = max(0, job.images - (state.images + state.skipped_images if state else 0))
     # A network has about one activation for each layer with weights.
@@ -169,7 +171,7 @@ def amount_of(job: Job, states: Mapping[str, RunState]) -> Amount:
 def gflops_of(job: Job) -> float:
     """Return the work of a job's network on one image, without building it.
 
-    Counted at the network's own image size; the work grows as the image's area.
+    Counted at the network's default image size; the work grows as the image's area.
     """
     cost = counted(job.source, job.architecture)
     if cost is None:

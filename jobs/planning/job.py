@@ -1,4 +1,4 @@
-"""A job: a run that is to be done, and the key that says what its numbers depend on."""
+"""A job: a run to be measured, and the key made from everything its numbers depend on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from catalog.registry.registry import JobEntry
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
 
-#: Hexadecimal digits of a job's key that make a run's id.
+#: Hexadecimal digits of a job's key in a run's id.
 RUN_ID_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What is known of a network and its weights; it determines no number."""
+    """Facts about a network and its weights that determine no number."""
 
     #: The paper's group of families, such as ``residual``.
     family_group: str | None = None
@@ -46,31 +46,31 @@ class Job:
     architecture: str
     #: The family it belongs to.
     family: str
-    #: Where its weights come from.
+    #: Its weights.
     checkpoint: Checkpoint
     #: sha256 of the weights' bytes, or of the initialisation's name.
     checkpoint_sha256: str
-    #: The dataset as the user names it.
+    #: The dataset's full name.
     dataset: str
     #: Folder that relative paths in ``dataset`` start from.
     base: Path
     #: sha256 over the dataset's content and order.
     dataset_fingerprint: str
-    #: What the dataset's files looked like when it was hashed.
+    #: Sizes and times of the dataset's files when it was hashed.
     dataset_stat: str
     #: Images in the dataset, broken ones included.
     images: int
-    #: How images are prepared.
+    #: The preparation of its images.
     transform: InputTransform
-    #: How they are measured.
+    #: The settings of the measuring.
     settings: MeasureSettings
     #: The home, whose files and caches workers share; None without one.
     home: Path | None = None
-    #: What is known of the network beside its numbers.
+    #: Facts about the network.
     facts: ModelFacts = ModelFacts()
-    #: The accuracy its weights should show on this dataset; None where nobody says.
+    #: The accuracy expected of its weights on this dataset; None where unknown.
     expectation: Expectation | None = None
-    #: Name and version of each library of which another version means measuring again.
+    #: Name and version of each library whose version is part of the key.
     libraries: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -80,7 +80,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """One line that tells this job from others."""
+        """Model, checkpoint and dataset in one line."""
         return f"{self.full_name} / {self.checkpoint.reference} / {self.dataset}"
 
     @property
@@ -95,18 +95,18 @@ class Job:
             "measuring_version": MEASURING_VERSION,
         }
         if self.libraries:
-            # Only where chosen: keys of jobs without them must stay what they are.
+            # Only where chosen: keys of jobs without them must not change.
             determinants["libraries"] = dict(self.libraries)
         text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def run_id(self) -> str:
-        """The run's name in the stores: the first digits of the key."""
+        """The id of its run: the first digits of the key."""
         return self.key[:RUN_ID_LENGTH]
 
     def to_entry(self) -> JobEntry:
-        """Return the job as the registry keeps it."""
+        """Return the job's row in the registry."""
         return JobEntry(
             key=self.key,
             run_id=self.run_id,
@@ -118,7 +118,7 @@ class Job:
         )
 
     def recorded_settings(self) -> dict[str, Any]:
-        """Return the settings as stores keep them, with the versions that are in the key."""
+        """Return the settings as stored, with the library versions in the key."""
         chosen = {"libraries": dict(self.libraries)} if self.libraries else {}
         return {**self.settings.to_dict(), **chosen}
 

@@ -1,8 +1,7 @@
-"""In which order jobs are given out.
+"""The order of jobs: the longest first, those that share decoded images together.
 
-Those that share decoded images stand together, so that the first decodes for all, and among them
-the longest come first: what is given out last should be short. Of two that take equally long,
-those of the same weights stand together.
+The first of a group decodes its images for all. The jobs given out last should be short, so that
+all workers end at about the same time.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from jobs.planning.job import Job
 
 
 def ordered(jobs: Sequence[Job], seconds: Mapping[str, float]) -> list[Job]:
-    """Return jobs in the order in which they are to be given out.
+    """Return jobs in the order in which they are given out.
 
     Parameters
     ----------
     jobs : sequence of Job
         The jobs.
     seconds : mapping of str to float
-        What each may take, by run id.
+        Expected seconds of each, by run id.
     """
     groups: defaultdict[tuple[object, ...], list[Job]] = defaultdict(list)
     for job in jobs:
@@ -41,6 +40,6 @@ def ordered(jobs: Sequence[Job], seconds: Mapping[str, float]) -> list[Job]:
 
 
 def pixels_of(job: Job) -> tuple[object, ...]:
-    """Return what the decoded images of a job depend on."""
+    """Return everything that the decoded images of a job depend on."""
     plain = dataclasses.replace(job.transform, mean=(0.0,) * 3, std=(1.0,) * 3)
     return job.dataset_fingerprint, plain

@@ -1,6 +1,6 @@
-"""From a declared survey to its jobs, and which of them are still to be done.
+"""The plan of a survey: its jobs, and which of them are still to be measured.
 
-Reads the catalog and what it is told is measured; measures nothing and starts nothing.
+Reads the catalog; measures nothing and starts nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from survey import CatalogError, SettingsError
 if TYPE_CHECKING:
     from catalog.downloads import FileStore
 
-#: References that not every architecture has; a glob passes over those that do not.
+#: References that not every architecture has; a glob skips architectures without them.
 OPTIONAL = (None, "bundled", "default")
 
 
@@ -50,7 +50,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A job that cannot be planned yet, because a file it needs is not here."""
+    """A job that cannot be planned yet, because one of its files is missing."""
 
     #: The architecture's full name, the checkpoint and the dataset, as named.
     architecture: str
@@ -64,13 +64,13 @@ class Plan:
 
     #: All jobs, one a key.
     jobs: tuple[Job, ...]
-    #: Run ids of those that are already measured.
+    #: Run ids of the jobs that are already measured.
     done: frozenset[str]
-    #: Those whose files are still to be fetched.
+    #: Jobs whose files are still to be fetched.
     lacking: tuple[Lacking, ...] = ()
-    #: Run ids of those that wait for a person: parked or cancelled.
+    #: Run ids of the jobs that are parked or cancelled.
     held: frozenset[str] = frozenset()
-    #: Why each job that is to be measured was not measured already, by run id.
+    #: Why each remaining job is measured, by run id.
     reasons: Mapping[str, Staleness] = field(default_factory=dict)
 
     @property
@@ -81,7 +81,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What is here already, and how content is hashed; a home remembers what it has hashed.
+    """The files at hand, and how content is hashed; a home remembers hashes.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Holdings:
     dataset : callable
         sha256 over a dataset's content and order.
     store : FileStore, optional
-        Files fetched from elsewhere; without one, none are here.
+        Files fetched from elsewhere; without one there are none.
     home : Home, optional
         The home that workers share.
     """
@@ -101,11 +101,11 @@ class Holdings:
     home: Home | None = None
 
     def has(self, file: RemoteFile | None) -> bool:
-        """Tell whether a file is here, or none is needed."""
+        """Return whether a file is at hand, or none is needed."""
         return file is None or (self.store is not None and self.store.find(file) is not None)
 
     def located(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return a checkpoint with its file's place, where that is here."""
+        """Return a checkpoint with the path of its file, if that is at hand."""
         weights = checkpoint.published
         if weights is None or weights.file is None or self.store is None:
             return checkpoint
@@ -113,18 +113,18 @@ class Holdings:
         return checkpoint.located(path) if path else checkpoint
 
     def opened(self, name: str, base: Path) -> ImageDataset:
-        """Open a dataset whose files are here."""
+        """Return a dataset whose files are at hand."""
         folder = self.home.datasets if self.home else None
         return open_dataset(name, base, self.store, folder)
 
 
 def plain_holdings(home: Path | None = None) -> Holdings:
-    """Return holdings that remember nothing.
+    """Return holdings that remember no hashes.
 
     Parameters
     ----------
     home : pathlib.Path, optional
-        A home, there or not: some datasets lie below it.
+        A home, existing or not: some datasets lie below it.
     """
     return Holdings(
         lambda checkpoint: checkpoint.sha256(),
@@ -146,11 +146,11 @@ def make_plan(
     definition : Definition
         The survey.
     states : mapping of str to RunState
-        What is measured already, by run id.
+        The runs measured so far, by run id.
     holdings : Holdings
-        Which files are here, and how they are hashed.
+        The files at hand, and how they are hashed.
     held : frozenset of str
-        Run ids of jobs that wait for a person.
+        Run ids of jobs that are parked or cancelled.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def targets(definition: Definition) -> list[Target]:
 
 
 def check(definition: Definition, holdings: Holdings) -> None:
-    """Resolve a survey's names without hashing anything, so that a typo is met at once.
+    """Resolve a survey's names without hashing anything, to report a typo at once.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _facts(architecture: Architecture, reported: tuple[Reported, ...]) -> ModelF
 
 
 def _sorted_out(wanted: list[Target], holdings: Holdings) -> tuple[list[Target], list[Target]]:
-    """Return the targets whose files are here, with their places, and the others."""
+    """Return the targets whose files are at hand, with their paths, and the others."""
     here, absent = [], []
     for target in wanted:
         if holdings.has(target.file):
@@ -277,7 +277,7 @@ def _lacking(target: Target, choice: DatasetChoice) -> Lacking:
 def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
     """Yield each architecture of a choice with each of its checkpoints."""
     selected = select(choice.name)
-    found = False
+    any_weights = False
     for each in selected:
         for reference in choice.checkpoints or (each.weights,):
             try:
@@ -286,10 +286,10 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
                 if is_glob(choice.name) and reference in OPTIONAL:
                     continue
                 raise
-            found = True
+            any_weights = True
             transform = _transform(each.architecture, checkpoint, choice)
             yield Target(each.architecture, checkpoint, transform, choice)
-    if not found:
+    if not any_weights:
         raise CatalogError(
             f"none of the {len(selected)} models of {choice.name!r} has bundled or published"
             " weights",

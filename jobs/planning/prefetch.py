@@ -1,4 +1,4 @@
-"""What a survey needs from elsewhere: which files, how large they are, and fetching them."""
+"""The remote files of a survey: which it needs, how large they are, and fetching them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from survey.text import counted, format_bytes
 if TYPE_CHECKING:
     from catalog.downloads import FileStore
 
-#: Bytes that a scan fetches without being told to: more is fetched by ``survey fetch`` alone.
+#: The most bytes that a scan fetches by itself; ``survey fetch`` fetches more.
 UNASKED_BYTES = 20 * 10**9
 
 _INVENTORY = pa.schema(
@@ -37,12 +37,12 @@ _INVENTORY = pa.schema(
     ]
 )
 
-#: Called with a file, the bytes that are here and all its bytes (None where unknown).
-Told = Callable[[RemoteFile, int, int | None], None]
+#: Called with a file, its bytes fetched so far and all its bytes (None where unknown).
+Progress = Callable[[RemoteFile, int, int | None], None]
 
 
 def needed(definition: Definition) -> list[RemoteFile]:
-    """Return the files a survey needs from elsewhere, each once, whether they are here or not.
+    """Return the remote files of a survey, each once, fetched or not.
 
     Raises
     ------
@@ -52,22 +52,24 @@ def needed(definition: Definition) -> list[RemoteFile]:
     return list({file.url: file for file in _files(definition)}.values())
 
 
-def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
-    """Fetch what is not here yet.
+def supply(
+    files: Iterable[RemoteFile], store: FileStore, progress: Progress
+) -> dict[str, CatalogError]:
+    """Fetch the files that are missing.
 
     Parameters
     ----------
     files : iterable of RemoteFile
-        What is needed.
+        The files needed.
     store : FileStore
-        Where it goes. If it is offline, nothing is fetched and all that is lacking is listed.
-    told : callable
-        Told of progress.
+        Keeps them. If it is offline, nothing is fetched and all missing files are listed.
+    progress : Progress
+        Called as bytes arrive.
 
     Returns
     -------
     dict
-        By URL, what went wrong with files that could not be fetched; the others are here.
+        The problems of files that could not be fetched, by URL.
 
     Raises
     ------
@@ -88,16 +90,16 @@ def supply(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[st
             " survey fetch",
         )
     require_room(lacking, store)
-    return fetch(lacking, store, told)
+    return fetch(lacking, store, progress)
 
 
 def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
-    """Go on only if the disk has room for all files whose size is known.
+    """Refuse files of known size for which the disk has no room.
 
     Raises
     ------
     DownloadError
-        If it has not.
+        If the disk is too small.
     """
     # Brings requests, which a survey that lacks nothing does not need.
     from catalog.downloads.transfer import SPARE_BYTES
@@ -122,8 +124,10 @@ def known_bytes(files: Iterable[RemoteFile]) -> int:
     return sum(file.bytes or file.about_bytes or 0 for file in files)
 
 
-def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str, CatalogError]:
-    """Fetch files one after another; one that cannot be had does not keep the others away.
+def fetch(
+    files: Iterable[RemoteFile], store: FileStore, progress: Progress
+) -> dict[str, CatalogError]:
+    """Fetch files one after another; a failure does not stop the others.
 
     A server that did not answer is not asked for its other files.
     """
@@ -138,7 +142,7 @@ def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str
             )
             continue
         try:
-            store.get(file, functools.partial(told, file))
+            store.get(file, functools.partial(progress, file))
         except UnreachableError as problem:
             problems[file.url] = silent[host] = problem
         except CatalogError as problem:
@@ -147,11 +151,11 @@ def fetch(files: Iterable[RemoteFile], store: FileStore, told: Told) -> dict[str
 
 
 def _host(url: str) -> str:
-    """Return which server an address is of, without the login it may hold; the hub's is ``hf:``."""
+    """Return the server of a URL, without the login it may hold; the model hub's is ``hf:``."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        # Nobody is asked for it: the store says what is wrong.
+        # Not fetched at all: the store raises the error.
         return url
     if parts.scheme == "hf":
         return "the model hub"
@@ -159,7 +163,7 @@ def _host(url: str) -> str:
 
 
 def fetch_needed(
-    files: Iterable[RemoteFile], home: Home, told: Told, *, offline: bool = False
+    files: Iterable[RemoteFile], home: Home, progress: Progress, *, offline: bool = False
 ) -> dict[str, CatalogError]:
     """Fetch all that is lacking, however much it is; see ``supply``."""
     from catalog.downloads import FileStore
@@ -169,7 +173,7 @@ def fetch_needed(
     if offline:
         store.require(lacking)
     require_room(lacking, store)
-    return fetch(lacking, store, told)
+    return fetch(lacking, store, progress)
 
 
 def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
@@ -178,9 +182,9 @@ def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
     Parameters
     ----------
     files : iterable of RemoteFile
-        What is needed.
+        The files needed.
     home : Home
-        Where it goes.
+        The home that keeps them.
     """
     from catalog.downloads import FileStore
 
@@ -194,7 +198,7 @@ def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
 
 
 def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:
-    """Return one row a file: how large it is, its terms, whether it is here, and where it goes."""
+    """Return one row a file: its size, terms and state, and its path."""
     from catalog.downloads import FileStore
 
     store = FileStore(home.files, offline=True)

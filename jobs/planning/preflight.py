@@ -1,7 +1,7 @@
-"""Whether the machines and the disk have room for what jobs need: asked before any is queued.
+"""Preflight checks: whether disk and memory suffice for the jobs.
 
-What cannot work is refused. What may become tight is said and tried all the same: the numbers are
-estimates, and a worker that runs out of memory halves its micro-batch.
+Jobs that cannot work are refused. Where memory may become tight a scan warns and starts: the
+numbers are estimates, and a worker that runs out of memory halves its micro-batch.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def require_room(
     Parameters
     ----------
     home : Home
-        Where the rows go.
+        The home that keeps the rows.
     jobs : sequence of Job
-        What is to be measured.
+        The jobs to be measured.
     states : mapping of str to RunState
-        How far each run has come.
+        The progress of each run.
     devices : Devices
         The workers.
     machines : sequence of Machine
-        Where they are.
+        The machines.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def require_room(
         )
     fitting = [machine.memory for machine in machines if devices.fitting(machine)]
     if not fitting or 0 in fitting:
-        return  # a machine that does not say how much memory it has
+        return  # the memory of some machine is unknown
     heaviest = max(jobs, key=_least_bytes)
     if _least_bytes(heaviest) > max(fitting):
         raise ClusterError(
@@ -80,9 +80,9 @@ def require_room(
 def tight_memory(
     jobs: Sequence[Job], history: History, devices: Devices, machines: Sequence[Machine]
 ) -> str | None:
-    """Return what to say where the workers of one machine may need more memory than it has.
+    """Return a warning where the workers of one machine may need more memory than it has.
 
-    Of workers on the CPU only: what a GPU has left is known to its workers alone.
+    Of workers on the CPU only: the free memory of a GPU is known to its workers alone.
     """
     if devices.kind != "cpu":
         return None
@@ -101,7 +101,7 @@ def tight_memory(
 
 
 def memory_bytes(job: Job, history: History) -> int:
-    """Return the bytes a worker may hold: the most it held before, else roughly."""
+    """Return the bytes a worker may hold: the most it held before, else an estimate."""
     known = history.memory_by_network.get(job.full_name)
     if known is not None:
         return known
@@ -123,9 +123,9 @@ def row_bytes(jobs: Sequence[Job], states: Mapping[str, RunState], *, least: boo
     jobs : sequence of Job
         The jobs.
     states : mapping of str to RunState
-        How far each run has come.
+        The progress of each run.
     least : bool
-        Whether to leave out jobs that stop at a precision: nobody knows when.
+        Whether to leave out jobs that stop at a precision, at an unknown batch.
     """
     return ROW_BYTES * sum(
         0 if least and job.settings.precision else amount_of(job, states).scores for job in jobs

@@ -1,8 +1,8 @@
-"""Why a job is to be measured: nothing of its name is finished yet, or something changed since.
+"""Staleness: why a job is measured, because it is new or because something changed.
 
 A run that finished before is compared with the job of the same source, architecture, checkpoint
-name and dataset name. Whether a job must be measured is the business of its key alone; this says
-in words what the key does not.
+name and dataset name. The key alone decides whether a job is measured; staleness names what
+changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from survey import MEASURING_VERSION
 if TYPE_CHECKING:
     from jobs.planning.job import Job
 
-#: What there is to say of a job that nothing finished stands behind.
+#: The reason of a job without a finished run of the same names.
 NEW = "new"
 
 _LATEST = """
@@ -40,12 +40,12 @@ Finished = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it was when the newest finished run was measured."""
+    """One difference from the newest finished run."""
 
-    #: What: ``checkpoint changed``, ``dataset changed``, ``transform changed``, ``settings
+    #: One of ``checkpoint changed``, ``dataset changed``, ``transform changed``, ``settings
     #: changed``, ``measuring version changed``, ``library version changed`` or ``key changed``.
     what: str
-    #: From what to what.
+    #: The value before and now.
     detail: str
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Why a job is to be measured."""
+    """Why a job is measured."""
 
     #: The newest finished run of the same names; None for a job that is new.
     run_id: str | None = None
-    #: What changed since; empty for a job that is new.
+    #: The changes since; empty for a job that is new.
     changes: tuple[Change, ...] = ()
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class Staleness:
 
 
 def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
-    """Return why each of some jobs that are not finished is to be measured, by run id.
+    """Return why each job is measured, by run id.
 
     Parameters
     ----------
     home : Home
-        Where finished runs are kept.
+        The home with the finished runs.
     jobs : sequence of Job
         Jobs of which no finished run has the key.
     """
@@ -84,32 +84,34 @@ def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
 
 
 def compared(job: Job, run: Finished | None) -> Staleness:
-    """Return what changed between a finished run's row and a job.
+    """Return the changes between a finished run's row and a job.
 
     Parameters
     ----------
     job : Job
-        What is to be measured.
+        The job to be measured.
     run : mapping of str to object, or None
         The row of ``runs`` of the newest finished run of the same names.
     """
     if run is None:
         return Staleness()
     changes = tuple(_changes(job, run)) or (
-        Change("key changed", "an older version of this program named it otherwise"),
+        Change("key changed", "an older version of this program named it differently"),
     )
     return Staleness(run["run_id"], changes)
 
 
-def told(reasons: Iterable[Staleness]) -> str:
-    """Return how many jobs are new and how many stale, and why: one line, empty for none."""
+def summary(reasons: Iterable[Staleness]) -> str:
+    """Return how many jobs are new and how many stale, and why, in one line; empty for none."""
     reasons = list(reasons)
     stale = [reason for reason in reasons if reason.changes]
-    counts = Counter(what for reason in stale for what in {one.what for one in reason.changes})
+    counts = Counter(
+        what for reason in stale for what in {change.what for change in reason.changes}
+    )
     why = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
-    words = [f"{len(reasons) - len(stale)} new"] if len(stale) < len(reasons) else []
-    words += [f"{len(stale)} stale ({why})"] if stale else []
-    return ", ".join(words)
+    parts = [f"{len(reasons) - len(stale)} new"] if len(stale) < len(reasons) else []
+    parts += [f"{len(stale)} stale ({why})"] if stale else []
+    return ", ".join(parts)
 
 
 def _names(run: Finished) -> tuple[str, ...]:
@@ -145,13 +147,13 @@ def _field_changes(what: str, before: Mapping[str, Any], now: Any) -> Iterator[C
         value = _plain(getattr(now, field.name))
         old = before.get(field.name, _plain(field.default))
         if old != value:
-            differing.append(f"{field.name} {_said(old)} -> {_said(value)}")
+            differing.append(f"{field.name} {_shown(old)} -> {_shown(value)}")
     if differing:
         yield Change(f"{what} changed", ", ".join(differing))
 
 
 def _comparable(recorded: dict[str, Any], job: Job) -> dict[str, Any]:
-    """Return recorded settings, without what determines no number of either."""
+    """Return recorded settings, without those that determine no number of either."""
     if recorded.get("precision") is None and job.settings.precision is None:
         return {**recorded, "least_batches": job.settings.least_batches}
     return recorded
@@ -177,5 +179,5 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     return "none" if value is None else str(value)

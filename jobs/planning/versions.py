@@ -1,4 +1,4 @@
-"""The libraries that numbers pass through, and their versions here."""
+"""The versions of the libraries that compute the numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from importlib.metadata import version
 
-#: Those of which another version may be a reason to measure again, by choice.
+#: Libraries whose change of version makes jobs stale, for surveys that ask for it.
 LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy", "numba")
 
 library_version = functools.cache(version)

@@ -1,4 +1,4 @@
-"""The machine a worker runs on: what it is called, and how much of its memory is in use."""
+"""The hardware of a worker: its name and its memory in use."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ import torch
 
 from jobs.runners.events import Host
 
-#: What allocators say that raise no error class of their own.
-_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_failed")
+#: Messages of allocators that raise no particular error class.
+_OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "alloc_failed",
+)
 
 
 def host_of(device: torch.device, threads: int) -> Host:
-    """Return what a worker of this process computes on."""
+    """Return the device and process of a worker in this process."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     return Host(device.type, name, threads, platform.node(), os.getpid())
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether an error means that the memory was not enough, on a GPU or the CPU."""
+    """Return whether an error means that the memory was not enough, on a GPU or the CPU."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(each in text for each in _OUT_OF_MEMORY)
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Count the most memory in use from here on."""
+    """Start a new count of the most memory in use."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
@@ -40,7 +46,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """Return the most bytes in use since the last reset; None where the system does not tell."""
+    """Return the most bytes in use since the last reset; None where unknown."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     for line in _lines("/proc/self/status"):
@@ -51,7 +57,7 @@ def peak_memory(device: torch.device) -> int | None:
 
 @cache
 def _processor() -> str:
-    """Return the processor's own name where the system tells it."""
+    """Return the processor's model name, or its architecture where that is unknown."""
     names = [
         line.split(":", 1)[1].strip()
         for line in _lines("/proc/cpuinfo")

@@ -14,7 +14,7 @@ from survey.errors import SettingsError
 class LocalRunner:
     """Computes tasks in the calling process, for notebooks and quick tests.
 
-    A network that ends its process ends the survey with it, and nobody replaces one that hangs:
+    A network that ends its process ends the survey with it, and one that hangs is waited for:
     ``RayRunner`` survives both.
 
     Parameters

@@ -23,7 +23,7 @@ from catalog.store.records import BatchRecord
 from jobs.planning.devices import Devices
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
-from jobs.planning.staleness import told
+from jobs.planning.staleness import summary
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
 from survey.text import counted, format_bytes, format_duration
@@ -46,7 +46,7 @@ def progress_reporter() -> Iterator[Reporter]:
 
 
 def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield items under a bar that disappears at the end; without one where nobody watches."""
+    """Yield items under a bar that disappears at the end; without one off a terminal."""
     console = Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
         yield from items
@@ -75,7 +75,7 @@ def opening(plan: Plan) -> str:
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
     whole = len(plan.jobs) + len(plan.lacking)
     lines = [f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"]
-    return "\n".join([*lines, why] if (why := told(plan.reasons.values())) else lines)
+    return "\n".join([*lines, why] if (why := summary(plan.reasons.values())) else lines)
 
 
 def closing(job: Job, event: Event) -> str:

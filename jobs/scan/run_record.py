@@ -1,4 +1,4 @@
-"""A run's row, from what its progress says."""
+"""The row of a run, made from the progress of its job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from survey import MEASURING_VERSION, __version__
 
 
 def record_of(progress: JobProgress, status: str, failure: Failed | None = None) -> RunRecord:
-    """Return the row of an progress's run.
+    """Return the row of a job's run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""When a schedule is due, and which of its missed due times are run. Pure: no clock, no store.
+"""Due times of a schedule, and which of the missed ones are run. Pure: no clock, no store.
 
 Due times follow Debian's cron through changes of the clocks: a fixed time that a change skips is
 due at the first moment after it, one that comes twice is due once, and with ``*`` for the hour or
@@ -47,12 +47,12 @@ def new_entry(
     missed: Missed = "latest",
     overlap: Overlap = "skip",
 ) -> ScheduleEntry:
-    """Check what the user gave and return the schedule.
+    """Return a schedule from checked options.
 
     Parameters
     ----------
     name : str
-        What the schedule is called.
+        The schedule's name.
     definition : Definition
         The survey.
     origin : pathlib.Path
@@ -62,16 +62,16 @@ def new_entry(
     timezone : str
         The time zone they are meant in, such as ``Europe/Paris``.
     missed : {"latest", "all", "skip"}
-        Which missed due times are run.
+        Missed due times that are run.
     overlap : {"skip", "queue", "replace"}
-        What a due time does while a former run goes.
+        Policy for a due time while a former run is under way.
 
     Raises
     ------
     SettingsError
         If the name or the cron expression cannot be used.
     UnknownName
-        If nobody knows the time zone.
+        If the time zone is unknown.
     """
     if not name.strip() or name != name.strip() or not name.isprintable():
         raise SettingsError(
@@ -124,7 +124,7 @@ def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
 
 
 def due_until(schedule: Schedule, now: datetime) -> list[datetime]:
-    """Return the due times that passed since the last one that was dealt with."""
+    """Return the due times that passed since the last one that was claimed."""
     coming = due_times(schedule.cron, schedule.timezone, schedule.settled_at)
     return list(takewhile(lambda moment: moment <= now, coming))
 
@@ -132,7 +132,7 @@ def due_until(schedule: Schedule, now: datetime) -> list[datetime]:
 def by_policy(
     times: Sequence[datetime], missed: Missed, now: datetime, grace_seconds: float
 ) -> list[Due]:
-    """Say which of the due times that passed are to be run.
+    """Return which of the due times that passed are to be run, and which are skipped.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def by_policy(
     missed : {"latest", "all", "skip"}
         The schedule's policy.
     now : datetime
-        When they are seen.
+        The moment they are seen.
     grace_seconds : float
         How late a due time may be seen and still count as seen in time.
     """
@@ -167,7 +167,7 @@ def _check_cron(cron: str) -> None:
         raise SettingsError(
             f"the cron expression {cron!r} has {len(fields)} fields, must have five", hint=_HINT
         )
-    # Each field by itself, since the library's word on all of them names the field alone.
+    # Each field by itself, since the library's error does not show its content.
     for place, (name, allowed) in enumerate(FIELDS.items()):
         alone = ["*"] * len(FIELDS)
         alone[place] = fields[place]

@@ -1,4 +1,4 @@
-"""The process that runs a due time, and whether it is still there.
+"""The process that runs an occurrence, and whether it still exists.
 
 A process of the same kernel and the same space of process numbers can be looked up: it is gone as
 soon as it has ended. Of any other process, such as one on another host, nothing is seen but its
@@ -16,7 +16,7 @@ from catalog.registry.schedules import Occurrence, ProcessIdentity
 
 _PROC = Path("/proc")
 
-#: What the kernel calls a process that has ended but was not waited for.
+#: States of a process that has ended but was not waited for.
 _ENDED = ("Z", "X")
 
 
@@ -27,7 +27,7 @@ def this_process() -> ProcessIdentity:
 
 
 def is_gone(tick: Occurrence, now: datetime) -> bool:
-    """Whether nobody runs a tick that is marked as running."""
+    """Return whether the process of a running occurrence has ended."""
     kernel, _, born = (tick.process or "").partition("/")
     if tick.pid is not None and kernel and kernel == _kernel():
         return _born(tick.pid) != born
@@ -35,7 +35,7 @@ def is_gone(tick: Occurrence, now: datetime) -> bool:
 
 
 def _kernel() -> str:
-    """Return the boot and the space of process numbers; empty where the system does not say."""
+    """Return the boot and the space of process numbers; empty where unknown."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         # Containers share their host's kernel, and maybe its name, but not its process numbers.

@@ -56,7 +56,7 @@ TICK_HEADINGS: dict[str, str | None] = {
 
 
 def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
-    """Return one row a schedule: what it is, when it is due next, what became of the last."""
+    """Return one row a schedule: its policies, its next due time and the state of its last one."""
     rows = []
     for schedule in schedules.all():
         last = next(iter(schedules.occurrences(schedule, 1)), None)
@@ -71,26 +71,26 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
                 "state": "paused" if schedule.paused_at else "active",
                 "next_due": None if schedule.paused_at else next(iter(coming), None),
                 "last_due": _local(schedule, last.due_at) if last else None,
-                "last": state_word(last, now) if last else None,
+                "last": state_of(last, now) if last else None,
             }
         )
     return pa.Table.from_pylist(rows, SCHEDULES)
 
 
 def ticks_table(ticks: Iterable[tuple[Schedule, Occurrence]], now: datetime) -> pa.Table:
-    """Return one row a due time, and what became of it."""
+    """Return one row a due time with its state and its counts of jobs."""
     kept = [name for name in TICKS.names if name not in ("schedule", "due", "state")]
     rows = [
         {name: getattr(tick, name) for name in kept}
         | {"schedule": schedule.name, "due": _local(schedule, tick.due_at)}
-        | {"state": state_word(tick, now)}
+        | {"state": state_of(tick, now)}
         for schedule, tick in ticks
     ]
     return pa.Table.from_pylist(rows, TICKS)
 
 
 def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Table:
-    """Return all that is known of one schedule as one row; its survey as JSON text."""
+    """Return one schedule and its occurrences as one row; its survey as JSON text."""
     values = facts(schedule) | {
         "next_due": coming_up(schedule, now),
         "definition": json.dumps(schedule.definition),
@@ -104,7 +104,7 @@ def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Tab
 
 
 def facts(schedule: Schedule) -> dict[str, Any]:
-    """Return what a schedule was declared with and where it stands, as text."""
+    """Return the declaration and the state of a schedule, as text."""
     paused = schedule.paused_at
     return {
         "name": schedule.name,
@@ -124,8 +124,8 @@ def coming_up(schedule: Schedule, now: datetime) -> list[str]:
     return [_local(schedule, moment) for moment in islice(coming, COMING)]
 
 
-def state_word(tick: Occurrence, now: datetime) -> str:
-    """Return where a tick stands; ``interrupted`` where the process that ran it is gone."""
+def state_of(tick: Occurrence, now: datetime) -> str:
+    """Return an occurrence's state; ``interrupted`` where the process that ran it is gone."""
     return "interrupted" if tick.state == "running" and is_gone(tick, now) else tick.state
 
 

@@ -1,9 +1,9 @@
-"""Carrying out what is due: each due time once, by whichever process looks first. Start here.
+"""Running what is due: each due time once, by whichever process looks first. Start here.
 
-``tick`` claims what fell due, takes one due time after the other, runs its survey, and writes down
-what became of it. Any number of processes may call it at any time, once (cron, systemd,
-Kubernetes) or in a loop. A process that dies in the middle leaves its due time to the next one
-that looks, which goes on with the same run: what is durable is not measured again.
+``tick`` claims the due times that have passed and runs their surveys one after another. Any number
+of processes may call it at any time, once (cron, systemd, Kubernetes) or in a loop. If a process
+dies, the next one that looks takes over its due time and continues the same run: batches that are
+durable are not measured again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
@@ -24,26 +23,15 @@ from jobs.schedules.process import is_gone, this_process
 from survey import ClusterError, StoreError, SurveyError
 
 if TYPE_CHECKING:
-    from catalog.models.base import RemoteFile
-    from jobs.planning.devices import Devices
-    from jobs.planning.job import Job
-    from jobs.planning.plan import Plan
     from jobs.run import Outcome
     from jobs.runners.base import Runner
-    from jobs.runners.events import Event
     from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
-
-#: How often the process that runs a due time says that it is there, and looks what else is due.
-BEAT_SECONDS = 15.0
-
-#: How long after its last word another host takes it to be gone.
-LEASE_SECONDS = 90.0
 
 #: Processes that may die over one due time.
 MOST_LOSSES = 5
 
-#: A moment further ahead than this was written down by a clock that was wrong.
+#: A moment further ahead than this was recorded by a clock that was wrong.
 AHEAD = timedelta(hours=1)
 
 Clock = Callable[[], datetime]
@@ -51,21 +39,21 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A due time that was carried out, or left to wait, by this process."""
+    """An occurrence that this process ran, or left waiting."""
 
     schedule: Schedule
-    #: As it stands afterwards.
+    #: The occurrence afterwards.
     tick: Occurrence
-    #: Why it was left to wait; None if it was settled.
+    #: Why it was left waiting; None if it was settled.
     left: SurveyError | None = None
-    #: Whether that is another scan, which will end by itself.
+    #: Whether it was left because another scan is writing to the home.
     busy: bool = False
-    #: What became of the survey, where it came to an end.
+    #: The outcome of its survey, where that came to an end.
     outcome: Outcome | None = None
 
 
 def utc_now() -> datetime:
-    """Return this moment."""
+    """Return the present moment."""
     return datetime.now(UTC)
 
 
@@ -75,10 +63,10 @@ class Pace:
 
     #: How late a due time may be seen and still not count as missed.
     grace: float = GRACE_SECONDS
-    #: Between two signs of life of a process that runs a due time.
-    beat: float = BEAT_SECONDS
-    #: From its last sign of life until another host takes it to be gone.
-    lease: float = LEASE_SECONDS
+    #: Time between two renewals of a lease.
+    beat: float = 15.0
+    #: Time from the last renewal until other hosts consider a process dead.
+    lease: float = 90.0
 
 
 def tick(
@@ -91,16 +79,16 @@ def tick(
     now: Clock = utc_now,
     pace: Pace | None = None,
 ) -> list[Ran]:
-    """Carry out what is due and nobody else is at, until there is nothing left.
+    """Run every due time that no other process runs, until none is left.
 
     Parameters
     ----------
     home : Home
-        Where the schedules are and the measurements go.
+        The home with the schedules, where results go.
     make_runner : callable
         Makes the runner of each survey.
     reporter : Reporter
-        Who is told of progress.
+        Shows the progress.
     offline : bool
         Whether to fetch nothing.
     limits : Limits, optional
@@ -113,7 +101,7 @@ def tick(
     Returns
     -------
     list of Ran
-        What was carried out, and what had to be left.
+        The occurrences that were run, or left waiting.
 
     Raises
     ------
@@ -126,8 +114,8 @@ def tick(
     with Registry(home) as registry:
         schedules = registry.schedules
         look(schedules, now(), pace.grace)
-        while (front := _next(schedules, passed, now())) is not None:
-            schedule, due = front
+        while (following := _next(schedules, passed, now())) is not None:
+            schedule, due = following
             passed.add(due.id)
             # Before the due time is taken: options that cannot be used leave it waiting.
             runner = make_runner()
@@ -142,12 +130,12 @@ def tick(
 
 
 def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECONDS) -> None:
-    """Claim what fell due, and apply each schedule's policies to it. Runs nothing."""
+    """Claim the due times that have passed and apply each schedule's policies. Runs nothing."""
     for schedule in schedules.all():
         if schedule.paused_at is not None:
             continue
         if schedule.settled_at > now + AHEAD:
-            # A clock was wrong and was put right. What was run meanwhile is not run again.
+            # A clock was wrong and was put right. What ran meanwhile is not run again.
             schedules.settle_anew(schedule, now)
             continue
         times = due_until(schedule, now)
@@ -160,61 +148,61 @@ def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECON
 
 def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> None:
     for later in schedules.open_occurrences(schedule):
-        # What was begun once is no newcomer any more.
+        # An occurrence that was taken before keeps its place.
         if later.state != "waiting" or later.claim:
             continue
         for former in schedules.overlapping(later):
             if former.ended_at is not None and former.ended_at > now + AHEAD:
                 continue
             if schedule.overlap == "skip":
-                reason = f"the run due at {_said(former.due_at)} had not ended"
+                reason = f"the run due at {_utc(former.due_at)} had not ended"
                 schedules.settle(later, Settlement("skipped", reason), now)
                 break
             if former.state == "running" and former.cancel_at is None:
                 schedules.request_cancel(former, now)
             elif former.state == "waiting":
-                reason = f"the run due at {_said(later.due_at)} took its place"
+                reason = f"the run due at {_utc(later.due_at)} took its place"
                 schedules.settle(former, Settlement("replaced", reason), now)
 
 
 def _next(
     schedules: Schedules, passed: set[int], now: datetime
 ) -> tuple[Schedule, Occurrence] | None:
-    """Return the due time that waits longest and that this process may take."""
-    fronts = [
-        (schedule, front)
+    """Return the occurrence that has waited longest, of those that this process may take."""
+    candidates = [
+        (schedule, candidate)
         for schedule in schedules.all()
         if schedule.paused_at is None
-        and (front := _front(schedules, schedule, now)) is not None
-        and front.id not in passed
+        and (candidate := _candidate(schedules, schedule, now)) is not None
+        and candidate.id not in passed
     ]
-    return min(fronts, key=lambda one: one[1].due_at, default=None)
+    return min(candidates, key=lambda pair: pair[1].due_at, default=None)
 
 
-def _front(schedules: Schedules, schedule: Schedule, now: datetime) -> Occurrence | None:
-    """Return a schedule's oldest open tick, if nobody runs it; settle those that are past help."""
-    for front in schedules.open_occurrences(schedule):
-        if front.state == "waiting":
-            return front
-        if not is_gone(front, now):
+def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Occurrence | None:
+    """Return a schedule's oldest open occurrence, unless it runs; settle those given up."""
+    for candidate in schedules.open_occurrences(schedule):
+        if candidate.state == "waiting":
+            return candidate
+        if not is_gone(candidate, now):
             return None
-        if front.cancel_at is not None:
+        if candidate.cancel_at is not None:
             reason = "a later run took its place; its process is gone"
-            schedules.settle(front, Settlement("replaced", reason), now)
-        elif front.losses + 1 >= MOST_LOSSES:
-            reason = f"{MOST_LOSSES} processes died over it, the last on {front.host}"
-            schedules.settle(front, Settlement("failed", reason), now)
+            schedules.settle(candidate, Settlement("replaced", reason), now)
+        elif candidate.losses + 1 >= MOST_LOSSES:
+            reason = f"{MOST_LOSSES} processes died over it, the last on {candidate.host}"
+            schedules.settle(candidate, Settlement("failed", reason), now)
         else:
-            return front
+            return candidate
     return None
 
 
 class _Stopped(Exception):
-    """The run of a due time has to stop: a later one replaces it, or another process has it."""
+    """A run has to stop: a later one replaces it, or another process took it over."""
 
 
 class _Run:
-    """One due time, taken by this process."""
+    """The run of an occurrence that this process took."""
 
     def __init__(
         self,
@@ -231,16 +219,16 @@ class _Run:
     def carry_out(
         self, runner: Runner, reporter: Reporter, *, offline: bool, limits: Limits | None
     ) -> Ran:
-        """Run the survey and write down what became of it."""
+        """Run the survey and record its outcome."""
         # Imported only when there is something to run: looking has to be quick.
         from jobs.run import run_survey
 
         try:
             with _Lease(self._schedules, self._tick, self._now, self._pace) as lease:
                 definition = definition_of(self._schedule)
-                watched = _Watched(reporter, lease)
+                stopping = cast("Reporter", _StoppingReporter(reporter, lease))
                 outcome = run_survey(
-                    self._home, definition, runner, watched, offline=offline, limits=limits
+                    self._home, definition, runner, stopping, offline=offline, limits=limits
                 )
         except _Stopped:
             return self._settle(Settlement("replaced", "a later run took its place"))
@@ -254,7 +242,7 @@ class _Run:
         except Exception as error:
             self._settle(Settlement("failed", f"{type(error).__name__}: {error}"))
             raise
-        return self._settle(settlement_of(outcome), outcome)
+        return self._settle(_settlement(outcome), outcome)
 
     def _settle(self, settlement: Settlement, outcome: Outcome | None = None) -> Ran:
         self._schedules.settle(self._tick, settlement, self._now())
@@ -263,7 +251,7 @@ class _Run:
     def _leave(self, error: SurveyError) -> Ran:
         from catalog.store.writer_lock import writing_process
 
-        # Not the survey's fault: the store or the cluster may be there when somebody looks again.
+        # Not the survey's fault: the store or the cluster may be there at the next look.
         busy = isinstance(error, StoreError) and writing_process(self._home) is not None
         self._schedules.release(self._tick, error.message, begun=not busy)
         return Ran(self._schedule, self._latest(), left=error, busy=busy)
@@ -272,8 +260,8 @@ class _Run:
         return self._schedules.latest(self._tick) or self._tick
 
 
-def settlement_of(outcome: Outcome) -> Settlement:
-    """Return what a survey that came to its end makes of its due time."""
+def _settlement(outcome: Outcome) -> Settlement:
+    """Return the settlement of an occurrence whose survey came to its end."""
     failed, unfetched = len(outcome.failed), len(outcome.unfetched)
     reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
     reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
@@ -288,72 +276,50 @@ def settlement_of(outcome: Outcome) -> Settlement:
 
 @dataclass
 class _Lease:
-    """Signs of life from a thread of its own; ``stop`` says that the run has to end."""
+    """Renews the lease of an occurrence from a thread of its own."""
 
     schedules: Schedules
     due: Occurrence
     now: Clock
     pace: Pace
+    #: Whether the run has to end.
     stop: bool = False
     _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
     def __enter__(self) -> _Lease:
-        self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
 
-    def _beat(self) -> None:
+    def _renew(self) -> None:
         while not self._over.wait(self.pace.beat):
-            # A registry that cannot be asked now can be asked at the next beat.
+            # A registry that cannot be reached now is tried again at the next beat.
             with suppress(StoreError):
                 moment = self.now()
                 self.schedules.renew(self.due, moment + timedelta(seconds=self.pace.lease))
-                # What falls due while this run goes meets it going, also where nobody else looks.
+                # What falls due during this run overlaps with it, also if no other process looks.
                 look(self.schedules, moment, self.pace.grace)
                 self.stop = self.schedules.cancel_requested(self.due)
 
 
-class _Watched:
-    """A reporter that ends the scan when its due time has to stop."""
+class _StoppingReporter:
+    """Passes reports on, and ends the scan once its lease says so."""
 
     def __init__(self, reporter: Reporter, lease: _Lease) -> None:
         self._reporter, self._lease = reporter, lease
 
-    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        self._reporter.fetching(file, here, total)
-        self._check()
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def report(*values: object) -> None:
+            getattr(self._reporter, name)(*values)
+            if self._lease.stop:
+                raise _Stopped
 
-    def planned(self, plan: Plan) -> None:
-        self._reporter.planned(plan)
-        self._check()
-
-    def started(self, devices: Devices) -> None:
-        self._reporter.started(devices)
-        self._check()
-
-    def warned(self, warning: str) -> None:
-        self._reporter.warned(warning)
-        self._check()
-
-    def event(self, job: Job, event: Event) -> None:
-        self._reporter.event(job, event)
-        self._check()
-
-    def _check(self) -> None:
-        if self._lease.stop:
-            raise _Stopped
+        return report
 
 
-def _said(moment: datetime) -> str:
+def _utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

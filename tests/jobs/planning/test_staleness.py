@@ -16,7 +16,7 @@ from catalog.store.writer import Writer
 from jobs.planning.definition import parse_definition
 from jobs.planning.job import Job
 from jobs.planning.plan import make_plan, plain_holdings
-from jobs.planning.staleness import Staleness, compared, staleness, told
+from jobs.planning.staleness import Staleness, compared, staleness, summary
 from survey import MEASURING_VERSION, MeasureSettings, UnknownName
 from tests.catalog.records import run
 from tests.jobs.jobs import job
@@ -43,7 +43,7 @@ def planned() -> Job:
 
 def test_what_was_never_finished_is_new(planned: Job) -> None:
     assert str(compared(planned, None)) == "new"
-    assert told([Staleness()]) == "1 new"
+    assert summary([Staleness()]) == "1 new"
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,6 @@ def test_the_newest_finished_run_of_the_names_is_what_counts(tmp_path: Path, pla
     found = staleness(home, [planned, other])
     assert found[planned.run_id].run_id == "new"
     assert str(found[other.run_id]) == "new"
-    assert told(found.values()).startswith("1 new, 1 stale (checkpoint changed 1, dataset changed")
+    assert summary(found.values()).startswith(
+        "1 new, 1 stale (checkpoint changed 1, dataset changed"
+    )
