@@ -21,7 +21,7 @@ from jobs.planning.definition import parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from survey import MeasureSettings
 from survey.stopping import Spread
 
@@ -39,7 +39,7 @@ def measured(checkpoint: str, images: str) -> tuple[np.ndarray, np.ndarray]:
     with tempfile.TemporaryDirectory() as folder:
         home = open_home(Path(folder) / "home", create=True)
         definition = parse_definition(values, "precision", Path())
-        run_survey(home, definition, LocalRunner(RunnerOptions(device="cpu")), SilentReporter())
+        run_survey(home, definition, LocalRunner(RunnerOptions(device="cpu")), Reporter())
         spread = query(
             home,
             "SELECT avg(affinity) AS mean, stddev_samp(affinity) AS std FROM batch_scores"

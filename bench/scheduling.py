@@ -30,7 +30,7 @@ from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.task import Task
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 
 JOBS = 10_000
 CALLS = 2_000
@@ -53,7 +53,7 @@ class Bare:
         return value
 
 
-class Watching(SilentReporter):
+class Watching(Reporter):
     """Records the time and the memory as jobs end, and the seconds of bare calls before."""
 
     def __init__(self) -> None:

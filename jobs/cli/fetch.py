@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -23,10 +24,11 @@ def fetch(
     table: TableOptions,
 ) -> None:
     """Fetch the weights and datasets of a survey, such as --model paper-ssl."""
+    from catalog.downloads import FileStore
     from catalog.home import Home
     from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
-    from jobs.planning.prefetch import announcement, fetch_needed, inventory, needed
+    from jobs.planning.prefetch import announcement, inventory, needed, supply
     from jobs.scan.progress_display import progress_reporter
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
@@ -38,7 +40,8 @@ def fetch(
         if (lines := announcement(files, opened)) is not None:
             typer.echo(lines, err=True)
         with termination_interrupts(), progress_reporter() as reporter:
-            problems = fetch_needed(files, opened, reporter.fetching, offline=offline)
+            store = FileStore(opened.files, offline=offline)
+            problems = supply(files, store, reporter.fetching, most_bytes=math.inf)
     table.write(inventory(files, opened))
     for problem in problems.values():
         complain(problem.message, problem.hint)

@@ -150,13 +150,20 @@ def _extensions(_home: Path) -> Iterator[Finding]:
     from catalog.datasets import installed_kinds
     from catalog.models import installed_sources
     from jobs.runners import installed_runners
+    from survey import metrics
+    from survey.extensions import GROUPS, announced
 
-    kinds = (installed_kinds(), installed_sources(), installed_runners())
-    for extension in (each for kind in kinds for each in kind.broken):
+    broken = [
+        *metrics.broken(),
+        *installed_kinds().broken,
+        *installed_sources().broken,
+        *installed_runners().broken,
+    ]
+    for extension in broken:
         hint = "update or uninstall its package; everything else works without it"
         yield Finding("extensions", "attention", str(extension), hint)
-    count = sum(len(kind.loaded) for kind in kinds)
-    yield Finding("extensions", "ok", f"{counted(count, 'extension')} of installed packages")
+    usable = sum(len(announced(kind)) for kind in GROUPS) - len(broken)
+    yield Finding("extensions", "ok", f"{counted(usable, 'extension')} of installed packages")
 
 
 #: The checks by name. Each yields findings, or raises what makes its subject unusable.

@@ -53,7 +53,10 @@ def needed(definition: Definition) -> list[RemoteFile]:
 
 
 def supply(
-    files: Iterable[RemoteFile], store: FileStore, progress: Progress
+    files: Iterable[RemoteFile],
+    store: FileStore,
+    progress: Progress,
+    most_bytes: float = UNASKED_BYTES,
 ) -> dict[str, CatalogError]:
     """Fetch the files that are missing.
 
@@ -65,6 +68,8 @@ def supply(
         Keeps them. If it is offline, nothing is fetched and all missing files are listed.
     progress : Progress
         Called as bytes arrive.
+    most_bytes : float
+        The most bytes to fetch.
 
     Returns
     -------
@@ -74,7 +79,7 @@ def supply(
     Raises
     ------
     SettingsError
-        If more than ``UNASKED_BYTES`` are lacking.
+        If more than ``most_bytes`` are missing.
     DownloadError
         If the store is offline and something is lacking, or the disk is too small.
     """
@@ -82,7 +87,7 @@ def supply(
     if store.offline:
         store.require(lacking)
     known = known_bytes(lacking)
-    if known > UNASKED_BYTES:
+    if known > most_bytes:
         raise SettingsError(
             f"{counted(len(lacking), 'file')} of {format_bytes(known)} are not here, more than"
             f" {format_bytes(UNASKED_BYTES)} are fetched by survey fetch alone",
@@ -160,20 +165,6 @@ def _host(url: str) -> str:
     if parts.scheme == "hf":
         return "the model hub"
     return parts.netloc.rpartition("@")[2]
-
-
-def fetch_needed(
-    files: Iterable[RemoteFile], home: Home, progress: Progress, *, offline: bool = False
-) -> dict[str, CatalogError]:
-    """Fetch all that is lacking, however much it is; see ``supply``."""
-    from catalog.downloads import FileStore
-
-    store = FileStore(home.files, offline=offline)
-    lacking = store.missing(files)
-    if offline:
-        store.require(lacking)
-    require_room(lacking, store)
-    return fetch(lacking, store, progress)
 
 
 def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:

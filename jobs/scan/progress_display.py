@@ -103,7 +103,7 @@ def batches_of(job: Job) -> int:
     return -(-job.images // job.settings.images_per_score)
 
 
-class BarReporter:
+class BarReporter(Reporter):
     """An overall bar, and a line for each worker with its job, its batches and its ETA."""
 
     def __init__(self, bars: Progress) -> None:
@@ -157,7 +157,7 @@ class BarReporter:
         return self._lines[host]
 
 
-class PlainReporter:
+class PlainReporter(Reporter):
     """A line when a job begins and when it ends, and one every few seconds in between."""
 
     def __init__(self, console: Console) -> None:

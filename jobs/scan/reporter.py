@@ -1,8 +1,6 @@
-"""The reporter protocol: what a scan reports of its progress. The library itself never prints."""
+"""The reporter: what a scan reports of its progress. The library itself never prints."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from catalog.models.base import RemoteFile
 from jobs.planning.devices import Devices
@@ -11,8 +9,8 @@ from jobs.planning.plan import Plan
 from jobs.runners.events import Event
 
 
-class Reporter(Protocol):
-    """Shows the progress of a scan."""
+class Reporter:
+    """Ignores every report; inherit, and override those that are to be shown."""
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
         """Report how many bytes of a file were fetched, of how many where that is known."""
@@ -28,22 +26,3 @@ class Reporter(Protocol):
 
     def event(self, job: Job, event: Event) -> None:
         """Report a worker's event, which is durable."""
-
-
-class SilentReporter:
-    """Reports nothing."""
-
-    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Ignore the file."""
-
-    def planned(self, plan: Plan) -> None:
-        """Ignore the plan."""
-
-    def started(self, devices: Devices) -> None:
-        """Ignore the workers."""
-
-    def warned(self, warning: str) -> None:
-        """Ignore the warning."""
-
-    def event(self, job: Job, event: Event) -> None:
-        """Ignore the event."""

@@ -15,21 +15,14 @@ from catalog.registry.schedules import Occurrence, Schedule, Schedules
 from jobs.schedules.cron import due_times
 from jobs.schedules.process import is_gone
 
-#: Due times that are shown in advance.
+#: Number of due times shown in advance.
 COMING = 5
 
+#: Columns that declare a schedule.
+_DECLARED = ("name", "cron", "timezone", "missed", "overlap")
+
 SCHEDULES = pa.schema(
-    [
-        ("name", pa.string()),
-        ("cron", pa.string()),
-        ("timezone", pa.string()),
-        ("missed", pa.string()),
-        ("overlap", pa.string()),
-        ("state", pa.string()),
-        ("next_due", pa.string()),
-        ("last_due", pa.string()),
-        ("last", pa.string()),
-    ]
+    [(name, pa.string()) for name in (*_DECLARED, "state", "next_due", "last_due", "last")]
 )
 
 TICKS = pa.schema(
@@ -49,7 +42,7 @@ TICKS = pa.schema(
     ]
 )
 
-#: What of a due time a terminal shows.
+#: Columns of a due time that a terminal shows.
 TICK_HEADINGS: dict[str, str | None] = {
     name: None for name in TICKS.names if name not in ("started_at", "ended_at", "host", "pid")
 }
@@ -62,12 +55,8 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
         last = next(iter(schedules.occurrences(schedule, 1)), None)
         coming = coming_up(schedule, now)
         rows.append(
-            {
-                "name": schedule.name,
-                "cron": schedule.cron,
-                "timezone": schedule.timezone,
-                "missed": schedule.missed,
-                "overlap": schedule.overlap,
+            {name: getattr(schedule, name) for name in _DECLARED}
+            | {
                 "state": "paused" if schedule.paused_at else "active",
                 "next_due": None if schedule.paused_at else next(iter(coming), None),
                 "last_due": _local(schedule, last.due_at) if last else None,

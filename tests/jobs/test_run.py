@@ -25,7 +25,7 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
 from jobs.runners.worker import run_task
 from jobs.scan.progress_display import BarReporter, PlainReporter
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from survey import StoreError
 from tests.jobs.jobs import ON_CPU, declared
 
@@ -57,7 +57,7 @@ def asked(home: Path, sql: str) -> list[dict]:
 
 def scan(home: Path, runner: LocalRunner, reporter=None, **changes):
     return run_survey(
-        open_home(home, create=True), declared(**changes), runner, reporter or SilentReporter()
+        open_home(home, create=True), declared(**changes), runner, reporter or Reporter()
     )
 
 

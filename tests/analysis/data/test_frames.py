@@ -16,7 +16,7 @@ from analysis.figures import save_signatures, signature_lines
 from catalog.open_home import open_home
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from survey import SettingsError
 from survey.errors import UnknownName
 from tests.analysis.homes import Builder
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow(seconds=13)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("frames") / "home"
     definition = declared("init:0", "init:1", size=512)
-    run_survey(open_home(path, create=True), definition, LocalRunner(ON_CPU), SilentReporter())
+    run_survey(open_home(path, create=True), definition, LocalRunner(ON_CPU), Reporter())
     return path
 
 

@@ -21,7 +21,7 @@ from jobs.planning.preflight import (
 )
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from survey import ClusterError, StoreError
 from tests.jobs.jobs import ON_CPU, declared, job
 
@@ -71,7 +71,7 @@ def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
     home = open_home(tmp_path / "home", create=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
     with pytest.raises(StoreError, match=r"has 100 bytes free"):
-        run_survey(home, declared(), LocalRunner(ON_CPU), SilentReporter())
+        run_survey(home, declared(), LocalRunner(ON_CPU), Reporter())
 
 
 def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried():
@@ -91,7 +91,7 @@ def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried
 
 @pytest.mark.slow(seconds=2)
 def test_a_scan_says_what_may_become_tight(tmp_path: Path):
-    class Hearing(SilentReporter):
+    class Hearing(Reporter):
         heard = ""
 
         def warned(self, warning: str) -> None:

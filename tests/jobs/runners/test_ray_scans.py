@@ -22,7 +22,7 @@ from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
 from jobs.runners.task import Task
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from tests.jobs.jobs import declared
 from tests.jobs.runners.ray_heads import head
 
@@ -42,7 +42,7 @@ def one_on(address: str, **options) -> RunnerOptions:
 
 def scan(home: Path, runner, reporter=None, **changes):
     opened = open_home(home, create=True)
-    return run_survey(opened, declared(**changes), runner, reporter or SilentReporter())
+    return run_survey(opened, declared(**changes), runner, reporter or Reporter())
 
 
 def measured(home: Path) -> list[dict]:
@@ -85,7 +85,7 @@ def talkative(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> It
     yield Finished(task.run_id, task.attempt)
 
 
-class Slow(SilentReporter):
+class Slow(Reporter):
     """Takes its time over the first events, as a store that is locked would."""
 
     def __init__(self, home: Path) -> None:
@@ -117,7 +117,7 @@ def endless(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iter
         time.sleep(0.1)
 
 
-class Cancelling(SilentReporter):
+class Cancelling(Reporter):
     """Cancels the first job that begins."""
 
     def __init__(self, home: Path) -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from catalog.open_home import open_home
 from jobs.runners.local import LocalRunner
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from jobs.schedules.tick import tick
 from tests.jobs.jobs import ON_CPU
 
 
-class KillsItself(SilentReporter):
+class KillsItself(Reporter):
     """Kills the process at an event, as no handler can prevent."""
 
     def __init__(self, at: int) -> None:

@@ -26,7 +26,7 @@ from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
-from jobs.scan.reporter import SilentReporter
+from jobs.scan.reporter import Reporter
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
 from jobs.schedules.tick import MOST_LOSSES, Pace, Ran, look, tick
@@ -57,7 +57,7 @@ def measured(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that holds what the survey asks for, so that running it again is quick."""
     path = tmp_path_factory.mktemp("measured") / "home"
     shutil.copytree(empty, path)
-    run_survey(Home(path), small_survey(), LocalRunner(ON_CPU), SilentReporter())
+    run_survey(Home(path), small_survey(), LocalRunner(ON_CPU), Reporter())
     return path
 
 
@@ -87,13 +87,11 @@ def added(home: Home, name: str = "hourly", **changes: str) -> Schedule:
         return registry.schedules.add(made, BEGIN)
 
 
-def ticked(
-    home: Home, hours: float, reporter: SilentReporter | None = None, **pace: float
-) -> list[Ran]:
+def ticked(home: Home, hours: float, reporter: Reporter | None = None, **pace: float) -> list[Ran]:
     return tick(
         home,
         lambda: LocalRunner(ON_CPU),
-        reporter or SilentReporter(),
+        reporter or Reporter(),
         now=lambda: at(hours),
         pace=Pace(**pace),
     )
@@ -113,7 +111,7 @@ def runs(home: Home) -> list[dict]:
     return query(home, "SELECT status, attempt, batches FROM runs").to_pylist()
 
 
-class Meanwhile(SilentReporter):
+class Meanwhile(Reporter):
     """Does something else in the middle of the first scan, before and after its plan."""
 
     def __init__(self, action: Callable[[], None]) -> None:
@@ -145,7 +143,7 @@ def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
     (ran,) = tick(
         fresh,
         lambda: LocalRunner(ON_CPU),
-        SilentReporter(),
+        Reporter(),
         limits=Limits(deadline=1e-9),
         now=lambda: at(9),
     )
@@ -178,7 +176,7 @@ def test_a_clock_that_ran_ahead_and_was_put_right_stops_no_schedule(home, overla
     assert tick(
         home,
         lambda: LocalRunner(ON_CPU),
-        SilentReporter(),
+        Reporter(),
         now=lambda: at(next(ahead, 400 * days)),
         pace=Pace(),
     )
