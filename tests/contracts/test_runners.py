@@ -8,7 +8,7 @@ from jobs.contracts.runner import RunnerContract
 from jobs.runners import make_runner
 from jobs.runners.options import RunnerOptions
 from survey import SettingsError
-from tests.jobs.runners.heads import head
+from tests.jobs.runners.ray_heads import head
 
 
 class TestLocalRunner(RunnerContract):
