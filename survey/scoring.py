@@ -33,7 +33,7 @@ def _no_values() -> dict[str, float | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Assessment:
     status: Status
     reason: str | None = None
     affinity: float | None = None
@@ -71,7 +71,7 @@ def score_pair(
     ys = [part.y for part in parts if part.y is not None]
     if len(xs) < len(parts) or len(ys) < len(parts):
         reason = next(part.reason for part in parts if part.reason)
-        outcome = _Outcome("failed", reason)
+        outcome = _Assessment("failed", reason)
     else:
         outcome = _assess(torch.cat(xs), torch.cat(ys), parts, settings)
     return SiteScore(
@@ -95,16 +95,16 @@ def score_pair(
 
 def _assess(
     x: torch.Tensor, y: torch.Tensor, parts: list[PooledPair], settings: MeasureSettings
-) -> _Outcome:
+) -> _Assessment:
     few: tuple[Flag, ...] = ("few_images",) if x.shape[0] <= x.shape[1] else ()
     if x.shape != y.shape:
-        return _Outcome(
+        return _Assessment(
             "failed", f"the input has {x.shape[1]} channels and the output {y.shape[1]}", flags=few
         )
     if not (bool(torch.isfinite(x).all()) and bool(torch.isfinite(y).all())):
         bad = int((~(torch.isfinite(x) & torch.isfinite(y))).any(dim=1).sum())
         reason = f"{bad} of {x.shape[0]} images give values that are not finite"
-        return _Outcome("nonfinite", reason, flags=("nonfinite", *few))
+        return _Assessment("nonfinite", reason, flags=("nonfinite", *few))
     pair = Pair(
         x,
         y,
@@ -117,7 +117,7 @@ def _assess(
     try:
         outcome = _score(pair, few)
     except breakdowns() as error:
-        outcome = _Outcome("failed", f"the formula cannot be evaluated: {error}", flags=few)
+        outcome = _Assessment("failed", f"the formula cannot be evaluated: {error}", flags=few)
     metrics, notes = values(_others(), pair)
     return dataclasses.replace(outcome, metrics=metrics, notes=notes)
 
@@ -126,19 +126,19 @@ def _counted(counts: list[NearZero]) -> NearZero:
     return functools.reduce(operator.add, counts)
 
 
-def _score(pair: Pair, few: tuple[Flag, ...]) -> _Outcome:
+def _score(pair: Pair, few: tuple[Flag, ...]) -> _Assessment:
     variances = (pair.x.mean_variance, pair.y.mean_variance)
     known = (*variances, pair.constant_fraction)
     ridged: tuple[Flag, ...] = ("ridge",) if min(variances) < RIDGE_VARIANCE else ()
     if pair.has_constant_output:
         dead: tuple[Flag, ...] = ("dead",) if not bool(pair.y.values.any()) else ()
         reason = "the output is the same for every image"
-        return _Outcome(
+        return _Assessment(
             "constant", reason, None, None, *known, flags=("constant", *dead, *ridged, *few)
         )
     raw = pair.once(raw_affinity)
     if not 0.0 <= raw <= 1.0:
         n, c = pair.images, pair.channels
         reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={n}, c={c}"
-        return _Outcome("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))
-    return _Outcome("ok", None, raw, raw, *known, flags=(*ridged, *few))
+        return _Assessment("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))
+    return _Assessment("ok", None, raw, raw, *known, flags=(*ridged, *few))

@@ -1,4 +1,4 @@
-"""How precisely a network's signature is known after some batches, and whether that is enough."""
+"""The stopping rule: how precisely a signature is known after some batches, and if it suffices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from survey.settings import MeasureSettings
 
 
 @dataclass(slots=True)
-class _Moments:
+class _RunningMean:
     """Number, mean and summed squared deviations of one site's scores (Welford's way)."""
 
     count: int = 0
@@ -40,13 +40,13 @@ class Spread:
     def __init__(self) -> None:
         #: Scored batches taken in.
         self.batches = 0
-        self._sites: dict[int, _Moments] = {}
+        self._sites: dict[int, _RunningMean] = {}
 
     def add(self, scores: Iterable[tuple[int, float | None]]) -> None:
         """Take one batch in: its sites and affinities; sites without one count for nothing."""
         for site, value in scores:
             if value is not None and math.isfinite(value):
-                self._sites.setdefault(site, _Moments()).add(value)
+                self._sites.setdefault(site, _RunningMean()).add(value)
         self.batches += 1
 
     @property
@@ -57,7 +57,7 @@ class Spread:
         return max(known) if known and len(known) == len(errors) else None
 
     def reaches(self, settings: MeasureSettings) -> bool:
-        """Tell whether the settings ask for a precision and it is reached."""
+        """Return whether the settings ask for a precision and it is reached."""
         if settings.precision is None or self.batches < settings.least_batches:
             return False
         error = self.standard_error

@@ -187,22 +187,22 @@ def run_row(home: Home, prefix: str) -> RunRecord:
     SettingsError
         If several do.
     """
-    found = query(
+    matches = query(
         home,
         "SELECT * FROM runs WHERE starts_with(run_id, $prefix) ORDER BY run_id <> $prefix, run_id",
         {"prefix": prefix},
     ).to_pylist()
-    if not found:
+    if not matches:
         known = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST")
         raise UnknownName("run", prefix, known["run_id"].to_pylist())
-    if len(found) > 1 and found[0]["run_id"] != prefix:
-        shown = ", ".join(row["run_id"] for row in found[:6])
+    if len(matches) > 1 and matches[0]["run_id"] != prefix:
+        shown = ", ".join(row["run_id"] for row in matches[:6])
         raise SettingsError(
-            f"{prefix!r} begins the ids of {len(found)} runs: {shown}",
+            f"{prefix!r} begins the ids of {len(matches)} runs: {shown}",
             hint="give more of the id",
         )
-    names = {name: tuple(found[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
-    return RunRecord(**{**found[0], **names})
+    names = {name: tuple(matches[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
+    return RunRecord(**{**matches[0], **names})
 
 
 def _read_early(home: Home) -> dict[Path, Segment]:

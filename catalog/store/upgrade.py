@@ -37,11 +37,11 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Return every migration this program knows, in order."""
-    found = []
+    known = []
     for path in sorted(_FOLDER.glob("[0-9]*.sql")):
         number, _, name = path.stem.partition("_")
-        found.append(Migration(int(number), name, path.read_text(encoding="utf-8")))
-    return found
+        known.append(Migration(int(number), name, path.read_text(encoding="utf-8")))
+    return known
 
 
 def make_store(path: Path) -> None:

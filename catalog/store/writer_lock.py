@@ -1,4 +1,4 @@
-"""The holder: which process writes to a home, as those may ask who do not."""
+"""Which process holds a home's writer lock."""
 
 from __future__ import annotations
 

@@ -49,15 +49,15 @@ _CLASS_NAMES = {
 
 
 def _functions() -> dict[Callable[..., Any], str]:
-    found: dict[Callable[..., Any], str] = {}
+    names: dict[Callable[..., Any], str] = {}
     for owner in (functional, torch, torch.special, torch._C._nn, torch.Tensor):
         for name in _FUNCTIONS:
             for spelling in (name, name + "_"):
                 function = getattr(owner, spelling, None)
                 if function is not None:
-                    found[function] = name
-    found[torch.special.expit] = "sigmoid"
-    return found
+                    names[function] = name
+    names[torch.special.expit] = "sigmoid"
+    return names
 
 
 #: Every callable a forward pass may use to activate, with its canonical name.
@@ -97,7 +97,7 @@ def activation_of(module: nn.Module) -> str | None:
 
 
 def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
-    """Tell whether an activation is max(x, 0) near zero, so that its zeros follow from x.
+    """Return whether an activation is max(x, 0) near zero, so that its zeros follow from x.
 
     Parameters
     ----------

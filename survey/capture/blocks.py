@@ -66,7 +66,7 @@ class Blocks:
         return {around for (around, _), count in inside.items() if count >= 2}
 
     def _holds(self, name: str) -> bool:
-        """Tell whether a module could be a block by itself."""
+        """Return whether a module could be a block by itself."""
         own = not type(self._modules[name]).__module__.startswith("torch.nn")
         return bool(name) and own and self._weights[name] >= 2
 

@@ -62,8 +62,8 @@ def layout_of(tensor: torch.Tensor) -> Layout | None:
     """Return a tensor's layout; None where nothing is known of where it came from."""
     if isinstance(tensor, nn.Parameter):
         return CONSTANT
-    found: Layout | None = getattr(tensor, _ATTRIBUTE, None)
-    return found
+    layout: Layout | None = getattr(tensor, _ATTRIBUTE, None)
+    return layout
 
 
 def mark(tensor: torch.Tensor, layout: Layout) -> None:
@@ -160,7 +160,7 @@ def _derive(
 
 
 def _slides_along_channels(layout: Layout, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Tell whether a lone filter runs along the channels, as efficient channel attention's does."""
+    """Return whether a filter runs along the channels, as efficient channel attention's does."""
     return old == new and new[1] == 1 and bool(layout.channels) and 1 not in layout.channels
 
 

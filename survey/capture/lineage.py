@@ -164,18 +164,18 @@ class Descent:
 
     def _of(self, tensor: torch.Tensor) -> Lineage | None:
         """Return a tensor's lineage; None for what does not depend on the images."""
-        found: Lineage | None = getattr(tensor, _ATTRIBUTE, None)
-        if found is None:
+        lineage: Lineage | None = getattr(tensor, _ATTRIBUTE, None)
+        if lineage is None:
             # A number that comes from outside of torch is taken for a number of the network's.
             if layout_of(tensor) == CONSTANT or tensor.ndim == 0:
                 return None
-            found = Lineage(self._deepest, _ALL, _ALL)
+            lineage = Lineage(self._deepest, _ALL, _ALL)
         if self._written:
             with torch._C.DisableTorchFunction():
                 held = self._written.get(tensor.untyped_storage()._cdata)
             if held is not None:
-                return _union([found, held[1]])
-        return found
+                return _union([lineage, held[1]])
+        return lineage
 
     def _joined(self, inputs: Sequence[torch.Tensor], *, keep: bool = False) -> Lineage:
         lineages = [lineage for t in inputs if (lineage := self._of(t)) is not None]
@@ -265,7 +265,7 @@ def _union(lineages: Sequence[Lineage]) -> Lineage:
 
 
 def _may_gate(factor: Lineage, other: Lineage) -> bool:
-    """Tell whether a factor is an activation's own output, and the other has no part of it."""
+    """Return whether a factor is an activation's own output, and the other has no part of it."""
     return bool(factor.direct) and not other.through & factor.direct
 
 

@@ -189,7 +189,7 @@ def pool_and_count(
 
 
 def _is_maps(tensor: torch.Tensor, layout: Layout, images: int) -> bool:
-    """Tell whether a tensor is N x C x space in this order in a processor's memory."""
+    """Return whether a tensor is N x C x space in this order in a processor's memory."""
     return (
         tensor.device.type == "cpu"
         and tensor.dtype == torch.float32
