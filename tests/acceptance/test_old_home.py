@@ -1,0 +1,75 @@
+"""A home that version 0.1.0 wrote at commit 1e4bcd2 opens, reads the same, and goes on.
+
+It holds a finished run, a scan that was killed after four of fifteen batches, and what that version
+read of both; ``finished`` is what it then measured to the end.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.command import rows, survey
+
+PACKED = Path(__file__).with_name("home-1e4bcd2.tar.xz")
+
+ORDERS = {
+    "runs": ("runs", "run_id"),
+    "batches": ("batches", "run_id, batch"),
+    "scores": ("batch_scores WHERE site % 5 = 0", "run_id, batch, site"),
+    "signatures": ("signatures", "run_id, site"),
+}
+
+HALF_DONE = ("-m", "small:digits_plain26", "-d", "digits", "--images-per-score", "128")
+
+
+@pytest.fixture
+def old_home(tmp_path: Path) -> Path:
+    with tarfile.open(PACKED) as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path / "survey-home"
+
+
+def expected(home: Path) -> dict[str, list[dict[str, Any]]]:
+    content: dict[str, list[dict[str, Any]]] = json.loads((home / "expected.json").read_text())
+    return content
+
+
+def read(home: Path, name: str) -> list[dict[str, Any]]:
+    """Return what the expectation has of a table, read now."""
+    table, order = ORDERS[name]
+    columns = ", ".join(expected(home)[name][0])
+    return rows(f"SELECT {columns} FROM {table} ORDER BY {order}", home)
+
+
+def test_it_reads_as_it_did(old_home: Path) -> None:
+    for name in ORDERS:
+        assert read(old_home, name) == expected(old_home)[name]
+    states = json.loads(survey("status", "--format", "json", home=old_home).stdout)
+    assert {(row["state"], row["batches"]) for row in states} == {("interrupted", 4), ("done", 4)}
+
+
+@pytest.mark.slow(seconds=20)
+def test_it_goes_on_with_what_is_half_done_and_repeats_nothing(old_home: Path) -> None:
+    before = expected(old_home)
+    (done,) = [run for run in before["runs"] if run["status"] == "done"]
+    (half,) = [run for run in before["runs"] if run["status"] == "running"]
+    again = ("-m", "small:digits_vgg7", "-d", "digits[:256]", "--images-per-score", "64")
+    survey("run", *again, "--runner", "local", home=old_home)
+    survey("run", *HALF_DONE, "--micro-batch", "8", "--runner", "local", home=old_home)
+    after = {run["run_id"]: run for run in read(old_home, "runs")}
+    assert set(after) == {done["run_id"], half["run_id"]}
+    assert after[done["run_id"]] == done
+    assert (after[half["run_id"]]["status"], after[half["run_id"]]["batches"]) == ("done", 15)
+    assert [row for row in read(old_home, "batches") if row["attempt"] == 1] == before["batches"]
+    kept = [row for row in read(old_home, "scores") if row["batch"] < 4]
+    assert kept == before["scores"]
+    signature = [row for row in read(old_home, "signatures") if row["run_id"] == half["run_id"]]
+    for now, then in zip(signature, before["finished"], strict=True):
+        assert now["site_name"] == then["site_name"]
+        assert now["affinity"] == pytest.approx(then["affinity"], abs=1e-6)
+        assert now["r2_heldout"] == pytest.approx(then["r2_heldout"], abs=1e-5)
