@@ -2,7 +2,7 @@
 
 >>> from analysis import clusters, correlations, signatures
 >>> measured = signatures("survey-home")
->>> clusters(measured, normalisation="relative")
+>>> clusters(measured)
 >>> correlations(measured)
 
 >>> from analysis import comparison_scores

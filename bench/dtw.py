@@ -65,7 +65,7 @@ def compare(models: int, subset: int, band: int | None) -> None:
     from tslearn.utils import to_time_series_dataset
 
     frame = signatures(models)
-    wall, processors, matrix = timed(lambda: distance_matrix(frame, band=band, cache=False))
+    wall, processors, matrix = timed(lambda: distance_matrix(frame, "raw", band, cache=False))
     curves = [curve.values for curve in matrix.curves]
     series = to_time_series_dataset(curves[:subset])
     options = {} if band is None else {"sakoe_chiba_radius": band}

@@ -17,9 +17,11 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
-from analysis.relations.correlation import PAPER_METRICS
+from analysis.relations.correlation import PAPER_METRICS, PAPER_NAMES
 from analysis.statistics.pearson import LEAST_SITES, constant, pearson
+from analysis.text import number
 from survey.errors import SettingsError, UnknownName
+from survey.text import counted
 
 #: What is compared: the affinity, and what the paper compares it with.
 CRITERIA = ("affinity", *PAPER_METRICS)
@@ -95,6 +97,31 @@ def robustness(
     kept = signatures if untrained else signatures[trained(signatures["checkpoint"])]
     rows = list(_rows(kept, metrics))
     return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), kept)
+
+
+def robustness_finding(robustness: pd.DataFrame) -> str:
+    """Return which metric varies least over the checkpoints of an architecture, as a sentence.
+
+    Parameters
+    ----------
+    robustness : pandas.DataFrame
+        From ``robustness``.
+    """
+    known = robustness[robustness["relative_std"].notna()]
+    if known.empty:
+        return "No architecture was measured with several checkpoints"
+    spread = known.set_index("metric")["relative_std"].rename(index=PAPER_NAMES)
+    by_setting = known.reset_index(drop=True).groupby(["source", "architecture", "dataset"])
+    steadiest = spread.iloc[by_setting["relative_std"].idxmin()]
+    if len(steadiest) > 1:
+        ours = int((steadiest.index == "affinity").sum())
+        count = counted(len(steadiest), "architecture")
+        return f"Affinity varies least over checkpoints in {ours} of {count}"
+    metric = steadiest.index[0]
+    other = metric != "affinity" and "affinity" in spread
+    return f"{metric} varies least over checkpoints ({number(steadiest.iloc[0])} of its mean" + (
+        f"; affinity {number(spread['affinity'])})" if other else ")"
+    )
 
 
 def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:

@@ -6,7 +6,7 @@ Owns the comparison of each model's runs with its run on a reference dataset.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,9 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
+from analysis.text import number
 from survey.errors import SettingsError, UnknownName
+from survey.text import counted
 
 #: What must be equal for two runs to differ in their datasets alone.
 SETTING = ("source", "architecture", "checkpoint", "pooling")
@@ -48,6 +50,12 @@ SUMMARY_COLUMNS = {
 }
 
 _NEEDED = ("run_id", *SETTING, "dataset", "family", "site", "affinity")
+
+#: Which distance: by dynamic time warping, or site by site.
+Measure = Literal["dtw", "euclidean"]
+
+#: How many architectures have each.
+_COUNTS = {"dtw": "n", "euclidean": "n_euclidean"}
 
 Row = dict[str, Any]
 
@@ -136,6 +144,32 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.
         rows.append(row | {"reason": reasons.get(row["n"], "")})
     found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
     return carried(found.sort_values("dtw").reset_index(drop=True), deviations)
+
+
+def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
+    """Return on which datasets signatures move least and most, as a sentence.
+
+    Parameters
+    ----------
+    deviations : pandas.DataFrame
+        From ``dataset_deviations``.
+    measure : {"dtw", "euclidean"}
+        Which distance.
+    """
+    if deviations[measure].isna().all():
+        return "No model was measured on two datasets"
+    means = dataset_summary(deviations).dropna(subset=measure).sort_values(measure)
+    if means.empty:
+        return "No model with trained weights was measured on two datasets"
+    first, last = means.iloc[0], means.iloc[-1]
+    count = counted(int(means[_COUNTS[measure]].max()), "architecture")
+    near, far = number(first[measure]), number(last[measure])
+    if len(means) == 1:
+        return f"{first['dataset']} is {near} away from {first['reference']} ({count})"
+    return (
+        f"From {first['reference']}, signatures move least on {first['dataset']} ({near}) and most"
+        f" on {last['dataset']} ({far}; means over {count})"
+    )
 
 
 def _reference(signatures: pd.DataFrame, reference: str | None) -> str:

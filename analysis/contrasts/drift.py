@@ -55,10 +55,12 @@ from analysis.contrasts.run_pairs import (
 from analysis.data.provenance import runs_hash
 from analysis.data.selection import Selection
 from analysis.statistics.p_values import detectable_difference, difference_p, holm, unpaired_freedom
+from analysis.text import listed, number
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from survey.errors import SettingsError
+from survey.text import counted
 
 __all__ = [
     "COLUMNS",
@@ -136,24 +138,41 @@ class Drift:
         """How many tests the family holds."""
         return int(self.rows["p"].notna().sum())
 
-    def summary(self) -> str:
-        """Return what was compared, what could have been found, and what was, a line each."""
-        found = Counter(self.rows["verdict"])
-        order = (*MOVES, *(verdict for verdict in sorted(found) if verdict not in MOVES))
-        counts = ", ".join(f"{verdict}: {found[verdict]}" for verdict in order if verdict in found)
+    def finding(self) -> str:
+        """Return how many sites moved, and which moved farthest, as a sentence."""
+        rows = self.rows[self.rows["difference"].notna()]
+        if rows.empty:
+            return "No site was measured before"
+        moved = rows[rows["verdict"] == "moved"]
+        pairs = counted(self.pairs, "pair of runs", "pairs of runs")
+        if moved.empty:
+            return f"None of {counted(len(rows), 'site')} moved (n = {pairs})"
+        largest = moved.iloc[int(moved["difference"].abs().argmax())]
         return (
-            f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
-            f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
-            f"{self._power()}\n{counts or 'no finished run has a predecessor'}"
+            f"{len(moved)} of {counted(len(rows), 'site')} moved, in"
+            f" {listed(dict.fromkeys(moved['architecture']))}; farthest {largest['site_name']},"
+            f" from {number(largest['affinity_before'])} to {number(largest['affinity_after'])}"
+            f" (n = {pairs})"
         )
 
-    def _power(self) -> str:
-        """Say how large a move had to be: with few batches large ones are no news."""
+    def sentences(self) -> list[str]:
+        """Return what was tested, how large a move had to be, and how often each verdict fell."""
+        counts = Counter(self.rows["verdict"])
+        order = (*MOVES, *(verdict for verdict in sorted(counts) if verdict not in MOVES))
+        verdicts = ", ".join(f"{name}: {counts[name]}" for name in order if name in counts)
+        tested = (
+            f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
+            f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
+        )
+        return [tested, *self._power(), verdicts or "no finished run has a predecessor"]
+
+    def _power(self) -> list[str]:
+        """Return how large a move had to be: with few batches large ones are no news."""
         sizes = self.rows.loc[self.rows["standard_error"] > 0, "detectable"].dropna()
         if sizes.empty:
-            return ""
+            return []
         middle = "more than 1, so none" if sizes.median() > 1 else f"{sizes.median():.2g}"
-        return f"\na move of one site was sure to be shown from {middle} on, in the median site"
+        return [f"a move of one site was sure to be shown from {middle} on, in the median site"]
 
 
 def drift(

@@ -22,6 +22,8 @@ from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
 from analysis.statistics.p_values import holm
 from analysis.statistics.permutations import TIE
+from analysis.text import chance, number
+from survey.text import counted
 
 #: Families whose blocks activate after the addition, as globs. In DenseNets and in residual
 #: networks of the second version (arXiv:1603.05027) no activation follows it.
@@ -205,6 +207,48 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
         own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
         rows.append(_all_twins(own, untrained=untrained))
     return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
+
+
+def residual_finding(contrast: pd.DataFrame) -> str:
+    """Return in how many networks the sites after a shortcut are closer to affine, as a sentence.
+
+    Parameters
+    ----------
+    contrast : pandas.DataFrame
+        From ``residual_contrast``; networks with random weights do not count.
+    """
+    known = contrast[contrast["cliffs_delta"].notna() & trained(contrast["checkpoint"])]
+    if known.empty:
+        return "No trained network has sites with a score both after a shortcut and elsewhere"
+    effect = known["cliffs_delta"]
+    size = f"{number(effect.min())} to {number(effect.max())}, median {number(effect.median())}"
+    size = number(effect.iloc[0]) if effect.nunique() == 1 else size
+    significant = int((known["p_corrected"] < 0.05).sum())
+    return (
+        f"Sites after the shortcut are closer to affine in {int((known['difference'] > 0).sum())}"
+        f" of {counted(len(known), 'trained network')}: Cliff's delta {size} ({significant} differ"
+        " at 0.05 after Holm's correction)"
+    )
+
+
+def twins_finding(pairs: pd.DataFrame) -> str:
+    """Return how far residual networks' medians are from their plain twins', as a sentence.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        From ``twins``.
+    """
+    every = pairs[(pairs["level"] == "all") & pairs["difference"].notna()]
+    if every.empty:
+        return "No residual network was measured with its plain twin"
+    means = [
+        f"{number(row['difference'], 3)} on average over {counted(int(row['n']), 'pair')}"
+        + (f" on {row['dataset']}" if len(every) > 1 else "")
+        + f" ({chance(row['p'])}, sign flips)"
+        for row in every.to_dict("records")
+    ]
+    return f"Residual networks' medians less their plain twins': {'; '.join(means)}"
 
 
 def signs_p(differences: Floats) -> float:

@@ -19,6 +19,7 @@ from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import holm
 from analysis.statistics.pearson import constant
+from analysis.text import number
 from survey.text import counted
 
 #: What must be equal for two runs to differ in their training alone.
@@ -92,6 +93,32 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     tested = found["p"].notna()
     found.loc[tested, "p_corrected"] = holm(found.loc[tested, "p"].to_numpy(float))
     return carried(found, signatures)
+
+
+def training_finding(shift: pd.DataFrame) -> str:
+    """Return where training moves the mean affinity of architectures, as a sentence.
+
+    Parameters
+    ----------
+    shift : pandas.DataFrame
+        From ``training_shift``.
+    """
+    known = shift[shift["shift"].notna()]
+    if known.empty:
+        return "No architecture was measured both with random and with trained weights"
+    names = ["mean_initial", "mean_trained", "shift"]
+    means = known.groupby(["model", "dataset"])[names].mean()
+    overall = means.mean()
+    moves = "lowers" if overall["shift"] < 0 else "raises"
+    ends = f"from {number(overall['mean_initial'])} to {number(overall['mean_trained'])}"
+    if len(means) == 1:
+        model, dataset = means.index[0]
+        return f"Training {moves} the mean affinity of {model} on {dataset} {ends}"
+    lower = int((means["shift"] < 0).sum())
+    return (
+        f"Training {moves} the mean affinity {ends} on average; it falls in {lower} of"
+        f" {counted(len(means), 'architecture')}"
+    )
 
 
 def _rows(signatures: pd.DataFrame) -> Iterator[Row]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pandas as pd
 
+from analysis.choices import Role
 from analysis.data.comparability import CONDITIONS, conditions
 from analysis.data.model_names import labels
 from analysis.data.selection import MEASURED, Selection
@@ -15,9 +16,6 @@ from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import installed_columns, layer_scores
 from survey.errors import SettingsError, UnknownName
-
-#: Which sites: all, those of the main path, or those whose output only scales another value.
-Role = Literal["all", "main", "gate"]
 
 
 def signatures(

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import Any
 
 from analysis.data.model_names import Run
+from analysis.options import option
 from catalog.models.sets import SETS
 from survey.errors import SettingsError, UnknownName
 
@@ -20,6 +22,10 @@ Globs = str | Sequence[str] | None
 
 #: Columns of ``runs`` in which repeats of a measurement are equal.
 MEASURED = ("source", "architecture", "checkpoint", "dataset", "pooling")
+
+
+def _globs(help: str, *flags: str) -> Any:  # noqa: A002
+    return option((), f"{help} A glob; may be repeated.", flags=flags, repeated=True, none="all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +50,19 @@ class Selection:
         newest where none has finished.
     """
 
-    models: Globs = ()
-    families: Globs = ()
-    groups: Globs = ()
-    sources: Globs = ()
-    checkpoints: Globs = ()
-    datasets: Globs = ()
-    poolings: Globs = ()
-    images_per_score: Globs = ()
-    shrinkages: Globs = ()
-    ridges: Globs = ()
-    sets: Globs = ()
+    models: Globs = _globs(
+        "Architecture, source:architecture, or either with @checkpoint.", "--model", "-m"
+    )
+    families: Globs = _globs("Family of models.", "--family")
+    groups: Globs = _globs("Group of families, such as residual.", "--group")
+    sources: Globs = _globs("Source of models.", "--source")
+    checkpoints: Globs = _globs("Name of weights.", "--checkpoint", "-c")
+    datasets: Globs = _globs("Dataset.", "--dataset", "-d")
+    poolings: Globs = _globs("Pooling over space.", "--pooling")
+    images_per_score: Globs = _globs("Number of images a score is made of.", "--images-per-score")
+    shrinkages: Globs = _globs("Shrinkage of covariances.", "--shrinkage")
+    ridges: Globs = _globs("Ridge on covariances.", "--ridge")
+    sets: Globs = _globs("Set of published weights, such as paper.", "--set")
     newest: bool = True
 
     def __post_init__(self) -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_kind
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import listed, number
 from analysis.figures.theme import (
     UNIT,
     UNKNOWN,
@@ -24,9 +22,9 @@ from analysis.figures.theme import (
     figure,
     legend,
 )
-from analysis.similarity.clusters import Barycentres
 from analysis.similarity.curves import Curve
-from survey.text import counted
+from analysis.similarity.kmeans import Barycentres, barycentres_finding
+from analysis.text import listed
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -65,15 +63,13 @@ def barycentre_rows(found: Barycentres) -> pd.DataFrame:
     return rows.sort_values("cluster", kind="stable", ignore_index=True)
 
 
-def barycentre_chart(found: Barycentres, provenance: Provenance | None = None) -> Figure:
+def barycentre_chart(found: Barycentres) -> Figure:
     """Draw each cluster's barycentre over the signatures of its members, a panel a cluster.
 
     Parameters
     ----------
     found : Barycentres
         From ``analysis.similarity.clusters.kmeans``.
-    provenance : Provenance, optional
-        The caption's facts, where the table does not carry them.
     """
     rows = barycentre_rows(found)
     names = families(found.table)
@@ -81,12 +77,11 @@ def barycentre_chart(found: Barycentres, provenance: Provenance | None = None) -
     wide = min(len(panels), COLUMNS) * (WIDTH + 55)
     return figure(
         side_by_side(panels, COLUMNS),
-        _finding(found),
+        barycentres_finding(found),
         note="Thick: the barycentre, the mean of a cluster under dynamic time warping; thin: its"
         f" members, by family. {found.matrix.normalisation.capitalize()} signatures, k-means from"
         f" seed {found.table.attrs.get('seed', 0)}.",
         source=found.table,
-        provenance=provenance,
         width=max(wide, 420),
     )
 
@@ -153,18 +148,3 @@ def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
 def _families_of(own: pd.DataFrame) -> str:
     counts = own["family"].fillna(UNKNOWN).value_counts()
     return listed((f"{many} {name}" for name, many in counts.items()), NAMED)
-
-
-def _finding(found: Barycentres) -> str:
-    models = counted(len(found.table), "model")
-    medians = found.curves.groupby("cluster")["affinity"].median().sort_values()
-    low, high = medians.iloc[0], medians.iloc[-1]
-    if len(medians) == 1:
-        return f"{models} around one barycentre, its median affinity {number(low)}"
-    spread = (
-        f"median affinity of the barycentres goes from {number(low)} (cluster"
-        f" {medians.index[0]}) to {number(high)} (cluster {medians.index[-1]})"
-    )
-    known = found.agreement[found.agreement["label"] == "family"]["adjusted_rand"].dropna()
-    agreeing = f"; adjusted Rand index with families {number(known.iloc[0])}" if len(known) else ""
-    return f"{counted(len(medians), 'cluster')} of {models}: {spread}{agreeing}"

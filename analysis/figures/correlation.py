@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
-from analysis.data.provenance import Provenance
+from analysis.choices import Level
 from analysis.data.validation import require_columns
-from analysis.figures.text import number
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
-from analysis.relations.correlation import PAPER_NAMES, Level
-from survey.text import counted
+from analysis.relations.correlation import PAPER_NAMES, SMALL, correlations_finding
+from analysis.text import number
 
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
-
-#: A corrected p-value below it is marked, and counted in the title.
-SMALL = 0.05
 
 #: From -1 to 1: two hues that every eye tells apart, and light in between.
 DIVERGING = ("#03509F", "#FFFFFF", "#C05A00")
@@ -58,9 +53,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     return rows.reset_index(drop=True)
 
 
-def correlation_chart(
-    correlations: pd.DataFrame, level: Level = "family", provenance: Provenance | None = None
-) -> Figure:
+def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Figure:
     """Draw the correlations, a row a model or family and a column a metric.
 
     Parameters
@@ -69,8 +62,6 @@ def correlation_chart(
         From ``analysis.relations.correlation.correlations``.
     level : {"family", "model", "all"}
         Whose; the mean over all architectures is added below families.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = correlation_rows(correlations, level)
     names, metrics = list(dict.fromkeys(rows["label"])), list(dict.fromkeys(rows["metric"]))
@@ -98,11 +89,10 @@ def correlation_chart(
     means = "" if level == "model" else f" Cells: mean and deviation over architectures{left_out}."
     return figure(
         alt.layer(cells, words).properties(width=width, height=HIGH * max(len(names), 1)),
-        _finding(rows, level),
+        correlations_finding(correlations, level),
         note="Pearson's correlation of the affinity with each metric over the sites of a model."
         f"{means} *: below 0.05 after Holm's correction.",
         source=correlations,
-        provenance=provenance,
         width=int(width + text_width(names) + 80),
     )
 
@@ -119,30 +109,3 @@ def _cell(row: dict[Any, Any]) -> str:
     spread = "" if pd.isna(row["std"]) else f" ± {number(row['std'])}"
     star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < SMALL else ""
     return f"{number(row['pearson'])}{spread}{star}"
-
-
-def _finding(rows: pd.DataFrame, level: Level) -> str:
-    own = rows[(rows["level"] == level) & rows["pearson"].notna()]
-    if own.empty:
-        return "No correlation can be computed"
-    noun = {"model": "model", "family": "family", "all": "survey"}[level]
-    per_metric = own.groupby("metric")["pearson"].agg(["min", "max", "mean"])
-    row = per_metric.iloc[int(np.argmax(per_metric["mean"].abs()))]
-    strongest, members = row.name, len(own["name"].unique())
-    count = counted(members, noun, "families" if noun == "family" else "")
-    if members == 1:
-        return f"{strongest} follows the affinity most: correlation {number(row['mean'])} ({count})"
-    lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
-    return (
-        f"{lead} that follows the affinity most, {strongest}, correlates with it from"
-        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count};"
-        f" {_differing(own[own['metric'] == strongest])})"
-    )
-
-
-def _differing(rows: pd.DataFrame) -> str:
-    tested = int(rows["p_corrected"].notna().sum())
-    if not tested:
-        return "none can be tested"
-    small = int((rows["p_corrected"] < SMALL).sum())
-    return f"{small} of {tested} differ from 0 at {SMALL} after Holm's correction"

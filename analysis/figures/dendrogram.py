@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_kind
-from analysis.figures.text import number
 from analysis.figures.theme import (
     FAINT,
     LABEL_SIZE,
+    UNKNOWN,
     Figure,
     families,
     figure,
     text_width,
     told_apart,
 )
+from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted
 
-if TYPE_CHECKING:
-    from analysis.similarity.clusters import Clustering
-
-
-from typing import TYPE_CHECKING
-
-from analysis.figures.theme import UNKNOWN
-
-if TYPE_CHECKING:
-    from analysis.similarity.clusters import Clustering
+#: The call that returns what is drawn; the table that ``clusters`` returns has no tree.
+_SOURCE = "cluster(distance_matrix(signatures))"
 
 #: Width of the tree, and height of a leaf, in pixels.
 WIDTH, LEAF = 380, 15
@@ -54,7 +46,7 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
         ends), ``low``, ``high`` (place among the leaves at its ends, from 0), ``cluster`` (the
         cluster it lies in; 0 above the cut). Three rows a merge: two branches, and their join.
     """
-    _require(clustering)
+    require_kind(clustering, Clustering, _SOURCE)
     leaves = leaves_of(clustering, most)
     places = {int(node): float(place) for node, place in leaves[["node", "leaf"]].to_numpy()}
     clusters = dict(zip(leaves["node"], leaves["cluster"], strict=True))
@@ -78,21 +70,17 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
     return pd.DataFrame(rows, columns=["merge", "near", "far", "low", "high", "cluster"])
 
 
-def dendrogram_chart(
-    clustering: Clustering, provenance: Provenance | None = None, most: int | None = None
-) -> Figure:
+def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
     """Draw the hierarchy, a leaf a model with colour and shape by family, and the cut's clusters.
 
     Parameters
     ----------
     clustering : Clustering
         From ``analysis.similarity.clusters.cluster``.
-    provenance : Provenance, optional
-        The caption's facts, where the table does not carry them.
     most : int, optional
         Leaves at most; see ``dendrogram_rows``.
     """
-    _require(clustering)
+    require_kind(clustering, Clustering, _SOURCE)
     leaves = leaves_of(clustering, most)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
@@ -115,21 +103,47 @@ def dendrogram_chart(
         drawn.properties(width=WIDTH, height=height).resolve_scale(
             color="independent", shape="independent"
         ),
-        _finding(clustering),
-        note=f"{clustering.matrix.normalisation.capitalize()} DTW, {clustering.method} linkage,"
-        f" {clustering.cut}. Black branches lie within a cluster, numbered to the right."
-        + _cut_short(clustering, leaves),
+        clusters_finding(clustering),
+        note=f"{clusters_method(clustering)}. Black branches lie within a cluster, numbered to the"
+        " right." + _cut_short(clustering, leaves),
         source=clustering.table,
-        provenance=provenance,
         width=int(named + 40),
     )
 
 
-def _require(clustering: object) -> None:
-    """Refuse the table that ``clusters`` returns, which has no tree."""
-    from analysis.similarity.clusters import Clustering
+def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
+    """Return the leaves that a tree is drawn with, the last merges deciding where they are many.
 
-    require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
+    Parameters
+    ----------
+    clustering : Clustering
+        From ``analysis.similarity.clusters.cluster``.
+    most : int, optional
+        How many leaves at most, from 2; without it, one a model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``node`` (the number that the linkage has for what the leaf stands for), ``leaf`` (its
+        place, from 0), ``model`` (its label, or how many and which a leaf of several stands for),
+        ``family`` (the commonest of it), ``cluster`` (0 where it lies in several), ``models``
+        (how many it stands for).
+    """
+    models = _models(clustering)
+    if most is None or len(models) <= most:
+        return models.assign(node=range(len(models)), models=1)
+    members = [[place] for place in range(len(models))]
+    for left, right, *_ in clustering.linkage[: len(models) - most]:
+        members.append(members[int(left)] + members[int(right)])
+    inner = {int(node) for merge in clustering.linkage[: len(models) - most] for node in merge[:2]}
+    rows = [
+        {"node": node, **_leaf(models.iloc[own])}
+        for node, own in enumerate(members)
+        if node not in inner
+    ]
+    found = pd.DataFrame(rows)
+    found["leaf"] = found["leaf"].rank(method="first") - 1
+    return found
 
 
 def _cut_short(clustering: Clustering, leaves: pd.DataFrame) -> str:
@@ -167,55 +181,6 @@ def _brackets(leaves: pd.DataFrame, x: float) -> list[Any]:
 
 def _axis_title(clustering: Clustering) -> str:
     return f"distance at which clusters merge ({clustering.matrix.normalisation} DTW)"
-
-
-def _finding(clustering: Clustering) -> str:
-    count = clustering.table["cluster"].nunique()
-    models = counted(len(clustering.table), "model")
-    agreement = clustering.agreement
-    own = agreement[agreement["label"] == "family"] if len(agreement) else agreement
-    if own.empty or own["adjusted_rand"].isna().all():
-        return f"{models} in {counted(count, 'cluster')}"
-    rand, mutual = (own[name].iloc[0] for name in ("adjusted_rand", "adjusted_mutual_information"))
-    return (
-        f"{counted(count, 'cluster')} of {models} agree with families at an adjusted Rand index of"
-        f" {number(rand)} (adjusted mutual information {number(mutual)})"
-    )
-
-
-def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
-    """Return the leaves that a tree is drawn with, the last merges deciding where they are many.
-
-    Parameters
-    ----------
-    clustering : Clustering
-        From ``analysis.similarity.clusters.cluster``.
-    most : int, optional
-        How many leaves at most, from 2; without it, one a model.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``node`` (the number that the linkage has for what the leaf stands for), ``leaf`` (its
-        place, from 0), ``model`` (its label, or how many and which a leaf of several stands for),
-        ``family`` (the commonest of it), ``cluster`` (0 where it lies in several), ``models``
-        (how many it stands for).
-    """
-    models = _models(clustering)
-    if most is None or len(models) <= most:
-        return models.assign(node=range(len(models)), models=1)
-    members = [[place] for place in range(len(models))]
-    for left, right, *_ in clustering.linkage[: len(models) - most]:
-        members.append(members[int(left)] + members[int(right)])
-    inner = {int(node) for merge in clustering.linkage[: len(models) - most] for node in merge[:2]}
-    rows = [
-        {"node": node, **_leaf(models.iloc[own])}
-        for node, own in enumerate(members)
-        if node not in inner
-    ]
-    found = pd.DataFrame(rows)
-    found["leaf"] = found["leaf"].rank(method="first") - 1
-    return found
 
 
 def _models(clustering: Clustering) -> pd.DataFrame:

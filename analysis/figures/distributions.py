@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.model_names import trained
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_columns
-from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     AFFINITY_ACROSS,
@@ -22,7 +20,8 @@ from analysis.figures.theme import (
     figure,
     text_width,
 )
-from analysis.relations.distributions import LEAST_SITES, UNIFORM, density
+from analysis.relations.distributions import LEAST_SITES, density, shapes_finding
+from analysis.text import number
 from survey.text import counted
 
 By = Literal["model", "family"]
@@ -126,7 +125,6 @@ def distribution_chart(
     signatures: pd.DataFrame,
     shapes: pd.DataFrame | None = None,
     by: By = "model",
-    provenance: Provenance | None = None,
 ) -> Figure:
     """Draw the density of each model's or family's scores, and below it every site as a tick.
 
@@ -141,8 +139,6 @@ def distribution_chart(
         From ``analysis.relations.distributions.shapes``, for the bimodality in labels of models.
     by : {"model", "family"}
         What a strip holds.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     asked, by = by, _drawn_by(signatures, by)
     rows = distribution_rows(signatures, shapes, by)
@@ -154,13 +150,12 @@ def distribution_chart(
     )
     return figure(
         _strips(shown, order),
-        _finding(rows, shapes if by == "model" else None, by),
+        _medians_finding(rows, by) if shapes is None else shapes_finding(shapes),
         note="Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
         " 1 is affine."
         + (bimodality if shapes is not None and by == "model" else "")
         + _left_out(signatures, len(names), asked, by),
         source=signatures,
-        provenance=provenance,
         width=int(WIDTH + text_width(order)),
     )
 
@@ -223,23 +218,14 @@ def _lines(order: Sequence[str]) -> dict[str, Any]:
     return {"title": None, "axis": axis, "scale": scale}
 
 
-def _finding(rows: pd.DataFrame, shapes: pd.DataFrame | None, by: By) -> str:
+def _medians_finding(rows: pd.DataFrame, by: By) -> str:
+    """Return how far medians go, for strips whose shapes are not known."""
     if rows.empty:
         return "No site has a score"
     medians = rows.drop_duplicates("name").set_index("name")["median"]
-    nouns = "families" if by == "family" else "models"
-    count = counted(len(medians), by, nouns)
-    if shapes is not None and shapes["bimodality_coefficient"].notna().any():
-        known = shapes[shapes["bimodality_coefficient"].notna()]
-        heaps = int((known["bimodality_coefficient"] > UNIFORM).sum())
-        significant = int((known["dip_p"] <= 0.05).sum())
-        return (
-            f"{heaps} of {counted(len(known), 'model')} exceed a uniform distribution's"
-            f" bimodality; in {significant} the dip test sees two heaps (p at most 0.05,"
-            " uncorrected)"
-        )
     if len(medians) == 1:
         return f"{medians.index[0]}: median affinity {number(medians.iloc[0])} (n = {len(rows)})"
+    count = counted(len(medians), by, "families" if by == "family" else "models")
     return (
         f"Median affinity falls from {number(medians.iloc[0])} ({medians.index[0]}) to"
         f" {number(medians.iloc[-1])} ({medians.index[-1]}) over {count}"

@@ -6,11 +6,8 @@ import altair as alt
 import pandas as pd
 
 from analysis.contrasts.drift import Drift
-from analysis.data.provenance import runs_hash
 from analysis.data.validation import require_kind
-from analysis.figures.text import listed, number
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
-from survey.text import counted
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280
@@ -76,34 +73,9 @@ def drift_chart(found: Drift) -> Figure:
     )
     return figure(
         alt.layer(tolerated, bars, points).properties(width=WIDTH, height=HEIGHT),
-        _finding(found, rows),
+        found.finding(),
         note=f"Grey: the tolerance of {found.tolerance:g}; bars: two standard errors. Tested at a"
         f" family-wise level of {found.level:g} (Holm).",
-        source=_source(found),
+        source=found.rows,
         width=WIDTH + 70,
-    )
-
-
-def _source(found: Drift) -> pd.DataFrame:
-    """Return what the caption is made from: the ids of the runs of every row."""
-    ids = pd.concat([found.rows["before"], found.rows["after"]]).dropna()
-    ids = ids[ids != ""]
-    source = pd.DataFrame({"run_id": sorted(set(ids))})
-    source.attrs = {"selection": "runs and their predecessors", "runs_hash": runs_hash(ids)}
-    return source
-
-
-def _finding(found: Drift, rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No site was measured before"
-    moved = rows[rows["mark"] == MOVED]
-    pairs = counted(found.pairs, "pair of runs", "pairs of runs")
-    if moved.empty:
-        return f"None of {counted(len(rows), 'site')} moved (n = {pairs})"
-    largest = moved.iloc[int(moved["difference"].abs().argmax())]
-    names = listed(dict.fromkeys(moved["architecture"]))
-    return (
-        f"{len(moved)} of {counted(len(rows), 'site')} moved, in {names}; farthest"
-        f" {largest['site_name']}, from {number(largest['affinity_before'])} to"
-        f" {number(largest['affinity_after'])} (n = {pairs})"
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.data.provenance import Provenance, narrowed
+from analysis.data.provenance import narrowed
 from analysis.data.validation import require_kind
-from analysis.figures.text import number
 from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
@@ -20,12 +19,9 @@ from analysis.figures.theme import (
     text_width,
     told_apart,
 )
-from analysis.similarity.distances import DistanceMatrix
+from analysis.similarity.clusters import Clustering
+from analysis.similarity.distances import DistanceMatrix, distances_finding
 from survey.errors import SettingsError
-from survey.text import counted
-
-if TYPE_CHECKING:
-    from analysis.similarity.clusters import Clustering
 
 #: Up to so many models cells hold their number.
 NUMBERED = 14
@@ -57,8 +53,6 @@ def matrix_rows(
         ``run_id``, ``model``, ``family``, ``other_run_id``, ``other_model``, ``other_family``,
         ``distance`` (0 on the diagonal), ``place``, ``other_place`` (in the order, from 0).
     """
-    from analysis.similarity.clusters import Clustering
-
     require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     if clustering is not None:
         require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
@@ -106,7 +100,6 @@ def matrix_chart(
     matrix: DistanceMatrix,
     clustering: Clustering | None = None,
     number_of_models: int | None = None,
-    provenance: Provenance | None = None,
 ) -> Figure:
     """Draw the distances between models as shades, dark for near.
 
@@ -118,8 +111,6 @@ def matrix_chart(
         Whose leaves order the models.
     number_of_models : int, optional
         Draw the ``representatives`` of so many families instead of all models.
-    provenance : Provenance, optional
-        The caption's facts, where the matrix does not carry them.
 
     Raises
     ------
@@ -142,11 +133,10 @@ def matrix_chart(
     wide = max(extent + text_width(models["model"]) + 90, 420)
     return figure(
         _cells(cells, models, side),
-        _finding(cells, len(models)),
+        distances_finding(matrix),
         note=f"{matrix.normalisation.capitalize()} DTW between signatures; dark is near."
         + (" One model a family, its medoid." if number_of_models is not None else ""),
         source=source if number_of_models is None else narrowed(source, "one of each family"),
-        provenance=provenance,
         width=int(wide),
     )
 
@@ -202,18 +192,3 @@ def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
     )
     drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")
     return drawn.properties(width=extent, height=extent)
-
-
-def _finding(cells: pd.DataFrame, count: int) -> str:
-    apart = cells[(cells["place"] < cells["other_place"]) & cells["distance"].notna()]
-    if apart.empty:
-        return f"{counted(count, 'model')}, no distance between any two"
-    ordered = apart.sort_values("distance", kind="stable")
-    near, far = ordered.iloc[0], ordered.iloc[-1]
-    if count == 2:
-        return f"{near['model']} and {near['other_model']} are {number(near['distance'])} apart"
-    return (
-        f"{near['model']} and {near['other_model']} are nearest ({number(near['distance'])}),"
-        f" {far['model']} and {far['other_model']} furthest apart ({number(far['distance'])};"
-        f" n = {count} models)"
-    )

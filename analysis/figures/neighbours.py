@@ -7,10 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
@@ -25,10 +23,14 @@ from analysis.figures.theme import (
     text_width,
     told_apart,
 )
+from analysis.similarity.neighbours import neighbours_finding, novelty_finding
 from survey.text import counted
 
 #: Width of the bars, of those in panels, and height of a row, in pixels.
 WIDTH, NARROW, ROW = 320, 130, 18
+
+#: Rows up to which a figure can be looked at whole.
+MOST_ROWS = 200
 
 #: Panels side by side.
 COLUMNS = 3
@@ -60,26 +62,25 @@ def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def neighbour_chart(neighbours: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def neighbour_chart(neighbours: pd.DataFrame) -> Figure:
     """Draw the distances to each model's nearest neighbours, a panel a model, or a row if one each.
 
     Parameters
     ----------
     neighbours : pandas.DataFrame
         From ``analysis.similarity.neighbours.neighbours``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = neighbour_rows(neighbours)
     several = rows["model"].nunique() > 1
     single = several and bool((rows["rank"] == 1).all())
+    long = len(rows) > MOST_ROWS
     body, width = _one_each(rows) if single else _panels(rows, alone=not several)
     return figure(
         body,
-        _finding(rows),
-        note="DTW distance between signatures; the shorter the bar, the more alike.",
+        neighbours_finding(neighbours),
+        note="DTW distance between signatures; the shorter the bar, the more alike."
+        + (f" {len(rows):,} rows: --family and other filters narrow them." if long else ""),
         source=neighbours,
-        provenance=provenance,
         width=max(int(width), 420),
     )
 
@@ -108,17 +109,13 @@ def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame
     return rows.head(len(rows) if most is None else most)
 
 
-def novelty_chart(
-    novelty: pd.DataFrame, provenance: Provenance | None = None, most: int | None = None
-) -> Figure:
+def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
     """Draw how unlike any other family each model is, the most unlike first.
 
     Parameters
     ----------
     novelty : pandas.DataFrame
         From ``analysis.similarity.neighbours.novelty``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     most : int, optional
         Draw only so many, the most unlike.
     """
@@ -136,13 +133,12 @@ def novelty_chart(
     left_out = len(novelty) - len(every)
     return figure(
         alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),
-        _novel_finding(every),
+        novelty_finding(novelty),
         note="Distance to the nearest architecture of a known family, over what is usual between"
         " architectures of one family: at 1 as near as relatives are."
         + (f" The {len(rows)} most unlike of {len(every):,}." if len(rows) < len(every) else "")
         + (f" {counted(left_out, 'model')} without a score left out." if left_out else ""),
         source=novelty,
-        provenance=provenance,
         width=int(max(WIDTH + text_width(order), 480)),
     )
 
@@ -188,28 +184,3 @@ def _bars(rows: pd.DataFrame, name: str, text: alt.Text, reach: float) -> Any:
     )
     words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(text=text)
     return alt.layer(bars, words)
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "There is no other model to be near to"
-    nearest = rows[rows["rank"] == rows.groupby("model")["rank"].transform("min")]
-    known = nearest[nearest["kin"] != UNKNOWN]
-    if len(nearest) == 1:
-        row = nearest.iloc[0]
-        return (
-            f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
-            f" {'of' if row['kin'] == 'same family' else 'not of'} its family"
-        )
-    kin = int((known["kin"] == "same family").sum())
-    return f"The nearest neighbour is of the same family in {kin} of {counted(len(known), 'model')}"
-
-
-def _novel_finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No model has a novelty"
-    first = rows.iloc[0]
-    return (
-        f"{first['model']} is the most unlike any known family: novelty {number(first['novelty'])},"
-        f" nearest {first['nearest_family']} (n = {len(rows):,} models)"
-    )

@@ -7,11 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, FAINT, QUIET, Figure, figure, told_apart
+from analysis.paper.compare import paper_finding
 from survey.text import counted
 
 #: Panels side by side, and the side of each in pixels.
@@ -51,15 +50,13 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
     return rows.reset_index(drop=True)
 
 
-def paper_chart(comparison: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def paper_chart(comparison: pd.DataFrame) -> Figure:
     """Draw ours over the paper's, a panel a table; on the diagonal both agree.
 
     Parameters
     ----------
     comparison : pandas.DataFrame
         From ``analysis.paper.compare.compare_paper``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = paper_rows(comparison)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
@@ -67,11 +64,10 @@ def paper_chart(comparison: pd.DataFrame, provenance: Provenance | None = None) 
     missing = len(comparison) - len(rows)
     return figure(
         drawn.resolve_scale(color="independent", shape="independent") if panels else drawn,
-        _finding(rows),
+        paper_finding(comparison),
         note="On the diagonal ours is the paper's; bars: our deviation over models or checkpoints."
         + (f" {counted(missing, 'printed number')} without ours left out." if missing else ""),
         source=comparison,
-        provenance=provenance,
         width=max(520, min(len(panels), COLUMNS) * (SIDE + 70)),
     )
 
@@ -106,17 +102,3 @@ def _panel(own: pd.DataFrame) -> Any:
     )
     title = head(f"{own['panel'].iloc[0]} (n = {len(own)})")
     return alt.layer(diagonal, bars, points).properties(width=SIDE, height=SIDE, title=title)
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "Nothing that the paper prints a number for was surveyed"
-    correlated = rows[rows["table"].isin(["table1", "table2"])]
-    shown = correlated if len(correlated) else rows
-    words = "correlations" if len(correlated) else "numbers"
-    typical = float((shown["ours"] - shown["paper"]).abs().median())
-    signs = int(((shown["ours"] < 0) == (shown["paper"] < 0)).sum())
-    return (
-        f"Our {words} differ from the paper's by {number(typical)} in the median; {signs} of"
-        f" {len(shown)} have its sign ({len(rows)} numbers compared)"
-    )

@@ -7,10 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_columns
 from analysis.figures.panels import nothing
-from analysis.figures.text import listed
 from analysis.figures.theme import (
     ACCENT,
     LABEL_SIZE,
@@ -20,7 +18,8 @@ from analysis.figures.theme import (
     names_down,
     text_width,
 )
-from analysis.similarity.neighbours import share_words
+from analysis.similarity.neighbours import predictions_finding
+from analysis.text import listed
 from survey.text import counted
 
 #: Side of a cell where families are few and where they are many, in pixels.
@@ -61,15 +60,13 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def prediction_chart(predictions: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def prediction_chart(predictions: pd.DataFrame) -> Figure:
     """Draw how often each family is taken for each, dark for most of its models.
 
     Parameters
     ----------
     predictions : pandas.DataFrame
         From ``analysis.family_predictions``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     cells = prediction_rows(predictions)
     order = list(dict.fromkeys(cells["predicted"]))
@@ -77,10 +74,9 @@ def prediction_chart(predictions: pd.DataFrame, provenance: Provenance | None = 
     wide = side * len(order) + text_width(cells["family"]) + 60
     return figure(
         _matrix(cells, order, side) if len(cells) else nothing("No family has two architectures."),
-        _finding(predictions),
+        predictions_finding(predictions),
         note=_note(predictions),
         source=predictions,
-        provenance=provenance,
         width=int(max(wide, 480)),
     )
 
@@ -110,16 +106,6 @@ def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
     )
     drawn: Any = alt.layer(squares, right, numbers)
     return drawn.properties(width=side * len(order), height=side * len(own))
-
-
-def _finding(predictions: pd.DataFrame) -> str:
-    known = predictions["right"].dropna()
-    if known.empty:
-        return f"No model's family can be predicted (n = {len(predictions)})"
-    return (
-        f"The family of {int(known.sum())} of {counted(len(known), 'model')} is predicted right,"
-        f" each left out in turn ({share_words(predictions)})"
-    )
 
 
 def _note(predictions: pd.DataFrame) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
+from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
-from analysis.data.provenance import Provenance
 from analysis.data.validation import MODELS, require_columns
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import chance, number
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
-from analysis.relations.regression import NEEDED_OF_MODELS, NEEDED_OF_SITES, Accuracy, statistics
-from survey.text import counted
+from analysis.relations.regression import (
+    NEEDED_OF_MODELS,
+    NEEDED_OF_SITES,
+    regressions_finding,
+    statistics,
+)
+from analysis.text import chance, number
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 4, 190, 160
@@ -87,7 +90,6 @@ def regression_chart(
     models: pd.DataFrame,
     accuracy: Accuracy = "measured",
     kinds: tuple[str, ...] = ("signature", "characteristic"),
-    provenance: Provenance | None = None,
 ) -> Figure:
     """Draw the best predictor of each group and kind with its line, and what picking it is worth.
 
@@ -101,20 +103,17 @@ def regression_chart(
         Which top-1 they were made from.
     kinds : tuple of str
         The kinds of predictor to show.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = regression_rows(regressions, signatures, models, accuracy, kinds)
     panels = [_panel(own) for _, own in rows.groupby("panel", sort=True)]
     wide = max(min(len(panels), COLUMNS) * (WIDTH + 65), 520)
     return figure(
         side_by_side(panels, COLUMNS, "No group has enough models."),
-        _finding(rows),
+        regressions_finding(regressions, kinds),
         note="The best predictor of each kind in each group. R2 left out: of models that the line"
         " was not fitted on. p picked: chance of so good a best predictor if accuracies belonged"
         " to any model.",
         source=regressions,
-        provenance=provenance,
         width=wide,
     )
 
@@ -155,19 +154,3 @@ def _panel(own: pd.DataFrame) -> Any:
         shape="circle" if ours else "square",
     ).encode(y=y, tooltip=["model:N", "value:Q", "top1:Q"])  # fmt: skip
     return alt.layer(line, points).properties(width=WIDTH, height=HEIGHT, title=title)
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    best = rows.drop_duplicates("panel")
-    ours = best[best["kind"] != "characteristic"]
-    if ours.empty:
-        return "No group of families has enough models with an accuracy for a regression"
-    honest = int((ours["p_picked"] < 0.05).sum())
-    left_out = int((ours["r2_left_out"] > 0).sum())
-    top = ours.iloc[int(np.argmax(ours["r2"]))]
-    groups = counted(len(ours), "group")
-    return (
-        f"The best statistic of signatures passes a test that accounts for picking it in {honest}"
-        f" of {groups}, and predicts models left out better than their mean in {left_out}; the"
-        f" highest R2 is {number(top['r2'])} ({top['predictor']}, {top['group']}, n = {top['n']})"
-    )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.residual import post_shortcut, residual_contrast, twins
-from analysis.data.provenance import Provenance
+from analysis.contrasts.residual import (
+    post_shortcut,
+    residual_contrast,
+    residual_finding,
+    twins,
+    twins_finding,
+)
 from analysis.data.validation import require_columns
-from analysis.figures.text import chance, number
 from analysis.figures.theme import (
     AFFINITY_ACROSS,
     PALETTE,
@@ -18,7 +22,7 @@ from analysis.figures.theme import (
     names_down,
     text_width,
 )
-from survey.text import counted
+from analysis.text import sentence
 
 #: The kinds of site, with the colour and shape of each.
 KINDS = {
@@ -63,15 +67,13 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     return ordered[["model", "label", "kind", "affinity"]].reset_index(drop=True)
 
 
-def residual_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def residual_chart(signatures: pd.DataFrame) -> Figure:
     """Draw sites after an addition apart from the others, and plain twins beside them.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = residual_rows(signatures)
     order = list(dict.fromkeys(rows["label"]))
@@ -97,39 +99,8 @@ def residual_chart(signatures: pd.DataFrame, provenance: Provenance | None = Non
     )
     return figure(
         points.properties(width=WIDTH, height=STRIP * max(len(order), 1)),
-        _finding(signatures, rows),
-        note=_note(signatures),
+        residual_finding(residual_contrast(signatures)),
+        note=sentence(twins_finding(twins(signatures))),
         source=signatures,
-        provenance=provenance,
         width=int(max(WIDTH + text_width(order), 560)),
     )
-
-
-def _finding(signatures: pd.DataFrame, rows: pd.DataFrame) -> str:
-    after, other, _ = KINDS
-    groups = [rows.loc[rows["kind"] == kind, "affinity"] for kind in (after, other)]
-    if any(group.empty for group in groups):
-        return "No residual network with sites both after a shortcut and elsewhere"
-    ours, others = (float(group.median()) for group in groups)
-    nearer = "closer to affine" if ours > others else "no closer to affine"
-    known = residual_contrast(signatures)
-    significant = int((known["p_corrected"] < 0.05).sum())
-    return (
-        f"Sites after the shortcut are {nearer}: median {number(ours)} against"
-        f" {number(others)} (n = {len(groups[0])} and {len(groups[1])}; {significant} of"
-        f" {counted(len(known), 'network')} differ at 0.05 after Holm's correction)"
-    )
-
-
-def _note(signatures: pd.DataFrame) -> str:
-    pairs = twins(signatures)
-    every = pairs[(pairs["level"] == "all") & pairs["difference"].notna()]
-    if every.empty:
-        return "No plain twins were measured."
-    told = [
-        f"{number(row['difference'], 3)} on average over {counted(int(row['n']), 'pair')}"
-        + (f" on {row['dataset']}" if len(every) > 1 else "")
-        + f" ({chance(row['p'])}, sign flips)"
-        for row in every.to_dict("records")
-    ]
-    return f"Residual networks' medians less their plain twins': {'; '.join(told)}."

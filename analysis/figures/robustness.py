@@ -7,13 +7,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance
+from analysis.contrasts.checkpoints import robustness_finding
 from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure, names_down
 from analysis.relations.correlation import PAPER_NAMES
-from survey.text import counted
+from analysis.text import number
 
 #: Panels side by side, width of each and height of a bar, in pixels.
 COLUMNS, WIDTH, BAR = 2, 340, 20
@@ -57,15 +56,13 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
     return rows[["panel", "metric", "relative_std", "cell"]].reset_index(drop=True)
 
 
-def robustness_chart(robustness: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def robustness_chart(robustness: pd.DataFrame) -> Figure:
     """Draw each metric's deviation over checkpoints in units of its mean, a panel an architecture.
 
     Parameters
     ----------
     robustness : pandas.DataFrame
         From ``analysis.robustness``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = robustness_rows(robustness)
     # Room to the right of the longest bar for its words.
@@ -74,11 +71,10 @@ def robustness_chart(robustness: pd.DataFrame, provenance: Provenance | None = N
     panels = [_panel(rows[rows["panel"] == name], reach) for name in names]
     return figure(
         side_by_side(panels, COLUMNS, "No architecture has several checkpoints."),
-        _finding(rows),
+        robustness_finding(robustness),
         note="Deviation over checkpoints of a metric's mean over the sites, over the size of its"
         " mean: metrics have different units. Beside the bars: mean ± deviation.",
         source=robustness,
-        provenance=provenance,
         width=min(max(len(panels), 1), COLUMNS) * (WIDTH + 80),
     )
 
@@ -95,19 +91,3 @@ def _panel(rows: pd.DataFrame, reach: float) -> Any:
     title = head(str(rows["panel"].iloc[0]))
     drawn: Any = alt.layer(bars, words).properties(width=WIDTH, height=BAR * len(rows), title=title)
     return drawn
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No architecture was measured with several checkpoints"
-    steadiest = rows.loc[rows.groupby("panel")["relative_std"].idxmin(), "metric"]
-    ours = int((steadiest == "affinity").sum())
-    count = counted(len(steadiest), "architecture")
-    if len(steadiest) == 1:
-        own = rows.set_index("metric")["relative_std"]
-        found = (
-            f"{steadiest.iloc[0]} varies least over checkpoints ({number(own.min())} of its mean"
-        )
-        other = steadiest.iloc[0] != "affinity" and "affinity" in own.index
-        return found + (f"; affinity {number(own['affinity'])})" if other else ")")
-    return f"Affinity varies least over checkpoints in {ours} of {count}"

@@ -13,13 +13,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance, narrowed
+from analysis.data.provenance import narrowed
 from analysis.data.validation import require_columns
 from analysis.figures.depth_axis import depth_choice, depths, over_depth, thread
 from analysis.figures.export import save
 from analysis.figures.panels import head
 from analysis.figures.sampling import SAMPLED, sample
-from analysis.figures.text import listed, number
 from analysis.figures.theme import (
     UNKNOWN,
     Figure,
@@ -30,6 +29,8 @@ from analysis.figures.theme import (
     legend,
     shape_scale,
 )
+from analysis.relations.depth import depth_finding
+from analysis.text import listed, number
 from survey.errors import UnknownName
 from survey.text import counted
 
@@ -62,9 +63,7 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     return _shown(lines[[*names, "affinity"]], most)
 
 
-def signature_chart(
-    signatures: pd.DataFrame, provenance: Provenance | None = None, most: int | None = None
-) -> Figure:
+def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure:
     """Draw signatures, one panel a family and one line a model, the most linear family first.
 
     The finding, the order of the families and their numbers are those of all models.
@@ -73,8 +72,6 @@ def signature_chart(
     ----------
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     most : int, optional
         Lines at most; see ``signature_lines``.
     """
@@ -92,7 +89,6 @@ def signature_chart(
         note="One line a model, a gap where a site has no score. 1 is affine."
         + _sampled(shown, lines),
         source=signatures,
-        provenance=provenance,
         width=_width(len(panels)),
     ).add_params(depth_choice())
 
@@ -121,23 +117,19 @@ def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     return rows[[*names, "activation", "repeat", "affinity", "affinity_std"]]
 
 
-def model_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def model_chart(signatures: pd.DataFrame) -> Figure:
     """Draw signatures, one panel a model, coloured by activation and shaped by repeat position.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = model_rows(signatures)
-    return _models(rows, _model_finding(rows), signatures, provenance)
+    return _models(rows, _model_finding(rows), signatures)
 
 
-def depth_chart(
-    signatures: pd.DataFrame, family: str, provenance: Provenance | None = None
-) -> Figure:
+def depth_chart(signatures: pd.DataFrame, family: str) -> Figure:
     """Draw the models of a family, the shallowest first (Figs. 12 and 13); see ``model_chart``.
 
     Parameters
@@ -146,8 +138,6 @@ def depth_chart(
         Rows of the view ``signatures``.
     family : str
         Whose models.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
 
     Raises
     ------
@@ -161,8 +151,10 @@ def depth_chart(
     own = narrowed(signatures[signatures["family"] == family], f"family {family}")
     sites = own.groupby("run_id")["site"].transform("size")
     ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
+    by_network = ordered.groupby(["family", "model", "run_id", "sites"], sort=False, as_index=False)
+    networks = by_network.agg(median=("affinity", "median"))
     rows = model_rows(ordered)
-    return _models(rows, _depth_finding(rows, family), own, provenance)
+    return _models(rows, depth_finding(networks), own)
 
 
 def save_signatures(signatures: pd.DataFrame, path: Path) -> None:
@@ -170,9 +162,7 @@ def save_signatures(signatures: pd.DataFrame, path: Path) -> None:
     save(signature_chart(signatures), path)
 
 
-def _models(
-    rows: pd.DataFrame, finding: str, source: pd.DataFrame, provenance: Provenance | None
-) -> Figure:
+def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:
     names = list(dict.fromkeys(rows["run_id"]))
     alone = len(names) == 1
     size = (560, 260) if alone else (WIDTH, 130)
@@ -183,7 +173,6 @@ def _models(
         note="std: deviation of a site's batch scores, the mean over sites."
         + (f" {_MISSING}" if rows["affinity"].isna().any() else ""),
         source=source,
-        provenance=provenance,
         width=620 if alone else _width(len(panels)),
     ).add_params(depth_choice())
 
@@ -301,20 +290,6 @@ def _model_finding(rows: pd.DataFrame) -> str:
     return (
         f"Median affinity goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
         f" {number(medians.iloc[-1])} ({medians.index[-1]}) over {counted(len(medians), 'model')}"
-    )
-
-
-def _depth_finding(rows: pd.DataFrame, family: str) -> str:
-    medians = rows.groupby("model", sort=False)["affinity"].median().dropna()
-    sites = rows.groupby("model", sort=False)["site"].size()
-    if len(medians) < 2:
-        return f"{family}: {counted(len(medians), 'model')} with scores, no depths to compare"
-    change = medians.iloc[-1] - medians.iloc[0]
-    moves = "hardly moves" if abs(change) < 0.01 else ("rises" if change > 0 else "falls")
-    return (
-        f"{family}: the median affinity {moves} from {number(medians.iloc[0])} to"
-        f" {number(medians.iloc[-1])} between {sites[medians.index[0]]} and"
-        f" {sites[medians.index[-1]]} sites (n = {len(medians)} models)"
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import Provenance, provenance_of
+from analysis.data.provenance import provenance_of
 from analysis.figures.export import svg
 
 #: Colours of things told apart.
@@ -82,7 +82,6 @@ def figure(
     *,
     note: str = "",
     source: pd.DataFrame | None = None,
-    provenance: Provenance | None = None,
     width: int = 480,
 ) -> Figure:
     """Put a drawing under its finding and over its caption.
@@ -97,8 +96,6 @@ def figure(
         How to read it.
     source : pandas.DataFrame, optional
         What it was made from, for the caption.
-    provenance : Provenance, optional
-        The caption's facts, where the source does not carry them.
     width : int
         Width of the drawing with its labels, in pixels, at which text is broken into lines.
 
@@ -114,7 +111,7 @@ def figure(
             anchor="start",
         )
     )
-    caption = _caption(source, provenance)
+    caption = _caption(source)
     below = alt.Title(
         wrapped(caption, width, CAPTION_SIZE),
         orient="bottom", anchor="start", offset=10,
@@ -234,9 +231,8 @@ def text_width(names: Iterable[str], size: float = LABEL_SIZE) -> float:
     return max((len(name) for name in names), default=0) * size * 0.54
 
 
-def _caption(source: pd.DataFrame | None, provenance: Provenance | None) -> str:
-    if provenance is None:
-        provenance = provenance_of(pd.DataFrame() if source is None else source)
+def _caption(source: pd.DataFrame | None) -> str:
+    provenance = provenance_of(pd.DataFrame() if source is None else source)
     if not provenance.runs:
         return f"{provenance.selection}; which runs is not recorded; survey " + (
             provenance.survey_version

@@ -6,12 +6,9 @@ import hashlib
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
-from analysis.data.provenance import Provenance
 from analysis.data.validation import require_columns
-from analysis.figures.text import number
 from analysis.figures.theme import (
     ACCENT,
     FAINT,
@@ -24,6 +21,7 @@ from analysis.figures.theme import (
     figure,
     told_apart,
 )
+from analysis.relations.timeline import timeline_finding
 from survey.text import counted
 
 #: Width of a year and of a model within it, in pixels.
@@ -87,7 +85,7 @@ def crowded_years(rows: pd.DataFrame) -> pd.DataFrame:
     return years[years["models"] > MOST].reset_index()
 
 
-def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def timeline_chart(timeline: pd.DataFrame) -> Figure:
     """Draw the lowest, median and highest affinity of each model over the years.
 
     A year of more than ``MOST`` models is one box, of the quartiles of their medians.
@@ -96,8 +94,6 @@ def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None)
     ----------
     timeline : pandas.DataFrame
         From ``analysis.relations.timeline.timeline``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = timeline_rows(timeline)
     first, last = (int(rows["year"].min()), int(rows["year"].max())) if len(rows) else (0, 0)
@@ -116,11 +112,10 @@ def timeline_chart(timeline: pd.DataFrame, provenance: Provenance | None = None)
     note = " ".join([*([_KEPT] if len(single) else []), *([_BOXED] if len(crowded) else [])])
     return figure(
         alt.layer(*layers).properties(width=width, height=300),
-        _finding(rows),
+        timeline_finding(timeline),
         note=note
         + (f" {counted(left_out, 'model')} without a year or score left out." if left_out else ""),
         source=timeline,
-        provenance=provenance,
         width=width + 60,
     )
 
@@ -166,26 +161,3 @@ def _boxes(years: pd.DataFrame, across: alt.X, width: float) -> list[Any]:
         y="highest:Q", text="count:N"
     )
     return [*bars, box, middle, words]
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No model has both a year and a score"
-    years = rows.groupby("year").agg(
-        lowest=("lowest", "min"), highest=("highest", "max"), median=("median", "median"),
-        models=("model", "size"),
-    )  # fmt: skip
-    first, last = years.index[0], years.index[-1]
-    if first == last:
-        return (
-            f"Models of {first}: affinity from {number(years['lowest'].iloc[0])} to"
-            f" {number(years['highest'].iloc[0])} (n = {years['models'].iloc[0]})"
-        )
-    spread = years["highest"] - years["lowest"]
-    widest = years.index[int(np.argmax(spread))]
-    return (
-        f"The typical median affinity goes from {number(years['median'].iloc[0])} in {first} to"
-        f" {number(years['median'].iloc[-1])} in {last}; scores spread widest in {widest}"
-        f" ({number(years['lowest'][widest])} to {number(years['highest'][widest])};"
-        f" n = {len(rows)} models)"
-    )

@@ -7,14 +7,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.training import SETTING
+from analysis.contrasts.training import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on
-from analysis.data.provenance import Provenance
 from analysis.figures.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.text import number
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
-from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -50,24 +47,21 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[both, [*names, "affinity"]].reset_index(drop=True)
 
 
-def training_chart(signatures: pd.DataFrame, provenance: Provenance | None = None) -> Figure:
+def training_chart(signatures: pd.DataFrame) -> Figure:
     """Draw signatures before and after training, a panel an architecture.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``.
-    provenance : Provenance, optional
-        The caption's facts, where the frame does not carry them.
     """
     rows = training_rows(signatures)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
     return figure(
         side_by_side(panels, COLUMNS, "No architecture has both."),
-        _finding(rows),
+        training_finding(training_shift(signatures)),
         note="A line a checkpoint, a gap where a site has no score.",
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
-        provenance=provenance,
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
     ).add_params(depth_choice())
 
@@ -99,21 +93,4 @@ def _panel(own: pd.DataFrame) -> Any:
     counts = f"({runs['initial']} initial, {runs['trained']} trained)"
     return over_depth(own, strokes, points, width=WIDTH, height=HEIGHT).properties(
         title=head(str(own["panel"].iloc[0]), counts)
-    )
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "No architecture was measured both untrained and trained"
-    means = rows.groupby(["panel", "state"])["affinity"].mean().unstack()
-    lower = int((means["trained"] < means["initial"]).sum())
-    change = float((means["trained"] - means["initial"]).mean())
-    first, last = (number(means[state].mean()) for state in STATES)
-    moves = "lowers" if change < 0 else "raises"
-    count = counted(len(means), "architecture")
-    if len(means) == 1:
-        return f"Training {moves} the mean affinity of {means.index[0]} from {first} to {last}"
-    return (
-        f"Training {moves} the mean affinity from {first} to {last} on average; it falls in"
-        f" {lower} of {count}"
     )

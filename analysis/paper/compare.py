@@ -23,7 +23,9 @@ from analysis.relations.correlation import PAPER_NAMES, correlations
 from analysis.relations.regression import NEEDED_OF_MODELS, regressions
 from analysis.statistics.jackknife import LeftOut, mean_error
 from analysis.statistics.pearson import population_std
+from analysis.text import number
 from catalog.models.sets import SETS
+from survey.text import counted
 
 #: The printed numbers: ``table,name,quantity,value,std``.
 TABLE = files("analysis.paper") / "numbers.csv"
@@ -323,14 +325,40 @@ def surveyed_rows(compared: pd.DataFrame) -> pd.DataFrame:
     return compared[compared["reason"] != _NOTHING].reset_index(drop=True)
 
 
-def summary(compared: pd.DataFrame) -> Sequence[str]:
-    """Return what a comparison comes to, a line a table and dataset that has numbers of ours."""
-    shown = compared.dropna(subset="difference")
-    lines = []
-    for (table, dataset), rows in shown.groupby(["table", "dataset"], sort=True):
-        size = rows["difference"].abs()
-        lines.append(
-            f"{table} on {dataset}: {len(rows)} numbers, mean |difference| {size.mean():.3f},"
-            f" largest {size.max():.3f}"
+def paper_finding(compared: pd.DataFrame) -> str:
+    """Return how far our numbers are from the paper's, as a sentence.
+
+    Parameters
+    ----------
+    compared : pandas.DataFrame
+        From ``compare_paper``.
+    """
+    rows = compared[compared["paper"].notna() & compared["ours"].notna()]
+    if rows.empty:
+        return "Nothing that the paper prints a number for was surveyed"
+    correlated = rows[rows["table"].isin(["table1", "table2"])]
+    shown = correlated if len(correlated) else rows
+    noun = "correlations" if len(correlated) else "numbers"
+    typical = float((shown["ours"] - shown["paper"]).abs().median())
+    signs = int(((shown["ours"] < 0) == (shown["paper"] < 0)).sum())
+    return (
+        f"Our {noun} differ from the paper's by {number(typical)} in the median; {signs} of"
+        f" {len(shown)} have its sign ({len(rows)} numbers compared)"
+    )
+
+
+def paper_sentences(compared: pd.DataFrame) -> list[str]:
+    """Return the differences of each table and dataset, and how many numbers have none."""
+    known = compared.dropna(subset="difference")
+    sizes = known["difference"].abs().groupby([known["table"], known["dataset"]], sort=True)
+    sentences = [
+        f"{table} on {dataset}: {len(rows)} numbers, mean |difference| {rows.mean():.3f}, largest"
+        f" {rows.max():.3f}."
+        for (table, dataset), rows in sizes
+    ]
+    if lacking := int((compared["reason"] == _NOTHING).sum()):
+        sentences.append(
+            f"{counted(lacking, 'printed number')} of networks or weights that were not surveyed:"
+            " survey run --model paper --dataset imagenet measures them."
         )
-    return lines
+    return sentences

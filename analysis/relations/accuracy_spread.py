@@ -100,25 +100,25 @@ def _homogeneity(shares: Floats, images: Floats) -> tuple[float, float, float]:
     return float(np.sqrt(squares.mean())), q, float(chi2.sf(q, len(shares) - 1))
 
 
-def chance_words(spread: pd.DataFrame, least: int = 2) -> list[str]:
-    """Say of which groups the accuracies differ by no more than chance would make them.
+def chance_sentences(spread: pd.DataFrame, least: int = 2) -> list[str]:
+    """Return of which groups the accuracies differ by no more than chance would make them.
 
     Parameters
     ----------
     spread : pandas.DataFrame
-        What ``accuracy_spread`` found.
+        From ``accuracy_spread``.
     least : int
         Groups of fewer networks are passed over.
 
     Returns
     -------
     list of str
-        One clause a group; empty where all differ by more.
+        One sentence a group; empty where all differ by more.
     """
     rows = spread[spread["within_chance"] & (spread["n"] >= least)]
     return [
-        f"accuracies of the {row['n']} {row['group']} networks on {row['dataset']} differ by no"
+        f"Accuracies of the {row['n']} {row['group']} networks on {row['dataset']} differ by no"
         f" more than chance would make them (standard deviation {100 * row['std']:.2f} %, of chance"
-        f" {100 * row['sampling_error']:.2f} %; p {row['p']:.2f})"
+        f" {100 * row['sampling_error']:.2f} %; p {row['p']:.2f})."
         for row in rows.to_dict("records")
     ]

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from analysis.choices import Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
@@ -28,6 +29,7 @@ from analysis.statistics.pearson import (
     fisher_interval,
     pearson,
 )
+from analysis.text import number
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
@@ -44,7 +46,8 @@ PAPER_NAMES = {
     "r2": "r2",
 }
 
-Level = Literal["model", "family", "all"]
+#: A corrected p-value below it is marked, and counted in the finding.
+SMALL = 0.05
 
 COLUMNS = {
     "level": "str",
@@ -139,6 +142,66 @@ def correlations(
     found = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
     found.attrs["untrained"] = untrained
     return found
+
+
+def correlations_finding(correlations: pd.DataFrame, level: Level = "family") -> str:
+    """Return which metric follows the affinity most at a level, as a sentence.
+
+    Parameters
+    ----------
+    correlations : pandas.DataFrame
+        From ``correlations``.
+    level : {"model", "family", "all"}
+        Whose correlations.
+    """
+    known = correlations[(correlations["level"] == level) & correlations["pearson"].notna()]
+    if known.empty:
+        return "No correlation can be computed"
+    noun = {"model": "model", "family": "family", "all": "survey"}[level]
+    means = known.groupby("metric", sort=False)["pearson"].agg(["min", "max", "mean"])
+    # Of equal ones the first by the name that is shown.
+    means = means.rename(index=lambda name: PAPER_NAMES.get(name, name)).sort_index()
+    row = means.iloc[int(np.argmax(means["mean"].abs()))]
+    members = known["name"].nunique()
+    count = counted(members, noun, "families" if noun == "family" else "")
+    if members == 1:
+        mean = number(row["mean"])
+        return f"{row.name} follows the affinity most: correlation {mean} ({count})"
+    lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
+    strongest = known[known["metric"].map(lambda name: PAPER_NAMES.get(name, name)) == row.name]
+    tested = strongest["p_corrected"].dropna()
+    small = f"{int((tested < SMALL).sum())} of {len(tested)} differ from 0 at {SMALL}"
+    doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"
+    return (
+        f"{lead} that follows the affinity most, {row.name}, correlates with it from"
+        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count};"
+        f" {doubt})"
+    )
+
+
+def means_sentences(correlations: pd.DataFrame) -> list[str]:
+    """Return the mean correlations over all architectures, a sentence a dataset.
+
+    Parameters
+    ----------
+    correlations : pandas.DataFrame
+        From ``correlations``.
+    """
+    by_dataset = list(correlations[correlations["level"] == "all"].groupby("dataset"))
+    counted_too = correlations.attrs.get("untrained")
+    weights = "random weights counted" if counted_too else "without random weights"
+    sentences = []
+    for dataset, rows in by_dataset:
+        values = [
+            f"{row['metric']} {number(row['pearson'])}"
+            + ("" if pd.isna(row["std"]) else f" ± {number(row['std'])}")
+            for row in rows[rows["n"] > 0].to_dict("records")
+        ]
+        on = f" on {dataset}" if len(by_dataset) > 1 else ""
+        architectures = f"{counted(int(rows['n'].max()), 'architecture')}{on}, {weights}"
+        means = ", ".join(values) or "none"
+        sentences.append(f"Mean correlation over {architectures}: {means}.")
+    return sentences
 
 
 def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:

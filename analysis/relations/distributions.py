@@ -156,3 +156,22 @@ def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, An
     found = dip(values)
     row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": found}
     return row | {"dip_p": dip_p(found, n, draws, seed), "reason": ""}
+
+
+def shapes_finding(shapes: pd.DataFrame) -> str:
+    """Return how many models' scores look like two heaps, as a sentence.
+
+    Parameters
+    ----------
+    shapes : pandas.DataFrame
+        From ``shapes``.
+    """
+    known = shapes[shapes["bimodality_coefficient"].notna()]
+    if known.empty:
+        return f"No model has {LEAST_SITES} different scores, as the shape of a distribution needs"
+    heaps = int((known["bimodality_coefficient"] > UNIFORM).sum())
+    significant = int((known["dip_p"] <= 0.05).sum())
+    return (
+        f"{heaps} of {counted(len(known), 'model')} exceed a uniform distribution's bimodality; in"
+        f" {significant} the dip test sees two heaps (p at most 0.05, uncorrected)"
+    )

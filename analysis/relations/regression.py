@@ -5,19 +5,21 @@ Owns the predictors, the fit of each alone, and how much of the best fit is due 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.validation import MODELS, require_columns
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
+from analysis.text import number
 from survey.errors import SettingsError
 from survey.text import counted
 
@@ -60,7 +62,6 @@ NEEDED_OF_MODELS = (
     *("measured_top1", "reported_top1", *CHARACTERISTICS),
 )
 
-Accuracy = Literal["measured", "reported"]
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
@@ -148,6 +149,36 @@ def regressions(
         rows += [basics | row for row in _group_rows(members, permutations, seed)]
     found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
     return carried(found, signatures, models)
+
+
+def regressions_finding(
+    regressions: pd.DataFrame, kinds: Sequence[str] = ("signature", "characteristic")
+) -> str:
+    """Return in how many groups the best statistic of signatures explains accuracy, as a sentence.
+
+    Parameters
+    ----------
+    regressions : pandas.DataFrame
+        From ``regressions``.
+    kinds : sequence of str
+        The kinds of predictor that count; characteristics are none of the signature.
+    """
+    ours = regressions[
+        regressions["picked"]
+        & regressions["kind"].isin(kinds)
+        & (regressions["kind"] != "characteristic")
+    ]
+    if ours.empty:
+        return "No group of families has enough models with an accuracy for a regression"
+    honest = int((ours["p_picked"] < 0.05).sum())
+    left_out = int((ours["r2_left_out"] > 0).sum())
+    top = ours.iloc[int(np.argmax(ours["r2"]))]
+    return (
+        f"The best statistic of signatures passes a test that accounts for picking it in {honest}"
+        f" of {counted(len(ours), 'group')}, and predicts models left out better than their mean in"
+        f" {left_out}; the highest R2 is {number(top['r2'])} ({top['predictor']}, {top['group']},"
+        f" n = {top['n']})"
+    )
 
 
 def line(x: ArrayLike, y: ArrayLike) -> Line:

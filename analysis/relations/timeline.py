@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
+from analysis.text import number
 
 COLUMNS = {
     "model": "str",
@@ -58,3 +60,30 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     rows["year"] = pd.to_numeric(rows["year"])
     ordered = rows.sort_values(["year", "family", "median", "model"], na_position="last")
     return carried(ordered.reset_index(drop=True).astype(COLUMNS)[list(COLUMNS)], signatures)
+
+
+def timeline_finding(timeline: pd.DataFrame) -> str:
+    """Return how the typical affinity changed from the first year to the last, as a sentence.
+
+    Parameters
+    ----------
+    timeline : pandas.DataFrame
+        From ``timeline``.
+    """
+    rows = timeline[timeline["year"].notna() & timeline["median"].notna()]
+    if rows.empty:
+        return "No model has both a year and a score"
+    years = rows.groupby("year").agg(
+        lowest=("lowest", "min"), highest=("highest", "max"), median=("median", "median"),
+    )  # fmt: skip
+    ranges = zip(years["lowest"], years["highest"], strict=True)
+    ends = dict(zip(years.index, (f"{number(a)} to {number(b)}" for a, b in ranges), strict=True))
+    first, last = years.index[0], years.index[-1]
+    if first == last:
+        return f"Models of {first}: affinity from {ends[first]} (n = {len(rows)})"
+    widest = years.index[int(np.argmax(years["highest"] - years["lowest"]))]
+    return (
+        f"The typical median affinity goes from {number(years['median'].iloc[0])} in {first} to"
+        f" {number(years['median'].iloc[-1])} in {last}; scores spread widest in {widest}"
+        f" ({ends[widest]}; n = {len(rows)} models)"
+    )

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from analysis.data.provenance import provenance_of
-from analysis.report.data import Material, runs_sql, sites_sql, slug
-from analysis.report.elements import (
-    Column,
-    Exhibit,
-    Fact,
-    Table,
-    facts,
-    fixed,
-    missing,
-    percent,
-    table,
-    whole,
-    words,
-)
+from analysis.answers.columns import TableColumn
+from analysis.answers.neighbours import Neighbours
+from analysis.data.provenance import narrowed
+from analysis.report.data import ReportMaterial, slug, statement
+from analysis.report.elements import Exhibit, Fact, PageTable, facts, table
+from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.metrics import listed_quantities
 from survey.metrics.base import Quantity
@@ -37,17 +28,17 @@ SITE_COLUMNS = (
 NEIGHBOURS = 5
 
 _SITES = (
-    Column("site_name", "site"),
-    Column("site", "number", whole),
-    Column("affinity", "affinity", fixed(4), "affinity score in [0, 1], the mean over batches"),
-    Column("affinity_se", "error", fixed(4), "standard error of that mean"),
-    Column("activation", "activation"),
-    Column("role", "role", meaning="gate where the output only scales another value, else main"),
-    Column("repeat", "place in block", whole),
-    Column("graph_depth", "depth", whole, "activations on the longest path to here"),
-    Column("spatial", "size"),
-    Column("channels", "channels", whole),
-    Column("batches", "batches", whole),
+    TableColumn("site_name", "site"),
+    TableColumn("site", "number", whole),
+    TableColumn("affinity", "affinity", fixed(4), "in [0, 1], the mean over batches"),
+    TableColumn("affinity_se", "error", fixed(4), "standard error of that mean"),
+    "activation",
+    TableColumn("role", "role", meaning="gate where the output only scales another, else main"),
+    TableColumn("repeat", "place in block", whole),
+    TableColumn("graph_depth", "depth", whole, "activations on the longest path to here"),
+    TableColumn("spatial", "size"),
+    TableColumn("channels", "", whole),
+    TableColumn("batches", "", whole),
 )
 
 
@@ -57,7 +48,7 @@ class Titled:
 
     name: str
     title: str
-    table: Table
+    table: PageTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ class ModelPage:
     sql: str
 
 
-def model_page(material: Material, run: dict[str, Any]) -> ModelPage:
+def model_page(material: ReportMaterial, run: dict[str, Any]) -> ModelPage:
     """Return what the page of a run shows.
 
     Parameters
@@ -95,7 +86,7 @@ def model_page(material: Material, run: dict[str, Any]) -> ModelPage:
         exhibits=_exhibits(own, run),
         tables=[*_sites(own, gaps), *_neighbours(material, run)],
         provenance=_provenance(run),
-        sql=runs_sql([run["run_id"]]),
+        sql=statement([run["run_id"]], view="runs"),
     )
 
 
@@ -155,7 +146,7 @@ def _written(value: Any, form: str) -> str | None:
 def _problems(run: dict[str, Any], own: pd.DataFrame, gaps: pd.DataFrame) -> list[dict[str, str]]:
     found = []
     if run["status"] == "failed":
-        found.append({"what": f"Failed ({words(run['stage'])})", "why": words(run["error"])})
+        found.append({"what": f"Failed ({cell(run['stage'])})", "why": cell(run["error"])})
     if not missing(run["suspicion"]):
         found.append({"what": "Suspect", "why": str(run["suspicion"])})
     unscored = own[own["affinity"].isna()]
@@ -165,7 +156,7 @@ def _problems(run: dict[str, Any], own: pd.DataFrame, gaps: pd.DataFrame) -> lis
         what = f"{len(unscored)} of {len(own)} sites without a score"
         found.append({"what": what, "why": reasons or "no whole batch was measured"})
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
-        names = words(list(run["skipped_names"])[:5])
+        names = cell(list(run["skipped_names"])[:5])
         found.append({"what": f"{run['skipped_images']} images not decoded", "why": names})
     return found
 
@@ -177,26 +168,23 @@ def _exhibits(own: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
 
     name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
     columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
-    rows = own.reindex(columns=columns)
-    sql = sites_sql([run["run_id"]], columns)
-    made_from = provenance_of(own)
-    selection = f"{made_from.selection}, model {run['model']}"
-    chart = model_chart(own, replace(made_from, selection=selection))
-    return [Exhibit(name, chart, rows, sql, "these rows")]
+    sql = statement([run["run_id"]], columns)
+    chart = model_chart(narrowed(own, f"model {run['model']}"))
+    return [Exhibit(name, chart, own.reindex(columns=columns), sql, "these rows")]
 
 
 def _sites(own: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:
     if own.empty:
         return []
     why = gaps.groupby("site").agg(
-        why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(words, reasons))))
+        why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(cell, reasons))))
     )
-    others = [Column(each.name, each.title, fixed(3), each.sentence) for each in _others()]
+    others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
     rows = own.merge(why, on="site", how="left")
     rows = rows.reindex(
         columns=[*rows, *(each.name for each in _others() if each.name not in rows)]
     )
-    columns = (*_SITES, *others, Column("why", "without a score"))
+    columns: list[str | TableColumn] = [*_SITES, *others, TableColumn("why", "without a score")]
     caption = "Every activation site in the order of execution."
     return [Titled("sites", "Site by site", table("sites", caption, rows, columns))]
 
@@ -206,22 +194,17 @@ def _others() -> list[Quantity]:
     return [quantity for quantity in listed_quantities() if quantity.name != "affinity"]
 
 
-def _neighbours(material: Material, run: dict[str, Any]) -> list[Titled]:
-    from analysis.similarity.neighbours import neighbours
-
+def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> list[Titled]:
+    answer = Neighbours(material, model=run["run_id"], number=NEIGHBOURS)
     try:
-        found = neighbours(material.matrix, run["run_id"], number=NEIGHBOURS)
+        rows = answer.rows
     except (SettingsError, UnknownName):
         # Too few curves, or none of this run: the page of clusters says so.
         return []
-    columns = (
-        Column("other_model", "model", links=material.pages_by_model),
-        Column("rank", "rank", whole),
-        Column("other_family", "family"),
-        Column("distance", "distance", fixed(3), "DTW between signatures at relative depth"),
-    )
-    caption = f"The {len(found)} models with the most similar signatures."
-    return [Titled("neighbours", "Nearest models", table("neighbours", caption, found, columns))]
+    caption = f"The {len(rows)} models with the most similar signatures."
+    columns = ("other_model", "rank", "other_family", "distance")
+    nearest = table("neighbours", caption, rows, columns, material.links)
+    return [Titled("neighbours", "Nearest models", nearest)]
 
 
 def _provenance(run: dict[str, Any]) -> list[Fact]:
@@ -237,14 +220,14 @@ def _provenance(run: dict[str, Any]) -> list[Fact]:
         settings=_settings(run["settings"]),
         input_transform=_settings(run["transform"]),
         device=" ".join(
-            words(run[name]) for name in ("device", "device_name") if not missing(run[name])
+            cell(run[name]) for name in ("device", "device_name") if not missing(run[name])
         ),
         number_format=run["dtype"],
         versions=", ".join(versions),
         survey_version=run["survey_version"],
         measuring_version=_written(run["measuring_version"], "d"),
         attempt=_written(run["attempt"], "d"),
-        finished=None if missing(run["finished_at"]) else f"{words(run['finished_at'])} UTC",
+        finished=None if missing(run["finished_at"]) else f"{cell(run['finished_at'])} UTC",
         seconds=_written(run["seconds"], ".1f"),
     )
 

@@ -6,22 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.answers.base import CURVE
+from analysis.answers.columns import TableColumn
 from analysis.data.comparability import mixed
-from analysis.report.data import Material, sites_sql
-from analysis.report.elements import (
-    Column,
-    Exhibit,
-    Fact,
-    Section,
-    Table,
-    facts,
-    fixed,
-    missing,
-    percent,
-    table,
-    whole,
-    words,
-)
+from analysis.report.data import ReportMaterial, statement
+from analysis.report.elements import Exhibit, Fact, PageTable, Section, facts, table
+from analysis.text import cell, fixed, missing, percent, whole
 from survey.text import counted
 
 #: Columns of ``runs`` that say how a run was measured, and their headings.
@@ -44,23 +34,23 @@ _WITH = ("python", "torch", "torchvision", "numpy", "scipy")
 
 
 _FAILED = (
-    Column("dataset", "dataset"),
-    Column("stage", "stage", meaning="what was being done when it failed"),
-    Column("error", "reason"),
+    "dataset",
+    TableColumn("stage", meaning="what was being done when it failed"),
+    TableColumn("error", "reason"),
 )
 
 _SUSPECT = (
-    Column("measured_top1", "measured top-1", percent),
-    Column("expected_top1", "expected top-1", percent),
-    Column("suspicion", "suspect because"),
+    TableColumn("measured_top1", "measured top-1", percent),
+    TableColumn("expected_top1", "expected top-1", percent),
+    TableColumn("suspicion", "suspect because"),
 )
 
 _GAPS = (
-    Column("site_name", "site"),
-    Column("site", "number", whole),
-    Column("status", "status"),
-    Column("batches", "batches", whole, "batches of images without a score at this site"),
-    Column("reason", "reason"),
+    TableColumn("site_name", "site"),
+    TableColumn("site", "number", whole),
+    "status",
+    TableColumn("batches", "", whole, "batches of images without a score at this site"),
+    "reason",
 )
 
 #: Models up to which the overview draws every signature.
@@ -73,7 +63,7 @@ _TRACING = (
 )
 
 
-def lead(material: Material) -> str:
+def lead(material: ReportMaterial) -> str:
     """Return what was surveyed, in a sentence or two."""
     done, scored = material.done, len(material.scored)
     sites = int(material.signatures["affinity"].notna().sum())
@@ -92,7 +82,7 @@ def lead(material: Material) -> str:
     return said + (f" {' and '.join(others)}." if others else "")
 
 
-def overview_facts(material: Material) -> list[Fact]:
+def overview_facts(material: ReportMaterial) -> list[Fact]:
     """Return the survey in numbers."""
     done, models = material.done, material.models
     measured = done["finished_at"].dropna()
@@ -112,7 +102,7 @@ def overview_facts(material: Material) -> list[Fact]:
     )
 
 
-def overview_exhibits(material: Material) -> list[Exhibit]:
+def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
     """Return the figure of signatures, a panel a family: all, or some that stand for them."""
     if not material.scored:
         return []
@@ -120,40 +110,39 @@ def overview_exhibits(material: Material) -> list[Exhibit]:
 
     rows = material.signatures[material.signatures["run_id"].isin(material.scored)]
     lines = signature_lines(rows, MOST_SIGNATURES)
-    sql = sites_sql(
-        lines["run_id"].unique(),
-        ("run_id", "architecture", "checkpoint", "dataset", "family", "site", "affinity"),
-    )
+    sql = statement(lines["run_id"].unique(), CURVE)
     chart = signature_chart(rows, most=MOST_SIGNATURES)
     return [Exhibit("signatures", chart, lines, sql, "the measured rows")]
 
 
-def models_table(material: Material) -> Table:
+def models_table(material: ReportMaterial) -> PageTable:
     """Return every run in a line that leads to its page."""
     scores = material.signatures.groupby("run_id")["affinity"]
     found = scores.agg(lowest="min", median="median", highest="max", scored="count")
     rows = material.models.merge(found, on="run_id", how="left")
     columns = (
-        Column("model", "model", links=material.pages_by_model),
-        Column("family", "family"),
-        Column("dataset", "dataset"),
-        Column("status", "status"),
-        Column("measured_top1", "top-1", percent, "fraction right over every image measured"),
-        Column("reported_top1", "reported", percent, "top-1 that the weights were published with"),
-        Column("sites", "sites", whole, "activation sites of the network"),
-        Column("scored", "scored", whole, "sites with an affinity score"),
-        Column("lowest", "lowest", fixed(3), "smallest affinity score of a site"),
-        Column("median", "median", fixed(3)),
-        Column("highest", "highest", fixed(3)),
-        Column("year", "year", lambda value: str(int(value))),
-        Column("parameters", "parameters", whole),
-        Column("suspicion", "suspect because"),
+        "model",
+        "family",
+        "dataset",
+        "status",
+        TableColumn("measured_top1", "top-1", percent, "fraction right over every image measured"),
+        TableColumn(
+            "reported_top1", "reported", percent, "top-1 that the weights were published with"
+        ),
+        "sites",
+        TableColumn("scored", "", whole, "sites with an affinity score"),
+        "lowest",
+        "median",
+        "highest",
+        "year",
+        TableColumn("parameters", "", whole),
+        TableColumn("suspicion", "suspect because"),
     )
     caption = "Every model of the selection; a heading sorts, a name leads to the model's page."
-    return table("models", caption, rows, columns)
+    return table("models", caption, rows, columns, material.links)
 
 
-def missing_sentence(material: Material) -> str:
+def missing_sentence(material: ReportMaterial) -> str:
     """Return how much is missing, in a sentence."""
     sites = material.gaps.drop_duplicates(["run_id", "site"])
     parts = []
@@ -172,18 +161,17 @@ def missing_sentence(material: Material) -> str:
     return f"{'; '.join(parts)}." if parts else "Nothing failed, and every site has its score."
 
 
-def missing_page(material: Material) -> Section | None:
+def missing_page(material: ReportMaterial) -> Section | None:
     """Return the page of what failed and of sites without a score; None where all is well."""
     failed, gaps = material.failed, material.gaps
     suspect = material.models[material.models["suspicion"].notna()]
-    first = Column("model", "model", links=material.pages_by_model)
     kinds = (
         ("failed", "Runs that failed.", failed, _FAILED),
         ("suspect", "Runs whose accuracy is suspect.", suspect, _SUSPECT),
         ("gaps", "Sites and batches without a score.", gaps, _GAPS),
     )
     tables = [
-        table(name, caption, rows, (first, *columns))
+        table(name, caption, rows, ("model", *columns), material.links)
         for name, caption, rows, columns in kinds
         if len(rows)
     ]
@@ -193,7 +181,7 @@ def missing_page(material: Material) -> Section | None:
     return Section(sentence, "missing", "Missing", tables=tuple(tables))
 
 
-def provenance_page(material: Material) -> Section:
+def provenance_page(material: ReportMaterial) -> Section:
     """Return the page of versions, settings, devices and hashes."""
     return Section(
         f"Everything in this report was made from {material.provenance.caption()}.",
@@ -204,13 +192,13 @@ def provenance_page(material: Material) -> Section:
     )
 
 
-def _settings_table(material: Material) -> Table:
+def _settings_table(material: ReportMaterial) -> PageTable:
     models = material.models.assign(libraries=_libraries(material.models))
     names = [*(name for name in _HOW if name in models), "libraries"]
     shown = models[names].astype(object).map(lambda value: None if missing(value) else value)
     groups = shown.groupby(names, dropna=False, sort=False).size().rename("runs").reset_index()
-    columns = [Column(name, _HOW.get(name, name), _plain) for name in names]
-    columns.append(Column("runs", "runs", whole))
+    columns = [TableColumn(name, _HOW.get(name, name), _plain) for name in names]
+    columns.append(TableColumn("runs", "", whole))
     caption = "How runs were measured, with what and on what; runs that agree in all of it."
     return table("settings", caption, groups, columns)
 
@@ -229,22 +217,22 @@ def _libraries(models: pd.DataFrame) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else words(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else cell(value)
 
 
-def _runs_table(material: Material) -> Table:
+def _runs_table(material: ReportMaterial) -> PageTable:
     columns = (
-        Column("run_id", "run", links=material.pages),
-        Column("model", "model"),
-        Column("checkpoint", "checkpoint"),
-        Column("checkpoint_sha256", "sha256 of the weights", _short),
-        Column("dataset_fingerprint", "fingerprint of the dataset", _short),
-        Column("job_key", "job", _short),
-        Column("finished_at", "finished (UTC)"),
-        Column("seconds", "seconds", fixed(1)),
+        TableColumn("run_id", "run"),
+        "model",
+        "checkpoint",
+        TableColumn("checkpoint_sha256", "sha256 of the weights", _short),
+        TableColumn("dataset_fingerprint", "fingerprint of the dataset", _short),
+        TableColumn("job_key", "job", _short),
+        TableColumn("finished_at", "finished (UTC)"),
+        TableColumn("seconds", "", fixed(1)),
     )
     caption = "Every run; hashes by their first 12 digits, in full on the model's page."
-    return table("runs", caption, material.models, columns)
+    return table("runs", caption, material.models, columns, material.links)
 
 
 def _short(value: Any) -> str:

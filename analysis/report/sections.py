@@ -1,50 +1,70 @@
-"""The pages about one question each, in the order they are read."""
+"""The pages about questions: each is made of the answers that name it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
 
-from analysis.figures.text import sentence
-from analysis.report import comparisons, findings, zoo
-from analysis.report.data import Material
-from analysis.report.elements import Section
+from analysis.answers import ANSWERS, Answer
+from analysis.report.data import ReportMaterial, slug, statement
+from analysis.report.elements import Exhibit, Section, table
+from analysis.text import sentence
 from survey.errors import SettingsError, UnknownName
 
-Maker = Callable[[Material], Section]
-
-#: Every page about a question, in the order they are read: its file's stem, its title, its maker.
-_MAKERS: tuple[tuple[str, str, Maker], ...] = (
-    ("clusters", "Clusters", zoo.clusters),
-    ("correlations", "Correlations", findings.correlations),
-    ("regressions", "Regressions", findings.regressions),
-    ("timeline", "Timeline", zoo.timeline),
-    ("distributions", "Distributions", zoo.distributions),
-    ("depth", "Depth", zoo.depth),
-    ("residual", "Residual or plain", comparisons.residual),
-    ("datasets", "Datasets", comparisons.datasets),
-    ("checkpoints", "Checkpoints", comparisons.checkpoints),
-    ("training", "Training", comparisons.training),
-    ("paper", "The paper", comparisons.paper),
-)
+#: The answers of each page; a page stands where the first of them does.
+PAGES: dict[str, list[type[Answer]]] = {each.page: [] for each in ANSWERS if each.page}
+for each in ANSWERS:
+    if each.page:
+        PAGES[each.page].append(each)
 
 
-def sections(material: Material) -> list[Section]:
-    """Return a section for every question; those the data do not allow say why.
+def section(material: ReportMaterial, page: str) -> Section:
+    """Return a page about a question; where the data do not allow it, why.
 
     Parameters
     ----------
-    material : Material
+    material : ReportMaterial
         The report's frames.
+    page : str
+        One of ``PAGES``.
     """
-    return [_made(name, title, maker, material) for name, title, maker in _MAKERS]
-
-
-def _made(name: str, title: str, maker: Maker, material: Material) -> Section:
+    title = PAGES[page][0].title
     if not material.scored:
-        return Section("no run of the selection has a score", name, title, present=False)
-    try:
-        made = maker(material)
-    except (SettingsError, UnknownName) as error:
-        return Section(error.message, name, title, present=False)
-    return replace(made, name=name, title=title, finding=sentence(made.finding))
+        return Section("No run of the selection has a score.", page, title, present=False)
+    answers, reasons = [], []
+    for kind in PAGES[page]:
+        answer = kind.of(material)
+        try:
+            if answer.known:
+                answers.append(answer)
+            else:
+                reasons.append(answer.finding())
+        except (SettingsError, UnknownName) as error:
+            reasons.append(error.message)
+    if not answers:
+        return Section(sentence(reasons[0]), page, title, present=False)
+    first, *others = answers
+    exhibits = {each.name: each for answer in answers for each in _exhibits(material, answer)}
+    tables = [
+        table(each.name, each.caption, each.rows, each.columns, material.links)
+        for answer in answers
+        for each in answer.tables()
+    ]
+    # The finding of an answer with a figure stands above that.
+    undrawn = [sentence(each.finding()) for each in others if not each.figure]
+    paragraphs = (*filter(None, (first.method,)), *map(sentence, first.details()), *undrawn)
+    finding = sentence(first.finding())
+    return Section(
+        finding,
+        page,
+        title,
+        paragraphs=paragraphs,
+        exhibits=tuple(exhibits.values()),
+        tables=tuple(tables),
+    )
+
+
+def _exhibits(material: ReportMaterial, answer: Answer) -> Iterator[Exhibit]:
+    for drawing in answer.drawings():
+        run_ids = drawing.run_ids or dict.fromkeys(material.signatures["run_id"])
+        sql = statement(run_ids, answer.source, answer.view)
+        yield Exhibit(slug(drawing.name), drawing.chart, drawing.rows, sql)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -17,10 +17,10 @@ from xml.etree import ElementTree as Xml
 import vl_convert
 
 from analysis.figures.export import csv_text, specification
-from analysis.figures.text import sentence
 from analysis.report.captioned_svg import SVG, Words, framed
-from analysis.report.elements import Exhibit, Section, Table
+from analysis.report.elements import Exhibit
 from analysis.report.folder import ReportFolder
+from analysis.text import sentence
 
 #: The parameter of a figure that says over which depth it is drawn.
 _DEPTH = "depth_axis"
@@ -95,37 +95,6 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
         statement=statement,
         sql=exhibit.sql,
         sql_gives=exhibit.sql_gives,
-    )
-
-
-def finding_of(chart: Any) -> str:
-    """Return the finding that a figure of ``analysis.figures`` states in its title."""
-    lines = chart["vconcat"][0]["title"]["text"]
-    return " ".join(lines) if isinstance(lines, list) else str(lines)
-
-
-def answer(
-    *exhibits: Exhibit, tables: Iterable[Table] = (), paragraphs: Iterable[str] = ()
-) -> Section:
-    """Return the page about a question whose finding is that of its first figure.
-
-    Parameters
-    ----------
-    exhibits : Exhibit
-        Its figures, at least one.
-    tables : iterable of Table
-        What stands below them.
-    paragraphs : iterable of str
-        How it was found.
-
-    Returns
-    -------
-    Section
-        Without the name and title, which ``sections`` gives it.
-    """
-    found = finding_of(exhibits[0].chart)
-    return Section(
-        finding=found, paragraphs=tuple(paragraphs), exhibits=exhibits, tables=tuple(tables)
     )
 
 

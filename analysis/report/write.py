@@ -8,7 +8,7 @@ in a report depends on when or where it was made: the same runs give the same fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from analysis.answers.material import Watch, unwatched
 from analysis.data.selection import Selection
-from analysis.figures.text import sentence
-from analysis.report.data import Material
+from analysis.report.data import ReportMaterial
 from analysis.report.elements import Section
 from analysis.report.folder import ReportFolder, require_free
 from analysis.report.model_page import model_page
@@ -31,17 +31,14 @@ from analysis.report.pages import (
     overview_facts,
     provenance_page,
 )
-from analysis.report.sections import sections
+from analysis.report.sections import PAGES, section
 from analysis.report.svg import shown
+from analysis.text import sentence
 from survey import __version__
 
 _HERE = Path(__file__).parent
 
 _ASSETS = ("report.css", "report.js")
-
-
-_Placed = tuple[dict[str, Any], tuple["Link | None", "Link", "Link | None"]]
-Watch = Callable[[list[_Placed]], Iterable[_Placed]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def write_report(
     out: str | Path,
     selection: Selection | None = None,
     title: str | None = None,
-    watch: Watch = iter,
+    watch: Watch = unwatched,
 ) -> Report:
     """Write a report about what a home holds.
 
@@ -90,8 +87,8 @@ def write_report(
     title : str, optional
         What stands at the top; by default how many models were surveyed.
     watch : callable, optional
-        Given a list of models, returns them one by one as their pages are made, and may say how
-        far they are: a thousand take minutes.
+        Shows progress: given what is made and a list, returns its items one by one. A thousand
+        models take minutes.
 
     Returns
     -------
@@ -105,7 +102,7 @@ def write_report(
     """
     out = Path(out)
     require_free(out.absolute())
-    return _Builder(Material(home, selection), title, watch).write(out)
+    return _Builder(ReportMaterial(home, selection, watch=watch), title).write(out)
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -115,10 +112,9 @@ def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 class _Builder:
     """Puts values into templates and files into the folder, page by page."""
 
-    def __init__(self, material: Material, title: str | None, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, material: ReportMaterial, title: str | None) -> None:
         self._material = material
-        self._sections = sections(material)
+        self._sections = [section(material, page) for page in PAGES]
         self._missing = missing_page(material)
         self._provenance = provenance_page(material)
         self._site = {
@@ -148,8 +144,8 @@ class _Builder:
             for name in _ASSETS:
                 folder.write(f"assets/{name}", (_HERE / "assets" / name).read_bytes())
             self._write_overview(folder)
-            for section in self._written():
-                self._write_section(folder, section)
+            for page in self._written():
+                self._write_section(folder, page)
             self._write_models(folder)
         absent = [(each.title, each.finding) for each in self._sections if not each.present]
         failed = len(material.failed)
@@ -164,8 +160,8 @@ class _Builder:
 
     def _navigation(self) -> Iterator[Link]:
         yield Link("Overview", "index.html")
-        for section in self._written():
-            yield Link(section.title, f"{section.name}.html")
+        for page in self._written():
+            yield Link(page.title, f"{page.name}.html")
 
     def _write_overview(self, folder: ReportFolder) -> None:
         material = self._material
@@ -198,7 +194,7 @@ class _Builder:
         links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
         around = zip([None, *links], links, [*links[1:], None], strict=False)
         placed = list(zip(runs, around, strict=True))
-        for run, (before, here, after) in self._watch(placed):
+        for run, (before, here, after) in material.watch("pages of models", placed):
             page = model_page(material, run)
             values = {name: getattr(page, name) for name in page.__slots__ if name != "heading"}
             values["exhibits"] = [shown(each, folder) for each in page.exhibits]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from analysis.text import number
+
 #: What clusters are compared with, where the table has it.
 LABELS = ("family", "family_group")
 
@@ -60,3 +62,20 @@ def _row(table: pd.DataFrame, label: str) -> dict[str, object]:
             adjusted_mutual_info_score(names, clusters) if enough else float("nan")
         ),
     }
+
+
+def agreement_words(table: pd.DataFrame) -> str:
+    """Return agreements as a clause, such as ``with families at ...``; empty where there is none.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From ``agreement``.
+    """
+    names = {"family": "families", "family_group": "groups of families"}
+    return " and ".join(
+        f"with {names.get(row['label'], row['label'])} at an adjusted Rand index of"
+        f" {number(row['adjusted_rand'])} (adjusted mutual information"
+        f" {number(row['adjusted_mutual_information'])})"
+        for row in table.dropna(subset="adjusted_rand").to_dict("records")
+    )

@@ -17,26 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.choices import NORMALISATION, Linkage, Normalisation
 from analysis.data.validation import require_kind
-from analysis.similarity.agreement import agreement
-from analysis.similarity.curves import Normalisation
-from analysis.similarity.distances import DistanceMatrix, distance_matrix
+from analysis.similarity.agreement import agreement, agreement_words
+from analysis.similarity.distances import DistanceMatrix, distance_matrix, distance_words
 from analysis.similarity.kmeans import Barycentres, kmeans
 from survey.errors import SettingsError
+from survey.text import counted
 
-__all__ = ["Barycentres", "Clustering", "Linkage", "cluster", "clusters", "kmeans"]
+__all__ = [
+    "Barycentres",
+    "Clustering",
+    "cluster",
+    "clusters",
+    "clusters_finding",
+    "clusters_method",
+    "kmeans",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-#: How the distance of two clusters follows from those of their members.
-Linkage = Literal["average", "complete", "single"]
 
 #: The most clusters that the silhouette chooses among.
 MOST_CLUSTERS = 12
@@ -86,7 +92,7 @@ class Clustering:
 
 def clusters(
     signatures: pd.DataFrame,
-    normalisation: Normalisation = "raw",
+    normalisation: Normalisation = NORMALISATION,
     linkage: Linkage = "average",
     number: int | None = None,
     band: int | None = None,
@@ -178,6 +184,19 @@ def cluster(
     )
     table.attrs = {**matrix.attrs, "linkage": linkage, "cut": cut}
     return Clustering(table, tree, matrix, cut, agreement(table), linkage)
+
+
+def clusters_finding(clustering: Clustering) -> str:
+    """Return how many clusters there are, and how far they agree with families, as a sentence."""
+    models, count = counted(len(clustering.table), "model"), counted(clustering.number, "cluster")
+    agreeing = agreement_words(clustering.agreement)
+    return f"{count} of {models} agree {agreeing}" if agreeing else f"{models} in {count}"
+
+
+def clusters_method(clustering: Clustering) -> str:
+    """Return how clusters were made, as a clause: distances, linkage and cut."""
+    matrix = clustering.matrix
+    return f"{distance_words(matrix)}, {clustering.method} linkage, {clustering.cut}"
 
 
 def silhouettes(values: Floats, members: Integers) -> Floats:

@@ -6,20 +6,17 @@ Owns which sites make a curve and what a normalisation does to it. Computes no d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.choices import Normalisation
 from analysis.data.validation import require_columns
 from survey.errors import SettingsError
 
 Floats = NDArray[np.float64]
-
-#: What is done about curves of unequal lengths, beside what the warping itself does: nothing, a
-#: distance per step of the path, or curves over relative depth.
-Normalisation = Literal["raw", "length", "relative"]
 
 #: How many relative depths a curve is laid on.
 POINTS = 100

@@ -5,11 +5,11 @@ Owns which curves are compared and what a normalisation does to a distance;
 
 Notes
 -----
-``raw`` is the dynamic time warping distance of the signatures as they are, which is the
-paper's [1]_: a sum along the path, so it grows with the number of sites. ``length`` is
-sqrt(S / (n + m)) for the least sum of squared differences S, the normalisation by n + m of [2]_;
-the path stays that of ``raw``. ``relative`` lays each signature on 100 equally spaced relative
-depths, each with the score of the nearest site, and warps these.
+``relative``, the default, lays each signature on 100 equally spaced relative depths, each with the
+score of the nearest site, and warps these. ``raw`` is the dynamic time warping distance of the
+signatures as they are, which is the paper's [1]_: a sum along the path, so it grows with the number
+of sites. ``length`` is sqrt(S / (n + m)) for the least sum of squared differences S, the
+normalisation by n + m of [2]_; the path stays that of ``raw``.
 
 References
 ----------
@@ -30,10 +30,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.choices import NORMALISATION, Normalisation
 from analysis.data.provenance import provenance_of
 from analysis.similarity.curves import (
     Curve,
-    Normalisation,
     curves,
     normalised,
     require_normalisation,
@@ -41,6 +41,7 @@ from analysis.similarity.curves import (
 )
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
 from analysis.statistics import dtw
+from analysis.text import number
 from catalog.home import Home
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
@@ -124,7 +125,7 @@ class DistanceMatrix:
 
 def distances(
     signatures: pd.DataFrame,
-    normalisation: Normalisation = "raw",
+    normalisation: Normalisation = NORMALISATION,
     band: int | None = None,
     cache: bool = True,
 ) -> pd.DataFrame:
@@ -153,7 +154,11 @@ def distances(
     SettingsError
         If no run has a site with an affinity, or an argument is out of range.
     """
-    matrix = distance_matrix(signatures, normalisation, band, cache)
+    return distance_pairs(distance_matrix(signatures, normalisation, band, cache))
+
+
+def distance_pairs(matrix: DistanceMatrix) -> pd.DataFrame:
+    """Return the distances of a matrix, one row a pair; see ``distances``."""
     first, second = np.triu_indices(len(matrix), 1)
     named = matrix.runs[["run_id", "model", "family"]]
     left, right = (named.iloc[places].reset_index(drop=True) for places in (first, second))
@@ -164,7 +169,7 @@ def distances(
 
 def distance_matrix(
     signatures: pd.DataFrame,
-    normalisation: Normalisation = "raw",
+    normalisation: Normalisation = NORMALISATION,
     band: int | None = None,
     cache: bool = True,
 ) -> DistanceMatrix:
@@ -188,6 +193,29 @@ def distance_matrix(
     runs = _runs(signatures, found)
     runs.attrs = {**signatures.attrs, "normalisation": normalisation, "band": band}
     return DistanceMatrix(runs, values, normalisation, band, tuple(found), without)
+
+
+def distance_words(matrix: DistanceMatrix) -> str:
+    """Return which distances a matrix holds, such as ``Relative DTW, band 3``."""
+    band = "" if matrix.band is None else f", band {matrix.band}"
+    return f"{matrix.normalisation.capitalize()} DTW{band}"
+
+
+def distances_finding(matrix: DistanceMatrix) -> str:
+    """Return which models are nearest and which furthest apart, as a sentence."""
+    names = list(matrix.runs["model"])
+    first, second = np.triu_indices(len(matrix), 1)
+    if not first.size:
+        return f"{counted(len(matrix), 'model')}, no distance between any two"
+    apart = matrix.values[first, second]
+    near, far = int(apart.argmin()), int(apart.argmax())
+    pair = {place: f"{names[first[place]]} and {names[second[place]]}" for place in (near, far)}
+    if len(matrix) == 2:
+        return f"{pair[near]} are {number(apart[near])} apart"
+    return (
+        f"{pair[near]} are nearest ({number(apart[near])}), {pair[far]} furthest apart"
+        f" ({number(apart[far])}; n = {len(matrix)} models)"
+    )
 
 
 def distance_values(

@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.choices import Normalisation
 from analysis.data.validation import require_kind
-from analysis.similarity.agreement import agreement
-from analysis.similarity.curves import Curve, Normalisation, normalised
+from analysis.similarity.agreement import agreement, agreement_words
+from analysis.similarity.curves import Curve, normalised
 from analysis.similarity.distances import DistanceMatrix
+from analysis.text import number
 from survey.errors import SettingsError
+from survey.text import counted
 
 Floats = NDArray[np.float64]
 
@@ -88,6 +91,21 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     table.attrs = {**matrix.attrs, "cut": f"cut into {number}, as asked", "seed": seed}
     inertia = float(np.mean(distances**2))
     return Barycentres(table, _points(members, centres), inertia, agreement(table), matrix)
+
+
+def barycentres_finding(result: Barycentres) -> str:
+    """Return how far apart the clusters' mean curves are, as a sentence."""
+    models = counted(len(result.table), "model")
+    medians = result.curves.groupby("cluster")["affinity"].median().sort_values()
+    low, high = medians.iloc[0], medians.iloc[-1]
+    if len(medians) == 1:
+        return f"{models} around one barycentre, its median affinity {number(low)}"
+    agreeing = agreement_words(result.agreement)
+    return (
+        f"{counted(len(medians), 'cluster')} of {models}: median affinity of the barycentres goes"
+        f" from {number(low)} (cluster {medians.index[0]}) to {number(high)} (cluster"
+        f" {medians.index[-1]})" + (f"; they agree {agreeing}" if agreeing else "")
+    )
 
 
 def _fitted(

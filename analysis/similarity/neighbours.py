@@ -39,7 +39,9 @@ from numpy.typing import ArrayLike, NDArray
 from analysis.data.model_names import trained
 from analysis.data.validation import require_kind
 from analysis.similarity.distances import DistanceMatrix
+from analysis.text import number
 from survey.errors import SettingsError
+from survey.text import counted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -214,21 +216,6 @@ def family_predictions(
     return table
 
 
-def share_words(predictions: pd.DataFrame) -> str:
-    """Say which share of predicted families is right, beside a neighbour drawn at random.
-
-    Parameters
-    ----------
-    predictions : pandas.DataFrame
-        From ``family_predictions``, at least one of them counted.
-    """
-    facts, right = predictions.attrs, predictions["right"].dropna()
-    several = facts.get("architectures", len(right)) < len(right)
-    once = ", each architecture once" if several else ""
-    chance = f"; a neighbour drawn at random: {facts['chance']:.0%}" if "chance" in facts else ""
-    return f"{facts.get('accuracy', right.mean()):.0%}{once}{chance}"
-
-
 def novelty(matrix: DistanceMatrix, *, untrained: bool = False) -> pd.DataFrame:
     """Return how unlike any known family each model is, the most unlike first; see this module.
 
@@ -263,6 +250,70 @@ def novelty(matrix: DistanceMatrix, *, untrained: bool = False) -> pd.DataFrame:
     )
     table.attrs |= {"scale": scale, "relatives": len(own)}
     return table
+
+
+def neighbours_finding(table: pd.DataFrame) -> str:
+    """Return how many models are nearest to one of their family, or whose neighbour one is.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From ``neighbours``.
+    """
+    nearest = table[table["rank"] == 1]
+    if nearest.empty:
+        return "There is no other model to be near to"
+    known = nearest[nearest["family"].notna() & nearest["other_family"].notna()]
+    kin = known["family"] == known["other_family"]
+    if len(nearest) == 1:
+        row = nearest.iloc[0]
+        return (
+            f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
+            f" {'of' if kin.any() else 'not of'} its family"
+        )
+    models = counted(len(known), "model")
+    return f"The nearest neighbour is of the same family in {int(kin.sum())} of {models}"
+
+
+def predictions_finding(predictions: pd.DataFrame) -> str:
+    """Return how many families are predicted right, beside a neighbour drawn at random.
+
+    Parameters
+    ----------
+    predictions : pandas.DataFrame
+        From ``family_predictions``.
+    """
+    facts, right = predictions.attrs, predictions["right"].dropna()
+    if right.empty:
+        return f"No model's family can be predicted (n = {len(predictions)})"
+    several = facts.get("architectures", len(right)) < len(right)
+    once = ", each architecture once" if several else ""
+    random = f"; a neighbour drawn at random: {facts['chance']:.0%}" if "chance" in facts else ""
+    share = f"{facts.get('accuracy', right.mean()):.0%}{once}{random}"
+    return (
+        f"The family of {int(right.sum())} of {counted(len(right), 'model')} is predicted right,"
+        f" each left out in turn ({share})"
+    )
+
+
+def novelty_finding(table: pd.DataFrame) -> str:
+    """Return which model is the most unlike any known family, as a sentence.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From ``novelty``.
+    """
+    known = table[table["novelty"].notna()].sort_values(
+        ["novelty", "model"], ascending=[False, True]
+    )
+    if known.empty:
+        return "No model has a novelty"
+    first = known.iloc[0]
+    return (
+        f"{first['model']} is the most unlike any known family: novelty {number(first['novelty'])},"
+        f" nearest {first['nearest_model']} (n = {len(known):,} models)"
+    )
 
 
 def _nearest_rows(models: _Models, place: int, number: int) -> Iterator[Row]:

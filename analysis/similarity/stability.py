@@ -34,6 +34,7 @@ from analysis.similarity.clusters import Clustering, partition
 from analysis.similarity.curves import Curve
 from analysis.similarity.distances import distance_values
 from survey.errors import SettingsError
+from survey.text import counted
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -116,6 +117,28 @@ def with_stability(
         table["stability"] = np.mean(found, axis=0)[members]
     table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
     return dataclasses.replace(clustering, table=table)
+
+
+def stability_sentence(clustering: Clustering) -> str:
+    """Return how stable the clusters are, by how many draws, as a sentence.
+
+    Parameters
+    ----------
+    clustering : Clustering
+        From ``with_stability``.
+    """
+    table, attrs = clustering.table, clustering.table.attrs
+    once = len(attrs["one_batch"])
+    if once == len(table):
+        return "Every model was measured on one batch: how stable clusters are is not known."
+    known = table.groupby("cluster")["stability"].first()
+    shares = " to ".join(dict.fromkeys(f"{share:.2f}" for share in (known.min(), known.max())))
+    same = f" {counted(once, 'model')} measured on one batch cannot move." if once else ""
+    return (
+        f"Had other images been measured, a cluster would share {shares} of its models with its"
+        f" nearest among the new ones (Jaccard's index, the mean over {attrs['draws']} draws of"
+        f" batches with replacement, after Hennig 2007; 0.75 and more is stable).{same}"
+    )
 
 
 def jaccards(members: Integers, others: Integers) -> Floats:

@@ -34,19 +34,20 @@ class SharedOptions:
     format: Format | None = None
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
+def is_given(context: typer.Context, name: str) -> bool:
+    """Return whether a parameter was given, by the command line or the environment."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
 
 def _resolve_home(context: typer.Context, home: Path) -> Path:
     shared: SharedOptions = context.obj
-    return home if _is_given(context, "home") else shared.home or home
+    return home if is_given(context, "home") else shared.home or home
 
 
 def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
     """Return the format named after the verb, before it, or by the ending of ``--output``."""
-    given = _is_given(context, "format")
+    given = is_given(context, "format")
     if context.params.get("json"):
         if given and format != "json":
             raise typer.BadParameter(f"--json excludes --format {format}.")
@@ -119,29 +120,33 @@ def verb(
 def options_of(group: type) -> dict[str, inspect.Parameter]:
     """Return the parameters that make options of a dataclass's fields.
 
-    The annotation of a field is that of an option, or its metadata has the option's ``help`` and,
-    as ``none``, what its default stands for.
+    The annotation of a field is that of an option, or its metadata has the option's ``help``, and
+    the other details of ``analysis.options.option`` as it has them; other fields are no options.
     """
     hints = get_type_hints(group, include_extras=True)
     return {
         each.name: inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=hints[each.name]
-            if get_origin(hints[each.name]) is Annotated
-            else Annotated[hints[each.name], _option(each)],
+            default=None if each.metadata.get("repeated") else each.default,
+            annotation=hints[each.name] if declared else _annotation(hints[each.name], each),
         )
         for each in dataclasses.fields(group)
+        if (declared := get_origin(hints[each.name]) is Annotated) or "help" in each.metadata
     }
 
 
-def _option(field: dataclasses.Field[Any]) -> Any:
-    name = "--" + field.name.replace("_", "-")
+def _annotation(hint: Any, field: dataclasses.Field[Any]) -> Any:
+    """Return the type of a field as typer takes it, with its option."""
+    details, name = field.metadata, "--" + field.name.replace("_", "-")
     # A flag that is on by default can be switched off; no other needs a second name.
-    names = [f"{name}/--no-{name[2:]}"] if field.default is True else [name]
-    meant = field.metadata.get("none", True)
-    return typer.Option(*names, help=field.metadata["help"], show_default=meant)
+    names = details.get("flags") or [f"{name}/--no-{name[2:]}" if field.default is True else name]
+    facts = {"help": details["help"], "metavar": details.get("metavar")}
+    if details.get("positional"):
+        return Annotated[hint, typer.Argument(**facts, show_default=False)]
+    shown, least = details.get("none") or True, details.get("minimum")
+    kind = list[str] | None if details.get("repeated") else hint
+    return Annotated[kind, typer.Option(*names, **facts, show_default=shown, min=least)]
 
 
 @contextmanager

@@ -30,7 +30,10 @@ VERBS = {
     "Find and solve problems": ("doctor", "log", "retry", "cancel"),
 }
 
-_MODULES = {"log": "jobs", "retry": "jobs", "cancel": "jobs"}
+_MODULES = {
+    **dict.fromkeys(("log", "retry", "cancel"), "jobs"),
+    **dict.fromkeys(VERBS["Explain measurements"], "answers"),
+}
 
 _PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
 

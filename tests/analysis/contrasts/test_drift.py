@@ -234,12 +234,6 @@ def test_an_explicit_pair_of_two_networks_says_so(home: Path, measured: Measured
     assert "architecture narrow -> wide" in row["detail"]
 
 
-def test_the_summary_counts_by_verdict(home: Path, measured: Measured) -> None:
-    measured("one", {"a": STEADY}, architecture="narrow")
-    measured("two", {"a": STEADY}, architecture="wide")
-    assert drift(home).summary().endswith("\nrun appeared: 2")
-
-
 def _variances(
     rng: np.random.Generator, batches: int, shape: int | tuple[int, ...]
 ) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import altair as alt
@@ -17,6 +18,12 @@ def words(chart: alt.TopLevelMixin) -> str:
     """Return every text of a drawing, a line each broken line, joined by blanks."""
     texts = (each for each in parsed(chart).iter() if each.tag.endswith(("text", "tspan")))
     return " ".join((each.text or "").strip() for each in texts)
+
+
+def title(chart: Any) -> str:
+    """Return the finding that a figure states in its title."""
+    lines = chart["vconcat"][0]["title"]["text"]
+    return " ".join(lines) if isinstance(lines, list) else str(lines)
 
 
 def marks(chart: alt.TopLevelMixin, kind: str) -> list[ElementTree.Element]:

@@ -8,8 +8,7 @@ import pytest
 
 from analysis.figures import signature_chart, signature_lines
 from analysis.figures.sampling import sample
-from analysis.report.svg import finding_of
-from tests.analysis.figures.drawn import words
+from tests.analysis.figures.drawn import title, words
 from tests.analysis.figures.frames import surveyed
 
 
@@ -57,7 +56,7 @@ def test_a_figure_of_some_says_so_and_states_what_holds_for_all():
     frame = surveyed(36)
     frame.loc[frame["model"] == "vgg_1", "affinity"] = np.nan
     some = signature_chart(frame, most=18)
-    assert finding_of(some) == finding_of(signature_chart(frame))
+    assert title(some) == title(signature_chart(frame))
     drawn = words(some)
     assert "18 of 36 models shown" in drawn
     assert "ResNet (n = 4, 2 shown)" in drawn

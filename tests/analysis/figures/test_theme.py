@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.figures.text import chance, listed, number
 from analysis.figures.theme import (
     DASHES,
     PALETTE,
@@ -23,6 +22,7 @@ from analysis.figures.theme import (
     shape_scale,
     wrapped,
 )
+from analysis.text import chance, listed, number
 from tests.analysis.figures.drawn import parsed, words
 from tests.analysis.figures.frames import surveyed
 

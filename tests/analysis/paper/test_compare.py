@@ -21,7 +21,6 @@ from analysis.paper.compare import (
     PAPER_COUNTS,
     compare_paper,
     printed,
-    summary,
     surveyed_rows,
 )
 from analysis.paper.left_out import correlations_left_out, means_left_out
@@ -266,7 +265,6 @@ def test_part_of_a_family_says_how_much_of_it(tmp_path: Path) -> None:
     fits = found[(found["table"] == "fig4") & (found["name"] == "Pre-residual")]
     assert fits["reason"].str.contains("at least 4").all()
     assert provenance_of(found).runs == 2
-    assert summary(found)[0].startswith("table1 on digits: 10 numbers, mean |difference|")
 
 
 def test_datasets_and_poolings_stand_apart(tmp_path: Path) -> None:
@@ -288,7 +286,6 @@ def test_what_was_not_surveyed_has_its_printed_number_and_a_reason(tmp_path: Pat
     assert found["ours"].isna().all()
     assert found["paper"].notna().all()
     assert len(surveyed_rows(found)) == 0
-    assert summary(found) == []
 
 
 def test_printed_numbers_are_those_of_the_facts() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency, kstest
 
-from analysis.relations.accuracy_spread import COLUMNS, accuracy_spread, chance_words
+from analysis.relations.accuracy_spread import COLUMNS, accuracy_spread, chance_sentences
 from tests.analysis.made import models
 
 
@@ -24,10 +24,10 @@ def test_a_few_images_are_no_more_than_chance() -> None:
     p = np.array([1794, 1794, 1793, 1792, 1791]) / 1797
     assert row["sampling_error"] == pytest.approx(np.sqrt(p.mean() * (1 - p.mean()) / 1797))
     assert row["std"] == pytest.approx(np.std(p, ddof=1))
-    (said,) = chance_words(accuracy_spread(zoo([1794, 1794, 1793, 1792, 1791])))
-    assert said == (
-        "accuracies of the 5 residual networks on digits differ by no more than chance would make"
-        " them (standard deviation 0.07 %, of chance 0.11 %; p 0.80)"
+    (sentence,) = chance_sentences(accuracy_spread(zoo([1794, 1794, 1793, 1792, 1791])))
+    assert sentence == (
+        "Accuracies of the 5 residual networks on digits differ by no more than chance would make"
+        " them (standard deviation 0.07 %, of chance 0.11 %; p 0.80)."
     )
 
 
@@ -47,7 +47,7 @@ def test_q_is_that_of_a_table_of_right_and_wrong(images: list[int]) -> None:
 def test_networks_that_differ_in_truth_are_not_said_to_be_alike() -> None:
     spread = accuracy_spread(zoo([1700, 1500, 1300, 1100]))
     assert list(spread["within_chance"]) == [False]
-    assert chance_words(spread) == []
+    assert chance_sentences(spread) == []
 
 
 def test_networks_that_all_are_right_do_not_differ() -> None:
@@ -88,7 +88,7 @@ def test_groups_datasets_and_random_weights_are_kept_apart() -> None:
     )
     found = accuracy_spread(frame)
     assert list(found[["group", "dataset", "n"]].itertuples(index=False)) == [("a", "one", 2)]
-    assert chance_words(found, least=3) == []
+    assert chance_sentences(found, least=3) == []
 
 
 def test_nothing_known_gives_no_rows() -> None:

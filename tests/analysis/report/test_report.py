@@ -16,14 +16,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.answers.clusters import STABILITY_DRAWS, Stability
+from analysis.answers.columns import TableColumn
+from analysis.answers.material import Material
+from analysis.answers.relations import Depth
 from analysis.data.selection import Selection
-from analysis.relations.accuracy_spread import accuracy_spread, chance_words
-from analysis.report import Report, write_report, zoo
+from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
+from analysis.report import Report, write_report
 from analysis.report.captioned_svg import Words, framed
-from analysis.report.data import Material, slug
-from analysis.report.elements import NOTHING, Column, fixed, missing, probability, table, words
+from analysis.report.data import slug
+from analysis.report.elements import table
 from analysis.report.folder import MARKER, ReportFolder
 from analysis.report.svg import embedded
+from analysis.text import NOTHING, cell, fixed, missing, probability
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.records import BatchRecord
@@ -204,7 +209,7 @@ def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:
 def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written: Report) -> None:
     statement = (written.folder / "data" / "regressions.sql").read_text(encoding="utf-8")
     rows = query(open_home(home, create=False), statement).to_pandas()
-    (clause,) = chance_words(accuracy_spread(rows))
+    (clause,) = chance_sentences(accuracy_spread(rows))
     (page,) = [page for path, page in pages(written) if path.stem == "regressions"]
     assert clause in "".join(page.text)
 
@@ -233,9 +238,9 @@ def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
 
 def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None:
     texts = {path.stem: "".join(page.text) for path, page in pages(written)}
-    assert f"the mean over {zoo.STABILITY_DRAWS} draws of batches" in texts["clusters"]
+    assert f"the mean over {STABILITY_DRAWS} draws of batches" in texts["clusters"]
     assert "stability: of the cluster" in texts["clusters"]
-    alike = "accuracies of the 5 small networks on digits differ by no more than chance would make"
+    alike = "Accuracies of the 5 small networks on digits differ by no more than chance would make"
     assert alike in texts["regressions"]
 
 
@@ -244,8 +249,8 @@ def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
     for number in range(3):
         scores = [batches[:1] for batches in curve(number, 5, 0.5)]
         store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
-    (_, said) = zoo.clusters(Material(tmp_path)).paragraphs
-    assert "on one batch: how stable clusters are is not known" in said
+    sentence = Stability(Material(tmp_path)).finding()
+    assert "on one batch: how stable clusters are is not known" in sentence
 
 
 def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
@@ -277,7 +282,7 @@ def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
     assert all(reason in text for reason in reasons.values())
     assert not (alone.folder / "clusters.html").exists()
     none = write_report(home, tmp_path / "none", Selection(models=("mute", "broken")))
-    assert {reason for _, reason in none.absent} == {"no run of the selection has a score"}
+    assert {reason for _, reason in none.absent} == {"No run of the selection has a score."}
     assert "no run of this selection has a score" in "".join(Page(none.index).text)
 
 
@@ -286,8 +291,8 @@ def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_pa
     for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
         scores = curve(number, 4 + number, 0.5)
         store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
-    found = zoo.depth(Material(tmp_path))
-    assert len({exhibit.name for exhibit in found.exhibits}) == 2
+    names = {slug(each.name) for each in Depth(Material(tmp_path)).drawings()}
+    assert len(names) == 2
 
 
 def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
@@ -298,7 +303,7 @@ def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
     make("few", [0.4, 0.5, 0.6], architecture="vgg7", images_per_score=32)
     seen: list[int] = []
 
-    def watch(items: Any) -> Any:
+    def watch(_what: str, items: Any) -> Any:
         for number, item in enumerate(items):
             seen.append(number)
             yield item
@@ -433,16 +438,16 @@ def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
 
 def test_only_words_too_long_for_paper_are_broken() -> None:
     frame = pd.DataFrame({"a": ["characteristic of a net", "file:/a/long/path/of/weights.pth"]})
-    found = table("t", "caption", frame, [Column("a", "A")])
+    found = table("t", "caption", frame, [TableColumn("a", "A")])
     assert [row[0].long for row in found.rows] == [False, True]
 
 
 def test_values_are_written_as_readers_expect() -> None:
     assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
     assert [fixed(1)(each) for each in (-123456789.0, 12345)] == ["-1.2e+08", "12345.0"]
-    assert [words(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
-    assert words(np.array(["a", "b"])) == "a, b"
-    assert words(0.123456) == "0.1235"
+    assert [cell(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
+    assert cell(np.array(["a", "b"])) == "a, b"
+    assert cell(0.123456) == "0.1235"
     assert [probability(each) for each in (0.5, 1e-5)] == ["0.500", "1.0e-05"]
     assert not missing(0)
     assert [slug(each) for each in ("ResNet-18 @ <x>", "..", "Ünï")] == ["resnet-18-x", "run", "n"]
@@ -450,12 +455,12 @@ def test_values_are_written_as_readers_expect() -> None:
 
 def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
     frame = pd.DataFrame({"a": ["x", "Y"], "b": [2.0, np.nan], "c": [None, None]})
-    shown = table("t", "caption", frame, [Column("a", "A", links={"x": "p.html"}), Column("b", "B"),
-                                          Column("c", "C"), Column("d", "D")])  # fmt: skip
-    assert [column.heading for column in shown.columns] == ["A", "B"]
+    columns = [TableColumn(name, name.upper()) for name in "abcd"]
+    shown = table("t", "caption", frame, columns, {"a": {"x": "p.html"}})
+    assert [column.title for column in shown.columns] == ["A", "B"]
     (first, second) = shown.rows
     assert (first[0].link, second[0].link) == ("p.html", "")
     assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
     assert shown.numeric == (False, True)
-    empty = table("t", "caption", frame.iloc[:0], [Column("a", "A")])
+    empty = table("t", "caption", frame.iloc[:0], [TableColumn("a", "A")])
     assert (empty.rows, empty.numeric) == ((), (False,))

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.report import pages, zoo
-from analysis.report.data import Material
-from analysis.report.svg import finding_of
+from analysis.answers import clusters, neighbours
+from analysis.report import pages
+from analysis.report.data import ReportMaterial
+from analysis.report.sections import section
 from catalog.open_home import open_home
 from catalog.store.reader import query
-from tests.analysis.figures.drawn import words
+from tests.analysis.figures.drawn import title, words
 from tests.analysis.homes import Builder
 
 pytestmark = pytest.mark.slow(seconds=4)
@@ -34,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_overview_shows_some_and_its_files_hold_those(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    material = Material(home)
+    material = ReportMaterial(home)
     (whole,) = pages.overview_exhibits(material)
     assert whole.rows["run_id"].nunique() == 12
     monkeypatch.setattr(pages, "MOST_SIGNATURES", 6)
@@ -43,21 +44,23 @@ def test_the_overview_shows_some_and_its_files_hold_those(
     assert len(shown) == 6
     assert set(query(open_home(home, create=False), exhibit.sql)["run_id"].to_pylist()) == shown
     assert "6 of 12 models shown" in words(exhibit.chart)
-    assert finding_of(exhibit.chart) == finding_of(whole.chart)
+    assert title(exhibit.chart) == title(whole.chart)
 
 
 def test_clusters_are_shown_by_few_leaves_representatives_and_the_most_unlike(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, most in {"MOST_LEAVES": 5, "MOST_UNLIKE": 4, "MOST_IN_MATRIX": 8}.items():
-        monkeypatch.setattr(zoo, name, most)
-    monkeypatch.setattr(zoo, "STABILITY_DRAWS", 1)
-    section = zoo.clusters(Material(home))
-    tree, heat, odd = section.exhibits
+    monkeypatch.setattr(clusters.Clusters, "most", 5)
+    monkeypatch.setattr(neighbours.Novelty, "most", 4)
+    monkeypatch.setattr(clusters, "MOST_IN_MATRIX", 8)
+    monkeypatch.setattr(clusters, "STABILITY_DRAWS", 1)
+    page = section(ReportMaterial(home), "clusters")
+    exhibits = {each.name: each for each in page.exhibits}
+    tree, heat, odd = (exhibits[name] for name in ("dendrogram", "distances", "novelty"))
     assert [len(each.rows) for each in (tree, heat, odd)] == [3 * 4, 3 * 3, 4]
     assert "The last 4 merges of 11" in words(tree.chart)
-    assert "12 models" in section.finding
+    assert "12 models" in page.finding
     assert "The 4 most unlike of 12" in words(odd.chart)
     # The tables keep every model.
-    tables = {each.name: len(each.rows) for each in section.tables}
-    assert tables["members"] == tables["novelty"] == 12
+    tables = {each.name: len(each.rows) for each in page.tables}
+    assert tables["clusters"] == tables["novelty"] == 12

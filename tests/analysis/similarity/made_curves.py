@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.similarity.curves import Normalisation
+from analysis.choices import Normalisation
 from analysis.similarity.distances import DistanceMatrix, distance_matrix
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,8 @@ def placed(places: Mapping[str, float], **columns: Mapping[str, Any]) -> Distanc
 
     With one site each, the warping distance is just that.
     """
-    return distance_matrix(frame({model: [place] for model, place in places.items()}, **columns))
+    scores = {model: [place] for model, place in places.items()}
+    return distance_matrix(frame(scores, **columns), "raw")
 
 
 def matrix(seed: int, models: int, normalisation: Normalisation = "raw") -> DistanceMatrix:

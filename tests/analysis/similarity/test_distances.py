@@ -45,7 +45,7 @@ def test_raw_distances_are_those_of_tslearn(band: int | None) -> None:
     signatures = frame(random_scores(1, 12))
     series = to_time_series_dataset([curve.values for curve in curves(signatures)])
     theirs = cdist_dtw(series, sakoe_chiba_radius=band)
-    assert np.abs(distance_matrix(signatures, band=band).values - theirs).max() <= 1e-9
+    assert np.abs(distance_matrix(signatures, "raw", band).values - theirs).max() <= 1e-9
 
 
 def test_relative_distances_are_those_of_curves_over_depth() -> None:
@@ -89,7 +89,7 @@ def test_models_keep_their_distances_in_any_order() -> None:
 
 def test_missing_sites_and_runs_are_counted() -> None:
     signatures = frame({"a": [0.1, NAN, 0.3], "b": [0.2, 0.3], "none": [NAN]})
-    matrix = distance_matrix(signatures)
+    matrix = distance_matrix(signatures, "raw")
     assert matrix.runs[["model", "sites", "left_out"]].to_numpy().tolist() == [
         ["a", 2, 1],
         ["b", 2, 0],
@@ -122,7 +122,7 @@ def test_a_model_is_found_by_label_id_and_beginning() -> None:
 
 def test_equal_curves_are_warped_once(warped: list[int]) -> None:
     same = [0.1, 0.5, 0.2]
-    matrix = distance_matrix(frame({"a": same, "b": [0.4], "c": same, "d": same}))
+    matrix = distance_matrix(frame({"a": same, "b": [0.4], "c": same, "d": same}), "raw")
     assert warped == [1]
     assert (matrix.values[np.ix_([0, 2, 3], [0, 2, 3])] == 0).all()
     assert matrix.values[1, [0, 2, 3]] == pytest.approx([0.3741657] * 3)
@@ -276,7 +276,7 @@ def test_a_digest_knows_a_curve_by_its_values() -> None:
 def test_a_notebook_shows_the_matrix_with_its_names_and_what_it_was_made_from() -> None:
     sites = frame({"<a>": [0.1, 0.2], "b": [0.5, 0.9]})
     sites.attrs["selection"] = "model <a> or b"
-    made = distance_matrix(sites, cache=False)
+    made = distance_matrix(sites, "raw", cache=False)
     shown = made._repr_html_()
     distance = f"{made.values[0, 1]:.3f}"
     assert shown.count(f"<td>{distance}</td>") == 2
@@ -294,4 +294,4 @@ def test_a_large_matrix_is_cut_in_a_notebook_and_says_so() -> None:
     assert shown.count("<tr") == 1 + SHOWN
     assert "25 models, relative DTW distances, band 3 from " in shown
     assert f"the first {SHOWN} are shown" in shown
-    assert "1 model, raw DTW distances>" in repr(distance_matrix(frame({"a": [0.1]})))
+    assert "1 model, relative DTW distances>" in repr(distance_matrix(frame({"a": [0.1]})))

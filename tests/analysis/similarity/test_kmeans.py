@@ -48,7 +48,7 @@ def test_kmeans_finds_what_rises_and_what_falls(normalisation: Any) -> None:
 
 def test_distances_to_barycentres_are_warping_distances() -> None:
     rng = np.random.default_rng(2)
-    made = distance_matrix(frame({f"m{number}": rng.random(12) for number in range(9)}), band=0)
+    made = distance_matrix(frame({f"m{number}": rng.random(12) for number in range(9)}), "raw", 0)
     found = kmeans(made, 3, seed=4)
     for curve, row in zip(made.curves, found.table.itertuples(), strict=True):
         centre = found.curves.loc[found.curves["cluster"] == row.cluster, "affinity"]
@@ -62,7 +62,7 @@ def test_distances_to_barycentres_are_warping_distances() -> None:
 def test_one_cluster_has_a_mean_that_averaging_does_not_improve() -> None:
     from tslearn.barycenters import dtw_barycenter_averaging
 
-    made = distance_matrix(frame({name: values[:6] for name, values in waves().items()}))
+    made = distance_matrix(frame({name: values[:6] for name, values in waves().items()}), "raw")
     found = kmeans(made, 1)
     curves = [curve.values for curve in made.curves]
     theirs = dtw_barycenter_averaging(curves, init_barycenter=found.curves["affinity"].to_numpy())

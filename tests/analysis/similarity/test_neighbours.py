@@ -11,7 +11,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.neighbours import family_predictions, neighbours, novelty, share_words
+from analysis.similarity.neighbours import family_predictions, neighbours, novelty
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
@@ -137,9 +137,6 @@ def test_an_architecture_is_counted_once_however_many_checkpoints_it_has() -> No
     assert (table.attrs["predictable"], table.attrs["architectures"]) == (7, 5)
     # Of four other architectures, two are of family a for each of a, and one of b for each of b.
     assert table.attrs["chance"] == pytest.approx((3 * 2 / 4 + 2 * 1 / 4) / 5)
-    told = share_words(table)
-    assert told == "20%, each architecture once; a neighbour drawn at random: 40%"
-    assert "once" not in share_words(family_predictions(placed(PLACES)))
 
 
 def test_random_weights_do_not_vote_and_are_not_counted() -> None:

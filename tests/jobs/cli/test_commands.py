@@ -15,9 +15,6 @@ from tests.style.repository import ROOT
 
 COMMANDS = commands()
 
-#: Commands whose options are declared anew.
-PENDING = {*VERBS["Explain measurements"], "report"}
-
 #: Wider than any help text, so that none is broken into lines.
 WIDE = {"COLUMNS": "600"}
 
@@ -33,7 +30,7 @@ def line_of(option: str, text: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in PENDING])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_every_option_with_its_default(name):
     text = rendered(*name.split(), "-h")
     assert text == rendered(*name.split(), "--help")
@@ -56,7 +53,7 @@ def name_of_flag(parameter) -> str:
     return chosen[0].removeprefix("--")
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in PENDING])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_described_by_a_phrase(name):
     for parameter in COMMANDS[name].params:
         assert not parameter.help[0].islower(), parameter.name

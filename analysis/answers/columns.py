@@ -1,0 +1,134 @@
+"""How the columns of answers are headed, written and explained, wherever they are shown.
+
+One vocabulary by the columns' names; an answer declares a column itself where it means another
+thing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from analysis.text import cell, fixed, missing, percent, probability, spaced, whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _year(value: Any) -> str:
+    return str(int(value))
+
+
+def _yes_or_no(value: Any) -> str:
+    return "yes" if value else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """How one column of a frame is shown."""
+
+    #: The frame's column.
+    name: str
+    #: What stands above it on a page; its name, with spaces, by default.
+    heading: str = ""
+    #: How a value is written on a page.
+    form: Callable[[Any], str] = cell
+    #: What it means, where the heading does not say it; shown below a page's table.
+    meaning: str = ""
+    #: What stands above it in a terminal, if not its name; None where a terminal has no room.
+    terminal: str | None = ""
+    #: Whether a terminal shows it only where it has a value.
+    optional: bool = False
+    #: Whether a terminal shows it only where its values differ.
+    varying: bool = False
+
+    @property
+    def title(self) -> str:
+        """What stands above it on a page."""
+        return self.heading or spaced(self.name)
+
+    def in_terminal(self, frame: pd.DataFrame) -> bool:
+        """Return whether a terminal's table of a frame has this column."""
+        if self.optional:
+            return not all(missing(value) for value in frame[self.name].astype(object))
+        return self.terminal is not None and (not self.varying or frame[self.name].nunique() > 1)
+
+
+#: Columns that are numbers with so many decimals, and nothing else to say of them.
+_DECIMALS = {
+    2: ("adjusted_mutual_information", "novelty", "trend_initial", "trend_trained"),
+    3: (
+        *("difference", "distance", "highest", "lowest", "mean_after", "mean_initial"),
+        *("mean_others", "mean_trained", "median", "median_after", "median_others"),
+        *("median_plain", "median_residual", "std_plain", "std_residual"),
+    ),
+}
+
+_WHOLE = (
+    "after",
+    "cluster",
+    "clusters",
+    "labels",
+    "models",
+    "n",
+    "others",
+    "rank",
+    "site",
+    "sites",
+)
+
+_EVERY = (
+    *(TableColumn(name, form=fixed(n)) for n, names in _DECIMALS.items() for name in names),
+    *(TableColumn(name, form=whole) for name in (*_WHOLE, "sites")),
+    *(TableColumn(name, form=spaced) for name in ("label", "metric", "predictor", "quantity")),
+    TableColumn("adjusted_rand", "", fixed(2), "1 for the same parts, 0 for chance"),
+    TableColumn("affinity_after", "", fixed(4), terminal="is"),
+    TableColumn("affinity_before", "", fixed(4), terminal="was"),
+    TableColumn(
+        "bimodality_coefficient",
+        "bimodality",
+        fixed(2),
+        "Sarle's coefficient; above 5/9, that of a uniform distribution, speaks for two modes",
+    ),
+    TableColumn("cliffs_delta", "Cliff's delta", fixed(2), "1 where all sites after are higher"),
+    TableColumn("correlation", "", fixed(2), "of pairs of checkpoints, over sites"),
+    TableColumn("correlation_lowest", "lowest correlation", fixed(2), "of all pairs"),
+    TableColumn("dip", "", fixed(3), "Hartigan's dip, the distance from any single mode"),
+    TableColumn("dip_p", "p of the dip", probability),
+    TableColumn("dtw", "DTW", fixed(3)),
+    TableColumn("dtw_std", "deviation of DTW", fixed(3)),
+    TableColumn("euclidean", "Euclidean", fixed(3)),
+    TableColumn("euclidean_std", "deviation of Euclidean", fixed(3)),
+    TableColumn("family_group", "group"),
+    TableColumn("high", "to", fixed(2), "upper end of the 95 % interval"),
+    TableColumn("low", "from", fixed(2), "lower end of the 95 % interval"),
+    TableColumn("lowered", "sites lowered", percent),
+    TableColumn("mean_difference", "difference of means", fixed(3)),
+    TableColumn("other_family", "family", terminal="its family"),
+    TableColumn("other_model", "neighbour", terminal="neighbour"),
+    TableColumn("p", form=probability),
+    TableColumn("p_corrected", "", probability, "Holm's correction over the table's tests"),
+    TableColumn("p_picked", "p of the pick", probability, "of the best of its kind", "p as picked"),
+    TableColumn("pearson", "Pearson's r", fixed(2)),
+    TableColumn("r2", "R2", fixed(2)),
+    TableColumn("r2_left_out", "R2 left out", fixed(2), "below 0 it is worse than the mean"),
+    TableColumn("reason", "why something is blank"),
+    TableColumn("relative_std", "relative deviation", fixed(3), "over the size of the mean"),
+    TableColumn("right", form=_yes_or_no),
+    TableColumn("shift", "", fixed(3), "trained less initial"),
+    TableColumn("silhouette", "", fixed(2), "near 1 well within its cluster, below 0 outside"),
+    TableColumn("stability", "", fixed(2), "of the cluster, over draws of batches", optional=True),
+    TableColumn("standard_error", "", fixed(4), terminal="se"),
+    TableColumn("std", "deviation"),
+    TableColumn("year", form=_year),
+)
+
+COLUMNS = {column.name: column for column in _EVERY}
+
+
+def columns_of(names: Iterable[str | TableColumn]) -> list[TableColumn]:
+    """Return columns by name, as the vocabulary has them; those it lacks are shown as they are."""
+    return [
+        COLUMNS.get(each, TableColumn(each)) if isinstance(each, str) else each for each in names
+    ]

@@ -1,0 +1,137 @@
+"""What shortcuts, other images, other weights and training do to a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, untrained_option
+from analysis.answers.columns import TableColumn
+from analysis.options import option
+from analysis.text import fixed, probability
+
+
+@dataclass(frozen=True, eq=False)
+class Residual(Answer):
+    """Sites after a shortcut against the other sites of the network."""
+
+    name = page = "residual"
+    command = "compare residual"
+    title = "Residual or plain"
+    caption = "Sites after an addition against the others."
+    columns: ClassVar[Sequence[str | TableColumn]] = (
+        *("model", TableColumn("dataset", terminal=None)),
+        TableColumn("after", meaning="sites that take the sum of a block and its shortcut"),
+        *("others", "mean_after", "mean_others", "median_after", "median_others"),
+        TableColumn("difference", "difference of means", fixed(3)),
+        *("cliffs_delta", "low", "high"),
+        TableColumn("p", form=probability, meaning="Mann and Whitney's test", terminal=None),
+        *("p_corrected", "reason"),
+    )
+    computed_by = "analysis.contrasts.residual:residual_contrast"
+    found_by = "analysis.contrasts.residual:residual_finding"
+    figure = file = "residual"
+
+    @property
+    def drawn(self) -> Sequence[Any]:
+        """All sites: the figure shows those after an addition, the others, and plain twins."""
+        return (self.material.signatures,)
+
+
+@dataclass(frozen=True, eq=False)
+class Twins(Residual):
+    """Residual networks against plain ones that differ in the shortcuts alone."""
+
+    name = "twins"
+    command = "compare twins"
+    caption = "Residual networks against plain twins, which differ in the shortcuts alone."
+    columns = (
+        *("level", "residual", "plain", "checkpoint", "dataset"),
+        TableColumn("n", meaning="sites of a pair; pairs of all"),
+        *("median_residual", "median_plain", "difference", "std_residual", "std_plain", "p"),
+        "reason",
+    )
+    computed_by = "analysis.contrasts.residual:twins"
+    found_by = "analysis.contrasts.residual:twins_finding"
+
+    untrained: bool = untrained_option("count over all pairs")
+
+
+@dataclass(frozen=True, eq=False)
+class Datasets(Answer):
+    """How far the signature of a network moves from one dataset to another."""
+
+    name = page = "datasets"
+    command = "compare datasets"
+    title = "Datasets"
+    caption = "Deviation from the signature on the reference, model by model."
+    columns = (
+        *("model", "dataset", "reference", "sites", "dtw", "euclidean", "mean_difference"),
+        "reason",
+    )
+    computed_by = "analysis.contrasts.datasets:dataset_deviations"
+    found_by = "analysis.contrasts.datasets:datasets_finding"
+    figure = "dataset"
+    needed = "dtw"
+
+    reference: str | None = option(
+        None,
+        "Dataset that the others are compared with.",
+        none="that of most models with several",
+    )
+
+    def tables(self) -> Iterator[AnswerTable]:
+        """Yield the means over models, and the models."""
+        from analysis.contrasts.datasets import dataset_summary
+
+        columns = ("dataset", "reference", "n", "dtw", "dtw_std", "euclidean", "euclidean_std")
+        caption = "Deviation from the signature on the reference, mean over models."
+        yield AnswerTable("datasets-mean", caption, dataset_summary(self.statistics), columns)
+        yield from super().tables()
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoints(Answer):
+    """How alike the checkpoints of an architecture are, metric by metric."""
+
+    name = page = "checkpoints"
+    command = "compare checkpoints"
+    title = "Checkpoints"
+    caption = "Each metric's mean over sites, over the checkpoints of one architecture."
+    columns = (
+        *("source", "architecture", "dataset", "metric", TableColumn("n", "checkpoints")),
+        *("mean", "std", "relative_std", TableColumn("lowest"), TableColumn("highest")),
+        *("correlation", "correlation_lowest", "reason"),
+    )
+    computed_by = "analysis.contrasts.checkpoints:robustness"
+    found_by = "analysis.contrasts.checkpoints:robustness_finding"
+    figure = "robustness"
+    needed = "relative_std"
+    source = (*CURVE, *METRICS)
+
+    untrained: bool = untrained_option("count")
+
+
+@dataclass(frozen=True, eq=False)
+class Training(Answer):
+    """Trained networks against random initialisations of the same architecture."""
+
+    name = page = figure = "training"
+    command = "compare training"
+    title = "Training"
+    caption = "Trained networks against random initialisations of the same architecture."
+    columns = (
+        *("model", "family", "dataset", "initial", "trained", "sites", "mean_initial"),
+        *("mean_trained", "shift", "lowered", "trend_initial", "trend_trained", "dtw"),
+        *("euclidean", TableColumn("p", form=probability, meaning="Wilcoxon's signed ranks")),
+        *("p_corrected", "reason"),
+    )
+    computed_by = "analysis.contrasts.training:training_shift"
+    found_by = "analysis.contrasts.training:training_finding"
+    needed = "shift"
+
+    @property
+    def drawn(self) -> Sequence[Any]:
+        """All sites: the figure shows those of networks measured both ways."""
+        return (self.material.signatures,)

@@ -1,0 +1,154 @@
+"""Drift: what moved since it was measured before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from analysis.answers.base import Answer
+from analysis.answers.columns import TableColumn
+from analysis.options import option
+from analysis.text import probability
+from survey.errors import SettingsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.contrasts.drift import Drift
+
+#: The smallest difference of a mean affinity that matters, where no other is named: a hundred
+#: times what other threads or another micro-batch may move a score by.
+TOLERANCE = 0.001
+
+#: The chance that anything at all is reported as moved when nothing moved.
+LEVEL = 0.001
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
+
+
+@dataclass(frozen=True, eq=False)
+class DriftAnswer(Answer):
+    """Compare signatures with their predecessors; exit code 1 if any moved.
+
+    Every site is tested against its own batch-to-batch error, with Holm's correction over all.
+    """
+
+    name = command = figure = "drift"
+    columns = (
+        *("verdict", "architecture", "checkpoint", "dataset", "before", "after", "site"),
+        *("site_name", "affinity_before", "affinity_after", "difference", "standard_error"),
+        TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
+        "detail",
+    )
+    without = ("role", "all_runs")
+
+    since: str | None = option(
+        None,
+        "Date, time or duration: every run that finished since is compared, as in 2026-05-01, 7d,"
+        " 12h.",
+        metavar="DATE|DURATION",
+        none="the newest runs",
+    )
+    pair: tuple[str, str] | None = option(
+        None,
+        "Two runs that are compared alone, the earlier first.",
+        metavar="RUN RUN",
+        none="each run and its predecessor",
+    )
+    any_order: bool = option(
+        False, "Runs of other orders of the same dataset are predecessors too.",
+        flags=("--any-order",),
+    )  # fmt: skip
+    tolerance: float = option(TOLERANCE, "Smallest difference of a mean that matters.")
+    level: float = option(LEVEL, "Chance of any false alarm, over all sites.")
+    all_rows: bool = option(False, "Sites that stayed as they were, too.", flags=("--all",))
+
+    @cached_property
+    def statistics(self) -> Any:
+        """What moved, appeared and vanished."""
+        from analysis.contrasts.drift import drift
+
+        selection = self.material.selection
+        chosen = self.since is not None or self.any_order or selection.filters
+        if self.pair is not None and chosen:
+            raise SettingsError(
+                "--pair excludes --since, --any-order and the options that select runs",
+                hint="it names the two runs that are compared",
+            )
+        return drift(
+            self.material.home,
+            since=None if self.since is None else moment(self.since, datetime.now(UTC)),
+            selection=selection,
+            pair=self.pair,
+            any_order=self.any_order,
+            tolerance=self.tolerance,
+            level=self.level,
+        )
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """What did not stay as it was, or all sites."""
+        drift: Drift = self.statistics
+        return drift.rows if self.all_rows else drift.news
+
+    @property
+    def known(self) -> bool:
+        """Whether any run has a predecessor."""
+        return bool(self.statistics.pairs)
+
+    @property
+    def alarm(self) -> bool:
+        """Whether anything moved."""
+        return bool(self.statistics.moved)
+
+    def finding(self) -> str:
+        """Return how many sites moved, and which moved farthest."""
+        sentence: str = self.statistics.finding()
+        return sentence
+
+    def details(self) -> Sequence[str]:
+        """Return what was tested, how large a move had to be, and the verdicts."""
+        sentences: Sequence[str] = self.statistics.sentences()
+        return sentences
+
+
+def moment(written: str, now: datetime) -> datetime:
+    """Return the moment that a date, a time or a duration before now means.
+
+    Parameters
+    ----------
+    written : str
+        An ISO date or time, in UTC where it names no zone; or a duration such as ``7d``.
+    now : datetime
+        What durations are counted back from.
+
+    Raises
+    ------
+    SettingsError
+        If it is none of them, or lies in the future.
+    """
+    if match := _DURATION.fullmatch(written):
+        try:
+            return now - timedelta(**{_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            raise _refused(written, "reaches back before the year 1") from None
+    try:
+        date = datetime.fromisoformat(written)
+    except ValueError:
+        raise _refused(written, "is no date, time or duration") from None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    if date > now:
+        raise _refused(written, "lies in the future")
+    return date
+
+
+def _refused(written: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"--since {written!r} {why}",
+        hint="write 2026-05-01, 2026-05-01T12:00+02:00, or a duration: 30m, 12h, 7d, 2w",
+    )

@@ -1,0 +1,88 @@
+"""What is nearest: neighbours, the families they suggest, and what is unlike any family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from analysis.answers.base import DistanceAnswer, untrained_option
+from analysis.answers.columns import TableColumn
+from analysis.options import option
+
+
+def _number_option(default: int | None) -> Any:
+    return option(
+        default,
+        "Number of neighbours of MODEL, or of each; of architectures that vote on a family.",
+        flags=("--number", "-n"),
+        minimum=1,
+        none="5 of MODEL, else 1",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(DistanceAnswer):
+    """List the models with the nearest signatures, by dynamic time warping.
+
+    With --families, how often the nearest architecture is of the same family.
+    """
+
+    name = command = "neighbours"
+    columns = ("model", "family", "rank", "other_model", "other_family", "distance")
+    found_by = "analysis.similarity.neighbours:neighbours_finding"
+    figure = "neighbour"
+
+    model: str | None = option(
+        None, "A model's label or run id.", positional=True, metavar="[MODEL]"
+    )
+    number: int | None = _number_option(None)
+
+    @cached_property
+    def statistics(self) -> Any:
+        """One row a model and neighbour."""
+        from analysis.similarity.neighbours import neighbours
+
+        return neighbours(self.matrix, self.model, self.number or (5 if self.model else 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty(DistanceAnswer):
+    """Rank models by how unlike any known family they are."""
+
+    name = figure = "novelty"
+    command = "neighbours --novelty"
+    page = "clusters"
+    caption = "Models least like any known family come first."
+    columns = (
+        *("model", "family", "novelty", "nearest_family", "nearest_model", "distance"),
+        TableColumn("reason", "why there is none", optional=True),
+    )
+    computed_by = "analysis.similarity.neighbours:novelty"
+    found_by = "analysis.similarity.neighbours:novelty_finding"
+    needed = "novelty"
+    #: Models of the figure, the most unlike.
+    most = 100
+
+    untrained: bool = untrained_option("are near families and set the scale")
+
+
+@dataclass(frozen=True, eq=False)
+class Families(DistanceAnswer):
+    """Predict each model's family from its neighbours, leaving the model out."""
+
+    name = "families"
+    command = "neighbours --families"
+    page = "clusters"
+    caption = "The family that each model's nearest neighbour of another architecture has."
+    columns = (
+        *("model", "family", "predicted", "right", "nearest_model", "distance"),
+        TableColumn("reason", "why there is none, or it is not counted"),
+    )
+    computed_by = "analysis.similarity.neighbours:family_predictions"
+    found_by = "analysis.similarity.neighbours:predictions_finding"
+    figure = "prediction"
+    needed = "right"
+
+    number: int = _number_option(1)
+    untrained: bool = untrained_option("vote and are counted")

@@ -1,0 +1,108 @@
+"""Our numbers beside those that the affinity score's paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from analysis.answers.base import CURVE, METRICS, Answer
+from analysis.answers.columns import TableColumn
+from analysis.options import option
+from analysis.text import fixed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Where a number is printed, as the paper writes it.
+_PRINTED = {**{f"table{n}": f"Table {n}" for n in (1, 2, 3)}, "fig4": "Figure 4"}
+
+
+def _printed(value: str) -> str:
+    return _PRINTED.get(value, value)
+
+
+@dataclass(frozen=True, eq=False)
+class _PaperNumbers(Answer):
+    """Our numbers beside some of those that the paper prints."""
+
+    figure = "paper"
+    columns = (
+        *(TableColumn("table", form=_printed), "name", "quantity"),
+        *(TableColumn(name, form=fixed(2)) for name in ("paper", "paper_std", "ours", "ours_std")),
+        TableColumn("ours_error", "", fixed(2), "standard error from the images seen", "error"),
+        *("n", TableColumn("difference", form=fixed(2), meaning="ours less the paper's")),
+        *("dataset", "note", "reason"),
+    )
+    source = (*CURVE, *METRICS)
+    found_by = "analysis.paper.compare:paper_finding"
+    needed = "difference"
+    #: Which of the paper's tables and figures.
+    tables_of_paper: ClassVar[Sequence[str]] = tuple(_PRINTED)
+
+    @cached_property
+    def statistics(self) -> Any:
+        """One row a printed number."""
+        from analysis.paper.compare import compare_paper
+
+        material = self.material
+        compared = compare_paper(material.signatures, material.done, material.layers)
+        chosen = compared["table"].isin(self.tables_of_paper)
+        return compared[chosen].reset_index(drop=True)
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The printed numbers of what was surveyed."""
+        from analysis.paper.compare import surveyed_rows
+
+        return surveyed_rows(self.statistics)
+
+    def details(self) -> Sequence[str]:
+        """Return the differences table by table, and what was not surveyed."""
+        from analysis.paper.compare import paper_sentences
+
+        return paper_sentences(self.statistics)
+
+    @property
+    def drawn(self) -> Sequence[Any]:
+        """The rows that are shown."""
+        return (self.rows,)
+
+
+@dataclass(frozen=True, eq=False)
+class Paper(_PaperNumbers):
+    """Our numbers beside those that the paper prints."""
+
+    name = page = "paper"
+    command = "compare paper"
+    title = "The paper"
+    caption = "The numbers that arXiv:2310.11439 prints, and ours."
+
+    all_rows: bool = option(
+        False, "Printed numbers of what was not surveyed, too.", flags=("--all",)
+    )
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The printed numbers of what was surveyed, or all of them."""
+        table: pd.DataFrame = self.statistics
+        return table if self.all_rows else super().rows
+
+
+@dataclass(frozen=True, eq=False)
+class PaperCorrelations(_PaperNumbers):
+    """Our correlations beside those that the paper prints, instead."""
+
+    name = "paper-correlations"
+    command = "correlate --compare-paper"
+    tables_of_paper = ("table1", "table2")
+
+
+@dataclass(frozen=True, eq=False)
+class PaperRegressions(_PaperNumbers):
+    """Our regressions beside those that the paper prints, instead."""
+
+    name = "paper-regressions"
+    command = "regress --compare-paper"
+    tables_of_paper = ("fig4",)

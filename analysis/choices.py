@@ -1,0 +1,25 @@
+"""The values that options of analyses take, and the normalisation that all of them begin with."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+#: Which sites: all, those of the main path, or those whose output only scales another value.
+Role = Literal["all", "main", "gate"]
+
+#: What is done about curves of unequal lengths, beside what the warping itself does: nothing, a
+#: distance per step of the path, or curves over relative depth.
+Normalisation = Literal["raw", "length", "relative"]
+
+#: The normalisation of the command line, the report and Python where no other is named. Raw
+#: distances, the paper's, mostly tell deep networks from shallow ones.
+NORMALISATION: Normalisation = "relative"
+
+#: How the distance of two clusters follows from those of their members.
+Linkage = Literal["average", "complete", "single"]
+
+#: Whose correlations: of each model, means over each family, or means over all.
+Level = Literal["model", "family", "all"]
+
+#: Which top-1 accuracy is explained where a model has both.
+Accuracy = Literal["measured", "reported"]

@@ -1,0 +1,53 @@
+"""Options of a question, declared as fields of a dataclass: what each means, and its default.
+
+The command line makes its options of them, and a service can make its parameters of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import Field, field, fields
+from typing import Any
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002
+    *,
+    none: str = "",
+    flags: tuple[str, ...] = (),
+    minimum: int | None = None,
+    metavar: str | None = None,
+    positional: bool = False,
+    repeated: bool = False,
+) -> Any:
+    """Return a field of a dataclass that is an option.
+
+    Parameters
+    ----------
+    default : object
+        Its default.
+    help : str
+        What it means.
+    none : str
+        What a default that is no value stands for, such as ``the silhouette decides``.
+    flags : tuple of str
+        Its spellings on the command line; ``--name`` by default.
+    minimum : int, optional
+        The smallest number that may be given.
+    metavar : str, optional
+        What stands for its value in usage lines.
+    positional : bool
+        Whether the command line takes it by its place.
+    repeated : bool
+        Whether it may be given several times.
+    """
+    metadata = {
+        "help": help, "none": none, "flags": flags, "minimum": minimum, "metavar": metavar,
+        "positional": positional, "repeated": repeated,
+    }  # fmt: skip
+    return field(default=default, metadata=metadata)
+
+
+def option_fields(declaration: Any) -> tuple[Field[Any], ...]:
+    """Return the fields of a dataclass, or of an instance, that are options."""
+    return tuple(each for each in fields(declaration) if "help" in each.metadata)

@@ -1,0 +1,104 @@
+"""Numbers, p-values, lists and cells of tables as sentences and pages write them.
+
+Imports neither numpy nor pandas: the command line names a table's columns before there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+#: From here on a number is written by its size: its digits would fill the table.
+LARGE = 1e6
+
+#: Stands in a cell where there is no value.
+NOTHING = "\N{EN DASH}"
+
+#: How pandas writes what is missing.
+_MISSING = ("NaT", "<NA>")
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """Return a number with so many decimals, ``-`` where there is none."""
+    if value is None or not math.isfinite(float(value)):
+        return "-"
+    shown = f"{float(value):.{digits}f}"
+    return shown.removeprefix("-") if float(shown) == 0 else shown
+
+
+def chance(value: Any) -> str:
+    """Return a p-value as ``p = 0.03`` or ``p < 0.001``."""
+    if value is None or not math.isfinite(float(value)):
+        return "no p"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def listed(names: Iterable[str], limit: int = 4) -> str:
+    """Return names as a list, such as ``a, b and c``, those beyond a limit as a number."""
+    every = list(names)
+    if len(every) > limit:
+        kept: Sequence[str] = every[: limit - 1]
+        return f"{', '.join(kept)} and {len(every) - len(kept)} others"
+    return " and ".join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop behind it."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def missing(value: Any) -> bool:
+    """Return whether there is no value: None, NaN, an infinity, NaT, NA or an empty text."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, str):
+        return not value
+    return value is None or str(value) in _MISSING
+
+
+def cell(value: Any) -> str:
+    """Return any value as the text of a cell; a missing one becomes a dash."""
+    if missing(value):
+        return NOTHING
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or NOTHING
+    return str(value)
+
+
+def fixed(places: int) -> Callable[[Any], str]:
+    """Return a writer of numbers with so many decimals; what rounds to zero has no sign."""
+
+    def written(value: Any) -> str:
+        if missing(value):
+            return NOTHING
+        return f"{value:.1e}" if abs(value) >= LARGE else f"{float(value):z.{places}f}"
+
+    return written
+
+
+def percent(value: Any) -> str:
+    """Return a fraction as a percentage."""
+    return NOTHING if missing(value) else f"{100 * float(value):.2f} %"
+
+
+def whole(value: Any) -> str:
+    """Return a whole number, its thousands set apart."""
+    return NOTHING if missing(value) else f"{int(value):,}"
+
+
+def probability(value: Any) -> str:
+    """Return a p-value with three decimals, a smaller one by its size."""
+    if missing(value):
+        return NOTHING
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def spaced(value: Any) -> str:
+    """Return a name with spaces for underscores."""
+    return str(value).replace("_", " ")

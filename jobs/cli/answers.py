@@ -1,0 +1,237 @@
+"""The verbs that answer questions, each made from the answers that ``analysis`` declares.
+
+The first word of an answer's ``command`` is its verb. Of several answers the second word chooses
+one: a flag, or the argument KIND. An option that belongs to another answer is refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from analysis.answers import ANSWERS, Answer
+from analysis.answers.columns import columns_of
+from analysis.answers.material import Material
+from analysis.choices import Role
+from analysis.data.selection import Selection
+from jobs.choices import Format
+from jobs.cli.app import (
+    DEFAULT_HOME,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    OutputOption,
+    is_given,
+    options_of,
+    verb,
+)
+from jobs.cli.run_filters import AllRunsOption, require_sites
+from survey.errors import SettingsError
+from survey.text import counted
+
+#: Exit code where an answer is an alarm: something moved.
+ALARM = 1
+
+#: The summary of a verb whose answers are chosen by KIND.
+COMPARISONS = "Compare signatures of sites, networks, datasets, checkpoints or trainings."
+
+RoleOption = Annotated[
+    Role,
+    typer.Option(
+        "--role", help="Sites: all, those of the main path, or gates, which only scale others."
+    ),
+]
+FigureOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--figure", help="File for a drawing: .svg, .png or .html.", show_default="none is drawn"
+    ),
+]
+
+#: Answers of a verb by what chooses one: nothing, a flag, or a kind.
+_Answers = Mapping[str, type[Answer]]
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def __getattr__(name: str) -> Callable[..., None]:
+    """Return the verb of this name, as ``jobs.cli.main`` looks it up."""
+    answers = {
+        each.command.partition(" ")[2]: each
+        for each in ANSWERS
+        if each.command.partition(" ")[0] == name
+    }
+    if not answers:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _made(answers)
+
+
+def _made(answers: _Answers) -> Callable[..., None]:
+    """Return a verb as a function for typer."""
+    # Where answers share an option, the first one's default is shown.
+    options = {
+        name: each
+        for answer in reversed(list(answers.values()))
+        for name, each in options_of(answer).items()
+    }
+    without = next(iter(answers.values())).without
+    shared = {
+        name: each
+        for name, each in inspect.signature(_shared, eval_str=True).parameters.items()
+        if name not in without
+    }
+
+    def run(context: typer.Context, **given: Any) -> None:
+        chosen = _chosen(answers, given)
+        asked = {name: given[name] for name in options if is_given(context, name)}
+        for name in asked:
+            _require_option(name, chosen, answers)
+        material, format_, output, figure = _shared(**{name: given[name] for name in shared})
+        if "role" not in without:
+            require_sites(material)
+        answer = answers[chosen](material, **asked)
+        deliver(answer, format_, output, figure)
+        if answer.alarm:
+            raise typer.Exit(ALARM)
+
+    context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
+    parameters = [context, *_choosers(answers), *options.values(), *shared.values()]
+    keywords = [each.replace(kind=_KEYWORD) for each in parameters]
+    vars(run)["__signature__"] = inspect.Signature(keywords)
+    run.__doc__ = _summary(answers)
+    return verb(run, "nothing was written; what was measured is untouched")
+
+
+def _shared(
+    selection: Selection,
+    role: RoleOption = "all",
+    all_runs: AllRunsOption = False,
+    home: HomeOption = DEFAULT_HOME,
+    format: FormatOption = "table",  # noqa: A002
+    json: JsonOption = False,  # noqa: ARG001 - read by --format
+    output: OutputOption = None,
+    figure: FigureOption = None,
+) -> tuple[Material, Format, Path | None, Path | None]:
+    """Return what an answer is made from and where it goes; its parameters are shared options."""
+    from jobs.scan.progress_display import watched
+
+    if figure is not None:
+        from analysis.figures import require_drawable
+
+        require_drawable(figure)
+    if output is not None and not output.parent.is_dir():
+        raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
+    runs = replace(selection, newest=not all_runs)
+    return Material(home, runs, role, watched), format, output, figure
+
+
+def _choosers(answers: _Answers) -> Iterator[inspect.Parameter]:
+    """Yield the parameters that choose one of several answers."""
+    kinds = tuple(name for name in answers if name and not name.startswith("--"))
+    if kinds:
+        argument = typer.Argument(metavar="KIND", help=f"Comparison: {', '.join(kinds)}.")
+        yield inspect.Parameter("kind", _KEYWORD, annotation=Annotated[Literal[kinds], argument])
+    for name, answer in answers.items():
+        if name.startswith("--"):
+            flag = Annotated[bool, typer.Option(name, help=_first_line(answer))]
+            yield inspect.Parameter(_flag(name), _KEYWORD, default=False, annotation=flag)
+
+
+def _chosen(answers: _Answers, given: Mapping[str, Any]) -> str:
+    """Return which answer the kind or a flag chooses."""
+    flags = [name for name in answers if given.get(_flag(name))]
+    if len(flags) > 1:
+        raise SettingsError(f"{' and '.join(flags)} exclude each other", hint="leave one out")
+    chosen: str = given.get("kind") or "".join(flags)
+    return chosen
+
+
+def _flag(name: str) -> str:
+    # Not the name alone: --families chooses an answer, --family the runs.
+    return f"chosen_by_{name.strip('-').replace('-', '_')}"
+
+
+def _require_option(name: str, chosen: str, answers: _Answers) -> None:
+    """Refuse an option that the chosen answer does not have."""
+    of = [choice for choice, answer in answers.items() if name in options_of(answer)]
+    if chosen in of:
+        return
+    details = answers[of[0]].__dataclass_fields__[name].metadata
+    metavar = details["metavar"].strip("[]") if details["positional"] else ""
+    shown = metavar or (details["flags"] or (f"--{name.replace('_', '-')}",))[0]
+    if of == [""]:
+        raise SettingsError(f"{shown} and {chosen} exclude each other", hint="leave one out")
+    known = " and ".join(filter(None, of))
+    unlike = f", not with {chosen}" if chosen else ""
+    raise SettingsError(f"{shown} goes with {known}{unlike}", hint="leave it out, or add one")
+
+
+def _summary(answers: _Answers) -> str:
+    """Return a verb's help: the first answer's, or a line a kind."""
+    if "" in answers:
+        return inspect.getdoc(answers[""]) or ""
+    kinds = [f"{name}: {_first_line(answer)}" for name, answer in answers.items()]
+    return "\n\n".join((COMPARISONS, *kinds))
+
+
+def _first_line(answer: type[Answer]) -> str:
+    return (answer.__doc__ or "").splitlines()[0]
+
+
+def deliver(
+    answer: Answer,
+    format: Format,  # noqa: A002
+    output: Path | None = None,
+    figure: Path | None = None,
+) -> None:
+    """Write an answer's table, its figure, what follows from it and what it was made from.
+
+    Parameters
+    ----------
+    answer : Answer
+        What to write.
+    format : {"table", "json", "csv", "parquet"}
+        How the table is written; aligned text has the columns of the answer, others all.
+    output, figure : pathlib.Path, optional
+        Files for the table, instead of standard output, and for the figure.
+    """
+    import pyarrow as pa
+
+    from analysis.data.comparability import mixed
+    from analysis.data.provenance import provenance_of
+    from analysis.text import sentence
+    from jobs.cli.output import emit, headed
+
+    rows = answer.rows
+    lines = [sentence(answer.finding()), *map(sentence, answer.details())]
+    # A heading over nothing says less than the finding.
+    if len(rows) or format != "table" or output is not None:
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+        columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
+        headings = {each.name: each.terminal for each in columns}
+        emit(headed(table, headings) if format == "table" else table, format, output)
+    if output is not None:
+        lines.append(f"{counted(len(rows), 'row')} written to {output}")
+    if figure is not None:
+        lines.append(_drawn(answer, figure))
+    made_from = provenance_of(rows)
+    if warning := mixed(made_from.conditions):
+        lines.append(f"note: {warning}")
+    for line in (*lines, made_from.caption()):
+        typer.echo(line, err=True)
+
+
+def _drawn(answer: Answer, figure: Path) -> str:
+    """Draw an answer into a file and return what became of it."""
+    from analysis.figures import save
+
+    drawings = answer.drawings() if len(answer.rows) or answer.known else iter(())
+    for drawing in drawings:
+        save(drawing.chart, figure)
+        return f"figure written to {figure}"
+    return "there is nothing to draw of this"
