@@ -148,10 +148,12 @@ def _numbers(table: pd.DataFrame) -> Row:
         return row | {"reason": "one checkpoint has a value: no deviation"}
     std = float(means.std(ddof=1))
     row |= {"std": std, "relative_std": std / abs(row["mean"]) if row["mean"] else np.nan}
-    found = [r for a, b in combinations(table, 2) if (r := _correlation(table[[a, b]])) is not None]
-    if not found:
+    result = [
+        r for a, b in combinations(table, 2) if (r := _correlation(table[[a, b]])) is not None
+    ]
+    if not result:
         return row | {"reason": "no two checkpoints vary over enough sites to correlate"}
-    return row | {"correlation": np.mean(found), "correlation_lowest": min(found), "reason": ""}
+    return row | {"correlation": np.mean(result), "correlation_lowest": min(result), "reason": ""}
 
 
 def _correlation(pair: pd.DataFrame) -> float | None:

@@ -102,13 +102,13 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
     rows = list(_rows(signatures, chosen))
-    found = pd.DataFrame(rows, columns=list(COLUMNS))
-    by_model = found.groupby("model")
+    result = pd.DataFrame(rows, columns=list(COLUMNS))
+    by_model = result.groupby("model")
     many = by_model["checkpoint"].transform("nunique") > 1
     sources = by_model["source"].transform("nunique") > 1
-    found.loc[many, "model"] += "@" + found.loc[many, "checkpoint"]
-    found.loc[sources, "model"] = found["source"] + ":" + found["model"]
-    return carried(found.astype(COLUMNS), signatures)
+    result.loc[many, "model"] += "@" + result.loc[many, "checkpoint"]
+    result.loc[sources, "model"] = result["source"] + ":" + result["model"]
+    return carried(result.astype(COLUMNS), signatures)
 
 
 def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -142,8 +142,8 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.
             row |= {name: models[name].mean(), f"{name}_std": models[name].std()}
         reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
         rows.append(row | {"reason": reasons.get(row["n"], "")})
-    found = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
-    return carried(found.sort_values("dtw").reset_index(drop=True), deviations)
+    result = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
+    return carried(result.sort_values("dtw").reset_index(drop=True), deviations)
 
 
 def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:

@@ -46,8 +46,8 @@ import pandas as pd
 from analysis.contrasts.run_pairs import (
     COMPARABLE,
     Alone,
-    Pair,
     Run,
+    RunPair,
     ended_runs,
     explicit_pair,
     with_predecessors,
@@ -68,7 +68,7 @@ __all__ = [
     "DEFAULT_LEVEL",
     "DEFAULT_TOLERANCE",
     "Drift",
-    "Pair",
+    "RunPair",
     "drift",
 ]
 
@@ -270,7 +270,7 @@ GROUP BY pair, site_name ORDER BY pair, coalesce(site_after, site_before), site_
 """
 
 
-def _site_rows(home: Home, pairs: Sequence[Pair]) -> list[Row]:
+def _site_rows(home: Home, pairs: Sequence[RunPair]) -> list[Row]:
     """Return one row a site of every pair, with a verdict where no test is needed for it."""
     if not pairs:
         return []
@@ -279,11 +279,11 @@ def _site_rows(home: Home, pairs: Sequence[Pair]) -> list[Row]:
         "before": [pair.before["run_id"] for pair in pairs],
         "after": [pair.after["run_id"] for pair in pairs],
     }
-    found = query(home, _SITES, parameters).to_pylist()
-    return [_site_row(pairs[site["pair"]], site) for site in found]
+    result = query(home, _SITES, parameters).to_pylist()
+    return [_site_row(pairs[site["pair"]], site) for site in result]
 
 
-def _site_row(pair: Pair, site: Mapping[str, Any]) -> Row:
+def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
     before, after = site["mean_before"], site["mean_after"]
     row = _run_row("", pair.before, pair.after, pair.causes)
     row |= {
@@ -296,15 +296,15 @@ def _site_row(pair: Pair, site: Mapping[str, Any]) -> Row:
         return row | {
             "verdict": f"site {'appeared' if site['site_before'] is None else 'vanished'}"
         }
-    if told := _status_change(pair, site):
-        return row | {"verdict": "status changed", "detail": told}
+    if text := _status_change(pair, site):
+        return row | {"verdict": "status changed", "detail": text}
     if before is None or after is None:
         # The same status without a score in both runs.
         return row | {"verdict": "unchanged", "detail": f"no score: {site['statuses_after'][0]}"}
     return row | _measured(pair, site)
 
 
-def _measured(pair: Pair, site: Mapping[str, Any]) -> Row:
+def _measured(pair: RunPair, site: Mapping[str, Any]) -> Row:
     """Return the difference of a site's means, its standard error and degrees of freedom."""
     if pair.paired and site["unequal"] == 0:
         equal = {"difference": 0.0, "standard_error": 0.0, "test": "paired", "freedom": 1.0}
@@ -329,8 +329,8 @@ def _measured(pair: Pair, site: Mapping[str, Any]) -> Row:
     }
 
 
-def _status_change(pair: Pair, site: Mapping[str, Any]) -> str:
-    """Say how a site's status changed, where that is no accident of which images were seen."""
+def _status_change(pair: RunPair, site: Mapping[str, Any]) -> str:
+    """Return how a site's status changed, where that is no accident of which images were seen."""
     before, after = site["statuses_before"], site["statuses_after"]
     changed = site["other_status"] > 0 if pair.paired else not set(before) & set(after)
     if not changed:

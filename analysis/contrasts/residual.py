@@ -90,7 +90,7 @@ Row = dict[str, Any]
 
 
 def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
-    """Tell which sites take the sum of a block and its shortcut.
+    """Return which sites take the sum of a block and its shortcut.
 
     A block is a run of sites of one network whose ``repeat`` counts up from 1. Where it counts at
     least two, and the family activates after the addition (``POST_ACTIVATION``), its last main
@@ -117,8 +117,8 @@ def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
         _fits(POST_ACTIVATION, family) and not _fits(PRE_ACTIVATION, architecture)
         for family, architecture in zip(main["family"], main["architecture"], strict=True)
     ]
-    found = (last & np.array(activates, bool)).reindex(signatures.index, fill_value=False)
-    return found.astype(bool)
+    result = (last & np.array(activates, bool)).reindex(signatures.index, fill_value=False)
+    return result.astype(bool)
 
 
 def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -158,10 +158,10 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
         for _, network in sites.groupby("run_id", sort=False)
         if network["after"].any()
     ]
-    found = pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS)).astype(CONTRAST_COLUMNS)
-    tested = found["p"].notna()
-    found.loc[tested, "p_corrected"] = holm(found.loc[tested, "p"].to_numpy(float))
-    return carried(found, signatures)
+    result = pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS)).astype(CONTRAST_COLUMNS)
+    tested = result["p"].notna()
+    result.loc[tested, "p_corrected"] = holm(result.loc[tested, "p"].to_numpy(float))
+    return carried(result, signatures)
 
 
 def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -204,8 +204,8 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
     require_columns(signatures, _NEEDED_OF_TWINS)
     rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        own = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
-        rows.append(_all_twins(own, untrained=untrained))
+        group = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
+        rows.append(_all_twins(group, untrained=untrained))
     return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
 
 
@@ -290,15 +290,15 @@ def _contrast_row(network: pd.DataFrame) -> Row:
 
 def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the sites of every residual network and of its twin."""
-    word, other_word = TWIN_WORDS
+    text, other_word = TWIN_WORDS
     single = last_run_each(signatures, ("architecture", *SETTING))
     networks = [sites for _, sites in single.groupby("run_id", sort=False)]
     by_name = {
         (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks
     }
     for (name, *setting), sites in by_name.items():
-        twin = by_name.get((name.replace(word, other_word, 1), *setting))
-        if word in name and twin is not None:
+        twin = by_name.get((name.replace(text, other_word, 1), *setting))
+        if text in name and twin is not None:
             yield sites, twin
 
 

@@ -33,7 +33,7 @@ _VERSIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RunPair:
     """A run and its predecessor."""
 
     before: Run
@@ -88,12 +88,12 @@ def ended_runs(home: Home, selection: Selection) -> list[Run]:
     SettingsError
         If there are some, and none is selected.
     """
-    found = query(home, _RUNS).to_pylist()
+    result = query(home, _RUNS).to_pylist()
     # Every repeat counts here: one is another's predecessor. In a new home nothing has ended yet.
-    return replace(selection, newest=False).choose(found) if found else []
+    return replace(selection, newest=False).choose(result) if result else []
 
 
-def explicit_pair(home: Home, names: tuple[str, str]) -> Pair:
+def explicit_pair(home: Home, names: tuple[str, str]) -> RunPair:
     """Return two runs by their ids, the earlier one first, as a pair.
 
     Raises
@@ -112,7 +112,7 @@ def explicit_pair(home: Home, names: tuple[str, str]) -> Pair:
             )
     if before["run_id"] == after["run_id"]:
         raise SettingsError(f"a run cannot be compared with itself: {before['run_id']}")
-    pair = Pair(before, after)
+    pair = RunPair(before, after)
     if pair.settings_that_differ:
         raise SettingsError(
             f"runs {before['run_id']} and {after['run_id']} cannot be compared, their settings"
@@ -129,7 +129,7 @@ def _row(home: Home, name: str) -> Run:
 
 def with_predecessors(
     runs: Sequence[Run], since: datetime | None, *, any_order: bool
-) -> tuple[list[Pair], list[Alone]]:
+) -> tuple[list[RunPair], list[Alone]]:
     """Return the pairs to compare, and each run that has no counterpart.
 
     Parameters
@@ -141,16 +141,16 @@ def with_predecessors(
     any_order : bool
         Whether a run on another order of the same dataset may be a predecessor.
     """
-    pairs: list[Pair] = []
+    pairs: list[RunPair] = []
     others: list[Alone] = []
     for history in _histories(runs, any_order=any_order):
         done = [run for run in history if run["status"] == "done"]
         for place in _looked_at(done, since):
-            found = _paired_up(done[:place], done[place])
-            if isinstance(found, Pair):
-                pairs.append(found)
+            result = _paired_up(done[:place], done[place])
+            if isinstance(result, RunPair):
+                pairs.append(result)
             else:
-                others.append(found)
+                others.append(result)
         last = history[-1]
         if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
             detail = f"measuring it again failed at {last['stage']}: {last['error']}"
@@ -173,8 +173,8 @@ def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:
     return [place for place, run in enumerate(done) if run["finished_at"] >= since]
 
 
-def _paired_up(earlier: Sequence[Run], run: Run) -> Pair | Alone:
-    candidates = [Pair(before, run) for before in reversed(earlier)]
+def _paired_up(earlier: Sequence[Run], run: Run) -> RunPair | Alone:
+    candidates = [RunPair(before, run) for before in reversed(earlier)]
     if not candidates:
         return Alone("run appeared", None, run, "no finished run of its name before")
     for pair in candidates:

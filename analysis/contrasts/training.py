@@ -89,10 +89,10 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(signatures, _NEEDED)
     rows = list(_rows(signatures))
-    found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    tested = found["p"].notna()
-    found.loc[tested, "p_corrected"] = holm(found.loc[tested, "p"].to_numpy(float))
-    return carried(found, signatures)
+    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    tested = result["p"].notna()
+    result.loc[tested, "p_corrected"] = holm(result.loc[tested, "p"].to_numpy(float))
+    return carried(result, signatures)
 
 
 def training_finding(shift: pd.DataFrame) -> str:

@@ -33,12 +33,12 @@ COLUMNS, WIDTH, HEIGHT = 3, 250, 170
 NAMED = 3
 
 
-def barycentre_rows(found: Barycentres) -> pd.DataFrame:
+def barycentre_rows(barycentres: Barycentres) -> pd.DataFrame:
     """Return the curves of every cluster: its members, and the barycentre they lie around.
 
     Parameters
     ----------
-    found : Barycentres
+    barycentres : Barycentres
         From ``analysis.similarity.clusters.kmeans``.
 
     Returns
@@ -48,14 +48,14 @@ def barycentre_rows(found: Barycentres) -> pd.DataFrame:
         for barycentres), ``relative_depth`` in [0, 1], ``affinity``, and ``piece``: which unbroken
         part of a member's curve, from 0, as sites without a score break it.
     """
-    require_kind(found, Barycentres, "kmeans(distance_matrix(signatures), number)")
-    members = found.table.set_index("run_id")
+    require_kind(barycentres, Barycentres, "kmeans(distance_matrix(signatures), number)")
+    members = barycentres.table.set_index("run_id")
     frames = [
         _member(curve, members.loc[curve.run_id])
-        for curve in found.matrix.curves
+        for curve in barycentres.matrix.curves
         if curve.run_id in members.index
     ]
-    middles = found.curves[["cluster", "relative_depth", "affinity"]].assign(
+    middles = barycentres.curves[["cluster", "relative_depth", "affinity"]].assign(
         kind="barycentre", run_id="", model="", family="", piece=0
     )
     names = ["cluster", "kind", "run_id", "model", "family", "relative_depth", "affinity", "piece"]
@@ -63,25 +63,25 @@ def barycentre_rows(found: Barycentres) -> pd.DataFrame:
     return rows.sort_values("cluster", kind="stable", ignore_index=True)
 
 
-def barycentre_chart(found: Barycentres) -> Figure:
+def barycentre_chart(barycentres: Barycentres) -> Figure:
     """Draw each cluster's barycentre over the signatures of its members, a panel a cluster.
 
     Parameters
     ----------
-    found : Barycentres
+    barycentres : Barycentres
         From ``analysis.similarity.clusters.kmeans``.
     """
-    rows = barycentre_rows(found)
-    names = families(found.table)
-    panels = [_panel(own, names, found.table) for _, own in rows.groupby("cluster")]
+    rows = barycentre_rows(barycentres)
+    names = families(barycentres.table)
+    panels = [_panel(group, names, barycentres.table) for _, group in rows.groupby("cluster")]
     wide = min(len(panels), COLUMNS) * (WIDTH + 55)
     return figure(
         side_by_side(panels, COLUMNS),
-        barycentres_finding(found),
+        barycentres_finding(barycentres),
         note="Thick: the barycentre, the mean of a cluster under dynamic time warping; thin: its"
-        f" members, by family. {found.matrix.normalisation.capitalize()} signatures, k-means from"
-        f" seed {found.table.attrs.get('seed', 0)}.",
-        source=found.table,
+        f" members, by family. {barycentres.matrix.normalisation.capitalize()} signatures, k-means"
+        f" from seed {barycentres.table.attrs.get('seed', 0)}.",
+        source=barycentres.table,
         width=max(wide, 420),
     )
 
@@ -109,13 +109,13 @@ def _pieces(curve: Curve) -> NDArray[np.int64]:
     # Where none was left out, numbers that skip are sites of another role: no gap.
     if curve.sites is None or not curve.left_out:
         return np.zeros(curve.values.size, np.int64)
-    found: NDArray[np.int64] = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1)
-    return found
+    result: NDArray[np.int64] = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1)
+    return result
 
 
 def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
     cluster, several = rows["cluster"].iloc[0], len(names) > 1
-    own = table[table["cluster"] == cluster]
+    group = table[table["cluster"] == cluster]
     members, middle = (rows[rows["kind"] == kind] for kind in ("member", "barycentre"))
     x = alt.X("relative_depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
@@ -137,14 +137,14 @@ def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
     points = [alt.Chart(lonely).mark_circle(size=12).encode(x=x, y=y, color=colour)]
     thick = alt.Chart(middle).mark_line(strokeWidth=2.5, color="black").encode(x=x, y=y)
     layers = [lines, *(points if len(lonely) else []), thick]
-    told = _families_of(own) if several else ""
+    text = _families_of(group) if several else ""
     return alt.layer(*layers).properties(
         width=WIDTH,
         height=HEIGHT,
-        title=head(f"cluster {cluster} (n = {len(own)})", told, limit=WIDTH + 30),
+        title=head(f"cluster {cluster} (n = {len(group)})", text, limit=WIDTH + 30),
     )
 
 
-def _families_of(own: pd.DataFrame) -> str:
-    counts = own["family"].fillna(UNKNOWN).value_counts()
+def _families_of(group: pd.DataFrame) -> str:
+    counts = group["family"].fillna(UNKNOWN).value_counts()
     return listed((f"{many} {name}" for name, many in counts.items()), NAMED)

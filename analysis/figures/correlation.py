@@ -83,12 +83,12 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
             ),
         )
     )
-    words = base.mark_text(fontSize=LABEL_SIZE).encode(text="cell:N", color=_contrasting())
+    labels = base.mark_text(fontSize=LABEL_SIZE).encode(text="cell:N", color=_contrasting())
     width = WIDE * max(len(metrics), 1)
     left_out = "" if correlations.attrs.get("untrained") else ", random weights left out"
     means = "" if level == "model" else f" Cells: mean and deviation over architectures{left_out}."
     return figure(
-        alt.layer(cells, words).properties(width=width, height=HIGH * max(len(names), 1)),
+        alt.layer(cells, labels).properties(width=width, height=HIGH * max(len(names), 1)),
         correlations_finding(correlations, level),
         note="Pearson's correlation of the affinity with each metric over the sites of a model."
         f"{means} *: below 0.05 after Holm's correction.",

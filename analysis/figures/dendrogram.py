@@ -137,13 +137,13 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
         members.append(members[int(left)] + members[int(right)])
     inner = {int(node) for merge in clustering.linkage[: len(models) - most] for node in merge[:2]}
     rows = [
-        {"node": node, **_leaf(models.iloc[own])}
-        for node, own in enumerate(members)
+        {"node": node, **_leaf(models.iloc[group])}
+        for node, group in enumerate(members)
         if node not in inner
     ]
-    found = pd.DataFrame(rows)
-    found["leaf"] = found["leaf"].rank(method="first") - 1
-    return found
+    result = pd.DataFrame(rows)
+    result["leaf"] = result["leaf"].rank(method="first") - 1
+    return result
 
 
 def _cut_short(clustering: Clustering, leaves: pd.DataFrame) -> str:
@@ -192,14 +192,18 @@ def _models(clustering: Clustering) -> pd.DataFrame:
     return models
 
 
-def _leaf(own: pd.DataFrame) -> dict[str, Any]:
-    sizes = own["family"].value_counts()
+def _leaf(group: pd.DataFrame) -> dict[str, Any]:
+    sizes = group["family"].value_counts()
     commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
-    cluster = int(own["cluster"].iloc[0]) if own["cluster"].nunique() == 1 else 0
-    label = own["model"].iloc[0] if len(own) == 1 else _label(len(own), commonest, sizes[commonest])
+    cluster = int(group["cluster"].iloc[0]) if group["cluster"].nunique() == 1 else 0
+    label = (
+        group["model"].iloc[0]
+        if len(group) == 1
+        else _label(len(group), commonest, sizes[commonest])
+    )
     return {
-        "leaf": own["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
-        "models": len(own),
+        "leaf": group["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
+        "models": len(group),
     }  # fmt: skip
 
 

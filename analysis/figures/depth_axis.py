@@ -80,12 +80,12 @@ def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any
         strokeDash=[1, 3], color="#555555", strokeWidth=1
     )
     missing = [dotted] if data["affinity"].isna().any() else []
-    words = alt.Chart(pd.DataFrame({"shown": [0]})).mark_text(
+    labels = alt.Chart(pd.DataFrame({"shown": [0]})).mark_text(
         text=alt.expr("depth_axis"), x=width / 2, y=height + LABEL_SIZE + 19, fontSize=NOTE_SIZE,
         color="#222222",
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
-    layered: Any = alt.layer(*missing, *drawn, words).properties(width=width, height=height)
+    layered: Any = alt.layer(*missing, *drawn, labels).properties(width=width, height=height)
     return layered
 
 

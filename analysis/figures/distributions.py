@@ -109,13 +109,13 @@ def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(rows, ("name", "affinity"), "distribution_rows(signatures)")
     frames = []
-    for name, own in rows.groupby("name", sort=False):
-        if len(own) < LEAST_SITES:
+    for name, group in rows.groupby("name", sort=False):
+        if len(group) < LEAST_SITES:
             continue
-        found = density(own["affinity"], PLACES)
-        height = found / found.max()
+        result = density(group["affinity"], PLACES)
+        height = result / result.max()
         frames.append(
-            pd.DataFrame({"name": name, "affinity": PLACES, "density": found, "height": height})
+            pd.DataFrame({"name": name, "affinity": PLACES, "density": result, "height": height})
         )
     columns = ["name", "affinity", "density", "height"]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
@@ -170,7 +170,7 @@ def _drawn_by(signatures: pd.DataFrame, by: By) -> By:
 
 
 def _left_out(signatures: pd.DataFrame, strips: int, asked: By, by: By) -> str:
-    """Say what is not drawn as it was asked for."""
+    """Return what is not drawn as it was asked for."""
     if strips > MOST:
         return f" {MOST} of {strips:,} shown, the highest medians."
     if asked == by:

@@ -16,12 +16,12 @@ WIDTH, HEIGHT = 420, 280
 MOVED, STAYED = "moved", "stayed"
 
 
-def drift_rows(found: Drift) -> pd.DataFrame:
+def drift_rows(drift: Drift) -> pd.DataFrame:
     """Return the sites that were compared, one row each.
 
     Parameters
     ----------
-    found : Drift
+    drift : Drift
         From ``analysis.contrasts.drift.drift``.
 
     Returns
@@ -30,8 +30,8 @@ def drift_rows(found: Drift) -> pd.DataFrame:
         The columns of ``Drift.rows``, with ``mark`` (moved or stayed), ``low`` and ``high``: the
         difference less and more two standard errors. Runs without a site to compare have no row.
     """
-    require_kind(found, Drift, "drift(home)")
-    rows = found.rows[found.rows["difference"].notna()].copy()
+    require_kind(drift, Drift, "drift(home)")
+    rows = drift.rows[drift.rows["difference"].notna()].copy()
     rows["mark"] = rows["verdict"].eq(MOVED).map({True: MOVED, False: STAYED})
     error = rows["standard_error"].fillna(0.0)
     rows["low"], rows["high"] = rows["difference"] - 2 * error, rows["difference"] + 2 * error
@@ -39,21 +39,21 @@ def drift_rows(found: Drift) -> pd.DataFrame:
     return rows.sort_values("mark", ascending=False, kind="stable", ignore_index=True)
 
 
-def drift_chart(found: Drift) -> Figure:
+def drift_chart(drift: Drift) -> Figure:
     """Draw each site's difference over the affinity it had before.
 
     Parameters
     ----------
-    found : Drift
+    drift : Drift
         From ``analysis.contrasts.drift.drift``.
     """
-    rows = drift_rows(found)
+    rows = drift_rows(drift)
     farthest = float(rows[["low", "high"]].abs().max().max()) if len(rows) else 0.0
-    reach = 1.1 * max(farthest, 2 * found.tolerance)
+    reach = 1.1 * max(farthest, 2 * drift.tolerance)
     scale = alt.Scale(domain=[-reach, reach], nice=False)
     before = alt.X("affinity_before:Q", title="affinity score before", scale=UNIT)
     names, shown = [MOVED, STAYED], legend(columns=2, title=None)
-    band = pd.DataFrame({"low": [-found.tolerance], "high": [found.tolerance]})
+    band = pd.DataFrame({"low": [-drift.tolerance], "high": [drift.tolerance]})
     tolerated = (
         alt.Chart(band)
         .mark_rect(color=FAINT, opacity=0.5)
@@ -73,9 +73,9 @@ def drift_chart(found: Drift) -> Figure:
     )
     return figure(
         alt.layer(tolerated, bars, points).properties(width=WIDTH, height=HEIGHT),
-        found.finding(),
-        note=f"Grey: the tolerance of {found.tolerance:g}; bars: two standard errors. Tested at a"
-        f" family-wise level of {found.level:g} (Holm).",
-        source=found.rows,
+        drift.finding(),
+        note=f"Grey: the tolerance of {drift.tolerance:g}; bars: two standard errors. Tested at a"
+        f" family-wise level of {drift.level:g} (Holm).",
+        source=drift.rows,
         width=WIDTH + 70,
     )

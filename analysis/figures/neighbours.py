@@ -148,10 +148,10 @@ def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
     wide = WIDTH if alone else NARROW
     reach = 1.25 * _furthest(rows)
     panels = [
-        _bars(own, "label", alt.Text("distance:Q", format=".2f"), reach).properties(
-            width=wide, height=ROW * len(own), **({} if alone else {"title": head(str(name))})
+        _bars(group, "label", alt.Text("distance:Q", format=".2f"), reach).properties(
+            width=wide, height=ROW * len(group), **({} if alone else {"title": head(str(name))})
         )
-        for name, own in rows.groupby("model", sort=False)
+        for name, group in rows.groupby("model", sort=False)
     ]
     width = min(len(panels), COLUMNS) * (wide + text_width(rows["label"]) + 40)
     return side_by_side(panels, COLUMNS, "There is no other model."), width
@@ -159,10 +159,10 @@ def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
 
 def _one_each(rows: pd.DataFrame) -> tuple[Any, float]:
     """Return a row a model with its one neighbour behind the bar, and how wide it is."""
-    told = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + rows["label"]
-    room = text_width(told) + 10
+    text = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + rows["label"]
+    room = text_width(text) + 10
     reach = _furthest(rows) * (WIDTH + room) / WIDTH
-    drawn = _bars(rows.assign(told=told), "model", alt.Text("told:N"), reach)
+    drawn = _bars(rows.assign(shown=text), "model", alt.Text("shown:N"), reach)
     sized = drawn.properties(width=WIDTH + room, height=ROW * len(rows))
     return sized, WIDTH + room + text_width(rows["model"])
 
@@ -182,5 +182,5 @@ def _bars(rows: pd.DataFrame, name: str, text: alt.Text, reach: float) -> Any:
     bars = base.mark_bar(size=ROW - 7).encode(
         color=alt.Color("kin:N", scale=kin, legend=legend(columns=3))
     )
-    words = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(text=text)
-    return alt.layer(bars, words)
+    labels = base.mark_text(align="left", dx=4, fontSize=LABEL_SIZE).encode(text=text)
+    return alt.layer(bars, labels)

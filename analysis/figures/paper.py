@@ -72,11 +72,11 @@ def paper_chart(comparison: pd.DataFrame) -> Figure:
     )
 
 
-def _panel(own: pd.DataFrame) -> Any:
-    low = float(own[["paper", "ours_low"]].min().min())
-    high = float(own[["paper", "ours_high"]].max().max())
+def _panel(group: pd.DataFrame) -> Any:
+    low = float(group[["paper", "ours_low"]].min().min())
+    high = float(group[["paper", "ours_high"]].max().max())
     # Correlations share one scale in every survey; other numbers have their own.
-    if own["table"].isin(["table1", "table2"]).all():
+    if group["table"].isin(["table1", "table2"]).all():
         low, high = min(low, -1.0), max(high, 1.0)
     room = 0.04 * (high - low or 1.0)
     domain = [low - room, high + room]
@@ -86,12 +86,12 @@ def _panel(own: pd.DataFrame) -> Any:
         ends_room = [low - 0.2 * abs(low), 1.2 * high]
         scale = alt.Scale(type="symlog", constant=0.2, domain=ends_room, nice=False)
         axis = alt.Axis(values=[-10, -1, 0, 0.5, 1, 5, 20, 100, 500, 2000], format="~r")
-    names = sorted(own["quantity"].unique())
+    names = sorted(group["quantity"].unique())
     ends = pd.DataFrame({"paper": [low, high], "ours": [low, high]})
     x = alt.X("paper:Q", title="the paper's", scale=scale, axis=axis)
     y = alt.Y("ours:Q", title="ours", scale=scale, axis=axis)
     diagonal = alt.Chart(ends).mark_line(color=FAINT, strokeDash=[4, 3]).encode(x=x, y=y)
-    base = alt.Chart(own).encode(x=x)
+    base = alt.Chart(group).encode(x=x)
     bars = base.mark_rule(color=QUIET).encode(
         y=alt.Y("ours_low:Q", title="ours", scale=scale, axis=axis), y2="ours_high:Q"
     )
@@ -100,5 +100,5 @@ def _panel(own: pd.DataFrame) -> Any:
         **told_apart("quantity", names, SIDE),
         tooltip=["name:N", "quantity:N", "paper:Q", "ours:Q", "difference:Q"],
     )
-    title = head(f"{own['panel'].iloc[0]} (n = {len(own)})")
+    title = head(f"{group['panel'].iloc[0]} (n = {len(group)})")
     return alt.layer(diagonal, bars, points).properties(width=SIDE, height=SIDE, title=title)

@@ -50,9 +50,9 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
     source = "family_predictions(distance_matrix(signatures))"
     require_columns(predictions, ("family", "predicted", "right"), source)
     known = predictions[predictions["right"].notna()]
-    own = sorted(known["family"].unique(), key=str.lower)
-    every = sorted({*own, *known["predicted"]}, key=str.lower)
-    cells = pd.MultiIndex.from_product([own, every], names=["family", "predicted"])
+    group = sorted(known["family"].unique(), key=str.lower)
+    every = sorted({*group, *known["predicted"]}, key=str.lower)
+    cells = pd.MultiIndex.from_product([group, every], names=["family", "predicted"])
     counts = known.groupby(["family", "predicted"]).size().reindex(cells, fill_value=0)
     rows = counts.rename("models").reset_index()
     rows["share"] = rows["models"] / rows.groupby("family")["models"].transform("sum")
@@ -82,11 +82,11 @@ def prediction_chart(predictions: pd.DataFrame) -> Figure:
 
 
 def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
-    own = list(dict.fromkeys(cells["family"]))
+    group = list(dict.fromkeys(cells["family"]))
     axis = alt.Axis(labelAngle=-60, labelOverlap=False, ticks=False, domain=False)
     base = alt.Chart(cells).encode(
         x=alt.X("predicted:N", title="predicted family", sort=order, axis=axis),
-        y=names_down("family", own, ticks=False, domain=False).title("family"),
+        y=names_down("family", group, ticks=False, domain=False).title("family"),
     )
     shades = alt.Scale(domain=[0, 1], range=["#F2F5F9", ACCENT])
     squares = base.mark_rect(stroke="white").encode(
@@ -105,22 +105,22 @@ def _matrix(cells: pd.DataFrame, order: list[str], side: int) -> Any:
         )
     )
     drawn: Any = alt.layer(squares, right, numbers)
-    return drawn.properties(width=side * len(order), height=side * len(own))
+    return drawn.properties(width=side * len(order), height=side * len(group))
 
 
 def _note(predictions: pd.DataFrame) -> str:
     votes = predictions.attrs.get("neighbours", 1)
     how = "its nearest neighbour" if votes == 1 else f"the vote of its {votes} nearest neighbours"
-    told = f"Each model's family by {how} of other architectures. Numbers:"
-    told += " models, the darker the more of their family; framed: right."
+    text = f"Each model's family by {how} of other architectures. Numbers:"
+    text += " models, the darker the more of their family; framed: right."
     random = int((predictions["predicted"].notna() & predictions["right"].isna()).sum())
-    told += f" Not counted: {counted(random, 'model')} of random weights." if random else ""
+    text += f" Not counted: {counted(random, 'model')} of random weights." if random else ""
     blank = predictions[predictions["predicted"].isna()]
     if blank.empty:
-        return told
+        return text
     alone = sorted(blank["family"].dropna().unique(), key=str.lower)
     unknown = int(blank["family"].isna().sum())
     each = " each" if len(alone) > 1 else ""
     which = [f"{listed(alone, NAMED)}, of one architecture{each}"] if alone else []
     which += [f"{counted(unknown, 'model')} of unknown family"] if unknown else []
-    return f"{told} Cannot be predicted: {'; '.join(which)}."
+    return f"{text} Cannot be predicted: {'; '.join(which)}."

@@ -71,9 +71,11 @@ def regression_rows(
     top1 = known[first].astype("float64").fillna(known[second].astype("float64"))
     frames = []
     for panel, row in enumerate(picked.to_dict("records")):
-        own = known[(known["family_group"] == row["group"]) & (known["dataset"] == row["dataset"])]
-        value = _predictor(row, signatures, own)
-        points = pd.DataFrame({"model": own["model"], "value": value, "top1": top1[own.index]})
+        group = known[
+            (known["family_group"] == row["group"]) & (known["dataset"] == row["dataset"])
+        ]
+        value = _predictor(row, signatures, group)
+        points = pd.DataFrame({"model": group["model"], "value": value, "top1": top1[group.index]})
         points["fitted"] = row["intercept"] + row["slope"] * points["value"]
         names = ("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "p", "p_picked")
         frames.append(points.dropna().assign(panel=panel, **{name: row[name] for name in names}))
@@ -105,7 +107,7 @@ def regression_chart(
         The kinds of predictor to show.
     """
     rows = regression_rows(regressions, signatures, models, accuracy, kinds)
-    panels = [_panel(own) for _, own in rows.groupby("panel", sort=True)]
+    panels = [_panel(group) for _, group in rows.groupby("panel", sort=True)]
     wide = max(min(len(panels), COLUMNS) * (WIDTH + 65), 520)
     return figure(
         side_by_side(panels, COLUMNS, "No group has enough models."),
@@ -118,30 +120,30 @@ def regression_chart(
     )
 
 
-def _predictor(row: dict[Any, Any], signatures: pd.DataFrame, own: pd.DataFrame) -> Any:
+def _predictor(row: dict[Any, Any], signatures: pd.DataFrame, group: pd.DataFrame) -> Any:
     if row["kind"] == "characteristic":
-        return own[row["predictor"]].astype("float64")
+        return group[row["predictor"]].astype("float64")
     sites = signatures[signatures["role"].isin(ROLES[row["kind"]])]
-    found = {
+    result = {
         run_id: statistics(each["affinity"])[row["predictor"]]
-        for run_id, each in sites[sites["run_id"].isin(own.index)].groupby("run_id")
+        for run_id, each in sites[sites["run_id"].isin(group.index)].groupby("run_id")
     }
-    return pd.Series(found, dtype="float64").reindex(own.index)
+    return pd.Series(result, dtype="float64").reindex(group.index)
 
 
-def _panel(own: pd.DataFrame) -> Any:
-    first = own.iloc[0]
+def _panel(group: pd.DataFrame) -> Any:
+    first = group.iloc[0]
     ours = first["kind"] != "characteristic"
-    found = [
+    result = [
         f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
         f"{chance(first['p_picked']).replace('p ', 'p picked ')}",
     ]
-    title = head(f"{first['group']} on {first['dataset']}", found)
-    words = f" of {_WORDS[first['kind']]}" if ours else ""
+    title = head(f"{first['group']} on {first['dataset']}", result)
+    text = f" of {_WORDS[first['kind']]}" if ours else ""
     scale = alt.Scale(zero=False, padding=12)
-    base = alt.Chart(own).encode(
+    base = alt.Chart(group).encode(
         x=alt.X(
-            "value:Q", title=f"{first['predictor']}{words}", scale=scale,
+            "value:Q", title=f"{first['predictor']}{text}", scale=scale,
             axis=alt.Axis(tickCount=4, format="~s" if not ours else ""),
         )
     )  # fmt: skip

@@ -87,7 +87,9 @@ def _panel(rows: pd.DataFrame, reach: float) -> Any:
     )
     ours = alt.condition("datum.metric == 'affinity'", alt.value(ACCENT), alt.value(QUIET))
     bars = base.mark_bar(size=BAR - 7).encode(color=ours)
-    words = base.mark_text(align="left", dx=5, fontSize=LABEL_SIZE).encode(text="cell:N")
+    labels = base.mark_text(align="left", dx=5, fontSize=LABEL_SIZE).encode(text="cell:N")
     title = head(str(rows["panel"].iloc[0]))
-    drawn: Any = alt.layer(bars, words).properties(width=WIDTH, height=BAR * len(rows), title=title)
+    drawn: Any = alt.layer(bars, labels).properties(
+        width=WIDTH, height=BAR * len(rows), title=title
+    )
     return drawn

@@ -33,9 +33,9 @@ def sample(lines: pd.DataFrame, most: int) -> list[Any]:
     """
     runs = lines.groupby("run_id").agg(family=("family", "first"), median=("affinity", "median"))
     ordered = runs.dropna(subset="median").reset_index().sort_values(["median", "run_id"])
-    own = {name: list(each["run_id"]) for name, each in ordered.groupby("family")}
-    shares = _shares({name: len(runs) for name, runs in own.items()}, most)
-    return [run for name, share in shares.items() for run in _spread(own[name], share)]
+    group = {name: list(each["run_id"]) for name, each in ordered.groupby("family")}
+    shares = _shares({name: len(runs) for name, runs in group.items()}, most)
+    return [run for name, share in shares.items() for run in _spread(group[name], share)]
 
 
 def _shares(sizes: dict[Any, int], most: int) -> dict[Any, int]:

@@ -148,13 +148,13 @@ def depth_chart(signatures: pd.DataFrame, family: str) -> Figure:
     known = [str(each) for each in signatures["family"].dropna().unique()]
     if family not in known:
         raise UnknownName("family", family, known)
-    own = narrowed(signatures[signatures["family"] == family], f"family {family}")
-    sites = own.groupby("run_id")["site"].transform("size")
-    ordered = own.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
+    group = narrowed(signatures[signatures["family"] == family], f"family {family}")
+    sites = group.groupby("run_id")["site"].transform("size")
+    ordered = group.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
     by_network = ordered.groupby(["family", "model", "run_id", "sites"], sort=False, as_index=False)
     networks = by_network.agg(median=("affinity", "median"))
     rows = model_rows(ordered)
-    return _models(rows, depth_finding(networks), own)
+    return _models(rows, depth_finding(networks), group)
 
 
 def save_signatures(signatures: pd.DataFrame, path: Path) -> None:
@@ -230,7 +230,7 @@ def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
 
 
 def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
-    own = rows[rows["run_id"] == run_id]
+    group = rows[rows["run_id"] == run_id]
     activations = sorted(rows["activation"].unique())
     places = sorted(rows["repeat"].unique(), key=lambda name: (len(name), name))
     # Where all activations are of one kind, colour helps to tell places in the block apart.
@@ -238,7 +238,9 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     title = "place in block" if coloured == "repeat" else "activation"
 
     def points(base: Any) -> Any:
-        return base.mark_point(filled=True, opacity=1, size=_point_size(len(own), size[0])).encode(
+        return base.mark_point(
+            filled=True, opacity=1, size=_point_size(len(group), size[0])
+        ).encode(
             color=alt.Color(
                 f"{coloured}:N",
                 scale=colour_scale(names),
@@ -252,24 +254,24 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
             tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
         )
 
-    drawn = over_depth(own, thread, points, width=size[0], height=size[1])
+    drawn = over_depth(group, thread, points, width=size[0], height=size[1])
     if rows["run_id"].nunique() == 1:
         return drawn
-    found = f"{_kinds(own)}, {_spread(own)}, n = {_sites(own)}"
-    return drawn.properties(title=head(str(own["model"].iloc[0]), found, limit=size[0]))
+    result = f"{_kinds(group)}, {_spread(group)}, n = {_sites(group)}"
+    return drawn.properties(title=head(str(group["model"].iloc[0]), result, limit=size[0]))
 
 
-def _kinds(own: pd.DataFrame) -> str:
-    return listed(sorted(own["activation"].unique()), 3)
+def _kinds(group: pd.DataFrame) -> str:
+    return listed(sorted(group["activation"].unique()), 3)
 
 
-def _spread(own: pd.DataFrame) -> str:
-    return f"std {number(own['affinity_std'].mean(), 3)}"
+def _spread(group: pd.DataFrame) -> str:
+    return f"std {number(group['affinity_std'].mean(), 3)}"
 
 
-def _sites(own: pd.DataFrame) -> str:
-    missing = int(own["affinity"].isna().sum())
-    return f"{len(own) - missing}" + (f", {missing} missing" if missing else "")
+def _sites(group: pd.DataFrame) -> str:
+    missing = int(group["affinity"].isna().sum())
+    return f"{len(group) - missing}" + (f", {missing} missing" if missing else "")
 
 
 def _point_size(sites: int, width: int) -> float:

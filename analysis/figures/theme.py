@@ -182,8 +182,8 @@ def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> alt.Sca
 
 def families(frame: pd.DataFrame, column: str = "family") -> list[str]:
     """Return the families of a frame by name, ``UNKNOWN`` last: one order in every figure."""
-    found = frame[column].fillna(UNKNOWN).unique()
-    return sorted(map(str, found), key=lambda name: (name == UNKNOWN, name.lower()))
+    result = frame[column].fillna(UNKNOWN).unique()
+    return sorted(map(str, result), key=lambda name: (name == UNKNOWN, name.lower()))
 
 
 def told_apart(

@@ -78,8 +78,8 @@ def crowded_years(rows: pd.DataFrame) -> pd.DataFrame:
         medians), ``highest``, ``models``.
     """
     years = rows.groupby("year").agg(
-        lowest=("lowest", "min"), first_quartile=("median", lambda own: own.quantile(0.25)),
-        median=("median", "median"), third_quartile=("median", lambda own: own.quantile(0.75)),
+        lowest=("lowest", "min"), first_quartile=("median", lambda group: group.quantile(0.25)),
+        median=("median", "median"), third_quartile=("median", lambda group: group.quantile(0.75)),
         highest=("highest", "max"), models=("model", "size"),
     )  # fmt: skip
     return years[years["models"] > MOST].reset_index()
@@ -157,7 +157,7 @@ def _boxes(years: pd.DataFrame, across: alt.X, width: float) -> list[Any]:
     middle = base.mark_tick(
         orient="horizontal", size=min(width, 30), thickness=2.5, color=ACCENT
     ).encode(y="median:Q")
-    words = base.mark_text(dy=-8, fontSize=LABEL_SIZE, color="#222222").encode(
+    labels = base.mark_text(dy=-8, fontSize=LABEL_SIZE, color="#222222").encode(
         y="highest:Q", text="count:N"
     )
-    return [*bars, box, middle, words]
+    return [*bars, box, middle, labels]

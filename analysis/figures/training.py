@@ -66,7 +66,7 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
     ).add_params(depth_choice())
 
 
-def _panel(own: pd.DataFrame) -> Any:
+def _panel(group: pd.DataFrame) -> Any:
     shown = legend(columns=2, symbolType="stroke", symbolSize=200)
     domain = list(STATES)
     colours = alt.Scale(domain=domain, range=[CONTRAST, ACCENT])
@@ -89,8 +89,8 @@ def _panel(own: pd.DataFrame) -> Any:
             ),
         )
 
-    runs = own.drop_duplicates("run_id")["state"].value_counts()
+    runs = group.drop_duplicates("run_id")["state"].value_counts()
     counts = f"({runs['initial']} initial, {runs['trained']} trained)"
-    return over_depth(own, strokes, points, width=WIDTH, height=HEIGHT).properties(
-        title=head(str(own["panel"].iloc[0]), counts)
+    return over_depth(group, strokes, points, width=WIDTH, height=HEIGHT).properties(
+        title=head(str(group["panel"].iloc[0]), counts)
     )

@@ -163,9 +163,9 @@ def compare_paper(
         rows += [row | {"dataset": named} for row in _block_rows(sites, models, layers)]
     basics = {"ours": np.nan, "note": "", "dataset": "", "reason": _NOTHING}
     rows = [basics | row for row in rows or _printed_rows()]
-    found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    found["difference"] = found["ours"] - found["paper"]
-    return carried(found, surveyed if len(surveyed) else signatures)
+    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    result["difference"] = result["ours"] - result["paper"]
+    return carried(result, surveyed if len(surveyed) else signatures)
 
 
 @functools.cache
@@ -202,15 +202,15 @@ def _block_rows(
     """Yield every printed number with ours, of runs on one dataset with one pooling."""
     paper = _one_run_a_label(sites, "paper")
     rows = _records(correlations(paper, tuple(_METRICS.values())))
-    found = {(row["level"], row["name"], row["metric"]): row for row in rows}
+    result = {(row["level"], row["name"], row["metric"]): row for row in rows}
     left_out = correlations_left_out(layers, paper, tuple(_METRICS.values()))
     fits = _fits(paper, models)
     checkpoints = _one_run_a_label(sites, "checkpoints")
     for row in _printed_rows():
         if row["table"] == "table2":
-            yield row | _model_numbers(row, paper, found, left_out)
+            yield row | _model_numbers(row, paper, result, left_out)
         elif row["table"] == "table1":
-            yield row | _family_numbers(row, paper, models, found, left_out)
+            yield row | _family_numbers(row, paper, models, result, left_out)
         elif row["table"] == "table3":
             yield row | _checkpoint_numbers(row["quantity"], checkpoints, models, layers)
         else:
@@ -228,12 +228,12 @@ def _one_run_a_label(sites: pd.DataFrame, column: str) -> pd.DataFrame:
     return known[known["run_id"].isin(first["run_id"])]
 
 
-def _model_numbers(row: Row, paper: pd.DataFrame, found: _Found, left_out: _LeftOut) -> Row:
+def _model_numbers(row: Row, paper: pd.DataFrame, result: _Found, left_out: _LeftOut) -> Row:
     sites = paper[paper["paper"].str.replace(" ", "_") == row["name"]]
     if not len(sites):
         return {}
     metric, run_id = _METRICS[row["quantity"]], sites["run_id"].iloc[0]
-    ours = found["model", sites["model"].iloc[0], metric]
+    ours = result["model", sites["model"].iloc[0], metric]
     known = [left_out[run_id, metric]] if (run_id, metric) in left_out else []
     return {
         "ours": ours["pearson"],
@@ -244,17 +244,17 @@ def _model_numbers(row: Row, paper: pd.DataFrame, found: _Found, left_out: _Left
 
 
 def _family_numbers(
-    row: Row, paper: pd.DataFrame, models: pd.DataFrame, found: _Found, left_out: _LeftOut
+    row: Row, paper: pd.DataFrame, models: pd.DataFrame, result: _Found, left_out: _LeftOut
 ) -> Row:
     average, metric = row["name"] == "Average", _METRICS[row["quantity"]]
     key = ("all", "all", metric) if average else ("family", FAMILIES[row["name"]], metric)
-    if key not in found:
+    if key not in result:
         return {}
-    ours = found[key]
+    ours = result[key]
     members = paper if average else paper[paper["family"] == key[1]]
     named = members.drop_duplicates("run_id")[["run_id", "model"]].itertuples(index=False)
     run_ids = [
-        run_id for run_id, model in named if np.isfinite(found["model", model, metric]["pearson"])
+        run_id for run_id, model in named if np.isfinite(result["model", model, metric]["pearson"])
     ]
     known = [left_out[run_id, metric] for run_id in run_ids if (run_id, metric) in left_out]
     n, whole = int(ours["n"]), PAPER_COUNTS[row["name"]]
@@ -291,7 +291,7 @@ def _checkpoint_numbers(
 
 
 def _same_images(models: pd.DataFrame, run_ids: Sequence[str]) -> bool:
-    """Tell whether a batch's number means the same images in all of the runs."""
+    """Return whether a batch's number means the same images in all of the runs."""
     runs = models.loc[models["run_id"].isin(list(run_ids)), list(_BATCHED_BY)]
     known = len(runs) == len(run_ids) and bool(runs.notna().all(axis=None))
     return known and len(runs.drop_duplicates()) == 1
@@ -300,8 +300,8 @@ def _same_images(models: pd.DataFrame, run_ids: Sequence[str]) -> bool:
 def _fits(paper: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     known = models[models["run_id"].isin(paper["run_id"])]
     # The p-values are not shown here: one drawing is the least that may be asked for.
-    found = regressions(paper, known, permutations=1, accuracy="reported")
-    return found[found["kind"].isin(["signature", "characteristic"])]
+    result = regressions(paper, known, permutations=1, accuracy="reported")
+    return result[result["kind"].isin(["signature", "characteristic"])]
 
 
 def _fit_numbers(row: Row, fits: pd.DataFrame) -> Row:

@@ -81,13 +81,13 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     pairs = zip(known["dataset"], known["pooling"], strict=True)
     on = [measured_on(*each) for each in pairs]
     rows = []
-    for (group, dataset), own in known.assign(on=on).groupby(["family_group", "on"], sort=True):
-        if len(own) < 2:
+    for (group, dataset), part in known.assign(on=on).groupby(["family_group", "on"], sort=True):
+        if len(part) < 2:
             continue
-        top1, images = own["measured_top1"].to_numpy(float), own["images"].to_numpy(float)
+        top1, images = part["measured_top1"].to_numpy(float), part["images"].to_numpy(float)
         error, q, p = _homogeneity(top1, images)
         span, std, few = float(np.ptp(top1)), float(top1.std(ddof=1)), int(images.min())
-        rows.append((group, dataset, len(own), few, span, std, error, q, p, p > LEVEL))
+        rows.append((group, dataset, len(part), few, span, std, error, q, p, p > LEVEL))
     return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), models)
 
 

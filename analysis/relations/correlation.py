@@ -139,9 +139,9 @@ def correlations(
     in_means = [row if untrained or row["trained"] else _uncounted(row) for row in models]
     families, over_all = (_mean_rows(in_means, metrics, by) for by in ("family", "all"))
     rows = [*_corrected(models), *_corrected(families), *_corrected(over_all)]
-    found = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
-    found.attrs["untrained"] = untrained
-    return found
+    result = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    result.attrs["untrained"] = untrained
+    return result
 
 
 def correlations_finding(correlations: pd.DataFrame, level: Level = "family") -> str:
@@ -257,10 +257,10 @@ def _uncounted(row: Row) -> Row:
 
 def _by_architecture(rows: Sequence[Row]) -> Floats:
     """Return each architecture's mean over its checkpoints."""
-    own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    group: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
-        own[row["architecture"]].append(row["pearson"])
-    return np.array([np.mean(each) for each in own.values()], float)
+        group[row["architecture"]].append(row["pearson"])
+    return np.array([np.mean(each) for each in group.values()], float)
 
 
 def _mean_numbers(values: Floats) -> Row:

@@ -138,8 +138,8 @@ def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
     width = np.clip(0.9 * min(spreads, default=0.0) * len(x) ** -0.2, *BANDWIDTHS)
     centres = np.concatenate((x, -x, 2 - x))
     kernels = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2)
-    found: NDArray[np.float64] = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
-    return found
+    result: NDArray[np.float64] = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
+    return result
 
 
 def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, Any]:
@@ -153,9 +153,9 @@ def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, An
         return row | {"reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
     if constant(values):
         return row | {"reason": "the affinity does not vary over the sites"}
-    found = dip(values)
-    row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": found}
-    return row | {"dip_p": dip_p(found, n, draws, seed), "reason": ""}
+    result = dip(values)
+    row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": result}
+    return row | {"dip_p": dip_p(result, n, draws, seed), "reason": ""}
 
 
 def shapes_finding(shapes: pd.DataFrame) -> str:

@@ -67,7 +67,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FittedLine:
     """A straight line fitted to points by least squares."""
 
     #: Share of the variance that it explains.
@@ -147,8 +147,8 @@ def regressions(
     for (group, dataset), members in table.groupby(["family_group", "dataset"], sort=True):
         basics = {"group": group, "dataset": dataset}
         rows += [basics | row for row in _group_rows(members, permutations, seed)]
-    found = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    return carried(found, signatures, models)
+    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    return carried(result, signatures, models)
 
 
 def regressions_finding(
@@ -181,7 +181,7 @@ def regressions_finding(
     )
 
 
-def line(x: ArrayLike, y: ArrayLike) -> Line:
+def line(x: ArrayLike, y: ArrayLike) -> FittedLine:
     """Fit a straight line y = slope x + intercept by least squares.
 
     The residual of a point left out of its own fit is r_i / (1 - h_i), with the leverage
@@ -194,7 +194,7 @@ def line(x: ArrayLike, y: ArrayLike) -> Line:
 
     Returns
     -------
-    Line
+    FittedLine
         The fit and how good it is.
     """
     a, b = np.asarray(x, float), np.asarray(y, float)
@@ -206,7 +206,7 @@ def line(x: ArrayLike, y: ArrayLike) -> Line:
     alone = bool((1 - leverages < 1e-12).any())
     press = np.nan if alone else float(((residuals / (1 - leverages)) ** 2).sum())
     explained = 1 - float(residuals @ residuals) / total
-    return Line(explained, slope, float(b.mean() - slope * a.mean()), 1 - press / total)
+    return FittedLine(explained, slope, float(b.mean() - slope * a.mean()), 1 - press / total)
 
 
 def statistics(affinities: ArrayLike) -> dict[str, float]:

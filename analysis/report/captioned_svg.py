@@ -67,7 +67,7 @@ def framed(drawn: str, words: Words) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _TextLine:
     text: str
     size: int
     colour: str
@@ -86,11 +86,11 @@ class _Line:
         return 2 * _MARGIN + len(self.text) * self.size * letter
 
 
-def _lines(texts: tuple[str, ...], size: int, colour: str) -> Iterator[_Line]:
-    yield from (_Line(text, size, colour) for text in texts if text)
+def _lines(texts: tuple[str, ...], size: int, colour: str) -> Iterator[_TextLine]:
+    yield from (_TextLine(text, size, colour) for text in texts if text)
 
 
-def _write(root: Xml.Element, lines: list[_Line], top: float) -> None:
+def _write(root: Xml.Element, lines: list[_TextLine], top: float) -> None:
     for line in lines:
         text = _element(
             root, "text", x=_MARGIN, y=f"{top + line.size:g}", fill=line.colour,
@@ -103,6 +103,6 @@ def _write(root: Xml.Element, lines: list[_Line], top: float) -> None:
 
 
 def _element(parent: Xml.Element | None, name: str, **values: Any) -> Xml.Element:
-    told = {key: str(value) for key, value in values.items()}
+    text = {key: str(value) for key, value in values.items()}
     tag = f"{{{SVG}}}{name}"
-    return Xml.Element(tag, told) if parent is None else Xml.SubElement(parent, tag, told)
+    return Xml.Element(tag, text) if parent is None else Xml.SubElement(parent, tag, text)

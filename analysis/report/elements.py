@@ -30,7 +30,7 @@ class Cell:
     @property
     def long(self) -> bool:
         """Whether a word of it must be broken on narrow paper, as the path of a file must."""
-        return any(len(word) > LONGEST_WORD for word in self.text.split())
+        return any(len(name) > LONGEST_WORD for name in self.text.split())
 
 
 @dataclass(frozen=True, slots=True)

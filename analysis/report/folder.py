@@ -123,12 +123,12 @@ def require_free(out: Path) -> None:
         raise SettingsError(
             f"{out} cannot be written: there is no directory {out.parent}", hint="make it first"
         )
-    found = {path.relative_to(out).as_posix() for path in _files(out)} if out.exists() else set()
-    if not found:
+    result = {path.relative_to(out).as_posix() for path in _files(out)} if out.exists() else set()
+    if not result:
         return
     if (known := _written_by_us(out)) is None:
         raise SettingsError(f"{out} holds files and is no report, so it is left alone", hint=hint)
-    if foreign := sorted(found - known):
+    if foreign := sorted(result - known):
         raise SettingsError(
             f"{out} is a report that also holds {', '.join(foreign[:3])}, which no report wrote",
             hint="move that elsewhere, or pass --out with another folder",

@@ -76,26 +76,26 @@ def model_page(material: ReportMaterial, run: dict[str, Any]) -> ModelPage:
     run : dict
         A row of ``material.models``.
     """
-    own = material.signatures[material.signatures["run_id"] == run["run_id"]]
+    group = material.signatures[material.signatures["run_id"] == run["run_id"]]
     gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
     return ModelPage(
         heading=run["model"],
-        lead=_lead(run, own),
+        lead=_lead(run, group),
         facts=_facts(run),
-        problems=_problems(run, own, gaps),
-        exhibits=_exhibits(own, run),
-        tables=[*_sites(own, gaps), *_neighbours(material, run)],
+        problems=_problems(run, group, gaps),
+        exhibits=_exhibits(group, run),
+        tables=[*_sites(group, gaps), *_neighbours(material, run)],
         provenance=_provenance(run),
         sql=statement([run["run_id"]], view="runs"),
     )
 
 
-def _lead(run: dict[str, Any], own: pd.DataFrame) -> str:
-    scores = own["affinity"].dropna()
+def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
+    scores = group["affinity"].dropna()
     if run["status"] != "done":
         return f"This run is {run['status']} and has no signature."
     if scores.empty:
-        return f"This run finished, but none of its {len(own)} sites has an affinity score."
+        return f"This run finished, but none of its {len(group)} sites has an affinity score."
     return (
         f"The affinity score goes from {scores.min():.3f} to {scores.max():.3f} over"
         f" {len(scores)} activation sites, with a median of {scores.median():.3f}."
@@ -143,44 +143,44 @@ def _written(value: Any, form: str) -> str | None:
     return format(int(value) if form.endswith("d") else float(value), form)
 
 
-def _problems(run: dict[str, Any], own: pd.DataFrame, gaps: pd.DataFrame) -> list[dict[str, str]]:
-    found = []
+def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> list[dict[str, str]]:
+    result = []
     if run["status"] == "failed":
-        found.append({"what": f"Failed ({cell(run['stage'])})", "why": cell(run["error"])})
+        result.append({"what": f"Failed ({cell(run['stage'])})", "why": cell(run["error"])})
     if not missing(run["suspicion"]):
-        found.append({"what": "Suspect", "why": str(run["suspicion"])})
-    unscored = own[own["affinity"].isna()]
+        result.append({"what": "Suspect", "why": str(run["suspicion"])})
+    unscored = group[group["affinity"].isna()]
     if len(unscored):
-        said = gaps["reason"].fillna(gaps["status"]).astype(str)
-        reasons = "; ".join(dict.fromkeys(said))
-        what = f"{len(unscored)} of {len(own)} sites without a score"
-        found.append({"what": what, "why": reasons or "no whole batch was measured"})
+        text = gaps["reason"].fillna(gaps["status"]).astype(str)
+        reasons = "; ".join(dict.fromkeys(text))
+        what = f"{len(unscored)} of {len(group)} sites without a score"
+        result.append({"what": what, "why": reasons or "no whole batch was measured"})
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
         names = cell(list(run["skipped_names"])[:5])
-        found.append({"what": f"{run['skipped_images']} images not decoded", "why": names})
-    return found
+        result.append({"what": f"{run['skipped_images']} images not decoded", "why": names})
+    return result
 
 
-def _exhibits(own: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
-    if own["affinity"].notna().sum() == 0:
+def _exhibits(group: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
+    if group["affinity"].notna().sum() == 0:
         return []
     from analysis.figures.signatures import model_chart
 
     name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
     columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
     sql = statement([run["run_id"]], columns)
-    chart = model_chart(narrowed(own, f"model {run['model']}"))
-    return [Exhibit(name, chart, own.reindex(columns=columns), sql, "these rows")]
+    chart = model_chart(narrowed(group, f"model {run['model']}"))
+    return [Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows")]
 
 
-def _sites(own: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:
-    if own.empty:
+def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:
+    if group.empty:
         return []
     why = gaps.groupby("site").agg(
         why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(cell, reasons))))
     )
     others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
-    rows = own.merge(why, on="site", how="left")
+    rows = group.merge(why, on="site", how="left")
     rows = rows.reindex(
         columns=[*rows, *(each.name for each in _others() if each.name not in rows)]
     )

@@ -70,7 +70,7 @@ def lead(material: ReportMaterial) -> str:
     kinds = {name: done[name].dropna().nunique() for name in ("family", "dataset")}
     models = len(done[["source", "architecture", "checkpoint"]].drop_duplicates())
     runs = f" ({counted(len(done), 'run')})" if len(done) != models else ""
-    said = (
+    text = (
         f"{counted(models, 'model')} of {counted(kinds['family'], 'family', 'families')}"
         f" measured on {counted(kinds['dataset'], 'dataset')}{runs}: {sites:,} activation sites"
         f" have an affinity score, which is 1 where an activation acts as an affine map on its"
@@ -79,7 +79,7 @@ def lead(material: ReportMaterial) -> str:
     lacking = len(done) - scored
     others = [f"{counted(len(material.failed), 'run')} failed"] if len(material.failed) else []
     others += [f"{lacking} finished without any score"] if lacking else []
-    return said + (f" {' and '.join(others)}." if others else "")
+    return text + (f" {' and '.join(others)}." if others else "")
 
 
 def overview_facts(material: ReportMaterial) -> list[Fact]:
@@ -118,8 +118,8 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
 def models_table(material: ReportMaterial) -> PageTable:
     """Return every run in a line that leads to its page."""
     scores = material.signatures.groupby("run_id")["affinity"]
-    found = scores.agg(lowest="min", median="median", highest="max", scored="count")
-    rows = material.models.merge(found, on="run_id", how="left")
+    result = scores.agg(lowest="min", median="median", highest="max", scored="count")
+    rows = material.models.merge(result, on="run_id", how="left")
     columns = (
         "model",
         "family",

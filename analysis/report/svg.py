@@ -75,14 +75,14 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
     """
     # Figures of this package are valid; to prove it each time costs as much as to make them.
     spec = specification(exhibit.chart, validate=False)
-    words = _take_words(spec)
+    labels = _take_words(spec)
     drawn = _drawn_each(spec)
     file, data = f"figures/{exhibit.name}.svg", f"data/{exhibit.name}.csv"
     statement = f"data/{exhibit.name}.sql"
-    folder.write(file, framed(next(iter(drawn.values())), words))
+    folder.write(file, framed(next(iter(drawn.values())), labels))
     folder.write(data, csv_text(exhibit.rows))
     folder.write(statement, exhibit.sql)
-    finding, note, caption = map(" ".join, (words.finding, words.note, words.caption))
+    finding, note, caption = map(" ".join, (labels.finding, labels.note, labels.caption))
     text = " ".join(sentence(each) for each in (finding, note) if each)
     return Shown(
         name=exhibit.name,
@@ -119,8 +119,8 @@ def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
 def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[Drawing]:
     for place, (choice, svg) in enumerate(drawn.items()):
         one = f"{name}-{place}" if choice else name
-        said = f"{text} Over {choice}." if choice else text
-        yield Drawing(one, choice, embedded(svg, one, said))
+        line = f"{text} Over {choice}." if choice else text
+        yield Drawing(one, choice, embedded(svg, one, line))
 
 
 def _drawn(spec: dict[str, Any]) -> str:
@@ -128,7 +128,7 @@ def _drawn(spec: dict[str, Any]) -> str:
     drawn: str = vl_convert.vegalite_to_svg(spec)
     names: dict[str, str] = {}
     return _COUNTED.sub(
-        lambda found: found[1] + names.setdefault(found[2], f"{found[3]}{len(names)}"), drawn
+        lambda result: result[1] + names.setdefault(result[2], f"{result[3]}{len(names)}"), drawn
     )
 
 

@@ -155,8 +155,8 @@ class _Builder:
 
     def _written(self) -> list[Section]:
         """Return the sections that become pages."""
-        found = [section for section in self._sections if section.present]
-        return [*found, *([self._missing] if self._missing else []), self._provenance]
+        result = [section for section in self._sections if section.present]
+        return [*result, *([self._missing] if self._missing else []), self._provenance]
 
     def _navigation(self) -> Iterator[Link]:
         yield Link("Overview", "index.html")
@@ -183,8 +183,8 @@ class _Builder:
     def _write_section(self, folder: ReportFolder, section: Section) -> None:
         exhibits = [shown(each, folder) for each in section.exhibits]
         # The first figure's heading may say it already.
-        said = exhibits and sentence(exhibits[0].finding) == section.finding
-        values = {"section": section, "exhibits": exhibits, "lead": "" if said else section.finding}
+        text = exhibits and sentence(exhibits[0].finding) == section.finding
+        values = {"section": section, "exhibits": exhibits, "lead": "" if text else section.finding}
         self._page(folder, f"{section.name}.html", "section.html", section.title, **values)
 
     def _write_models(self, folder: ReportFolder) -> None:

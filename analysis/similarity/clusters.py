@@ -218,8 +218,8 @@ def silhouettes(values: Floats, members: Integers) -> Floats:
 
     if not 2 <= len(np.unique(members)) < len(values):
         return np.full(len(values), np.nan)
-    found: Floats = silhouette_samples(values, members, metric="precomputed")
-    return found
+    result: Floats = silhouette_samples(values, members, metric="precomputed")
+    return result
 
 
 def cut_tree(tree: Floats, number: int) -> Integers:
@@ -242,8 +242,8 @@ def cut_tree(tree: Floats, number: int) -> Integers:
     for step, (left, right) in enumerate(tree[: leaves - number, :2].astype(int)):
         roots[roots == roots[left]] = leaves + step
         roots[roots == roots[right]] = leaves + step
-    found: Integers = np.unique(roots[:leaves], return_inverse=True)[1]
-    return found
+    result: Integers = np.unique(roots[:leaves], return_inverse=True)[1]
+    return result
 
 
 def partition(values: Floats, linkage: Linkage, number: int) -> Integers:
@@ -319,5 +319,5 @@ def _numbered(members: Integers, leaves: Integers) -> Integers:
     _, first = np.unique(members[leaves], return_index=True)
     order = np.empty(len(first), np.int64)
     order[np.argsort(first)] = np.arange(1, len(first) + 1)
-    found: Integers = order[members]
-    return found
+    result: Integers = order[members]
+    return result

@@ -62,8 +62,8 @@ def curves(signatures: pd.DataFrame) -> list[Curve]:
         If a column is missing, or a site of a run occurs twice.
     """
     require_columns(signatures, _NEEDED)
-    found = (_curve(rows) for _, rows in signatures.groupby("run_id", sort=False))
-    return [curve for curve in found if curve.values.size]
+    result = (_curve(rows) for _, rows in signatures.groupby("run_id", sort=False))
+    return [curve for curve in result if curve.values.size]
 
 
 def without_curve(signatures: pd.DataFrame) -> tuple[str, ...]:

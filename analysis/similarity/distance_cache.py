@@ -49,8 +49,8 @@ WHERE band = ? AND curve IN (SELECT value FROM json_each(?))
 
 def digest(curve: Floats) -> int:
     """Return what a curve is known by: 64 bits of a hash of its values."""
-    found = blake2b(np.ascontiguousarray(curve, "<f8").tobytes(), digest_size=8, key=_DEFINITION)
-    return int.from_bytes(found.digest(), "little", signed=True)
+    result = blake2b(np.ascontiguousarray(curve, "<f8").tobytes(), digest_size=8, key=_DEFINITION)
+    return int.from_bytes(result.digest(), "little", signed=True)
 
 
 class DistanceCache:

@@ -90,9 +90,9 @@ class DistanceMatrix:
     def _words(self) -> str:
         """Return what is compared, and how far apart it is."""
         band = "" if self.band is None else f", band {self.band}"
-        told = f"{counted(len(self), 'model')}, {self.normalisation} DTW distances{band}"
+        text = f"{counted(len(self), 'model')}, {self.normalisation} DTW distances{band}"
         apart = self.values[np.triu_indices(len(self), 1)]
-        return f"{told} from {apart.min():.3f} to {apart.max():.3f}" if apart.size else told
+        return f"{text} from {apart.min():.3f} to {apart.max():.3f}" if apart.size else text
 
     @property
     def attrs(self) -> dict[Hashable, object]:
@@ -181,18 +181,18 @@ def distance_matrix(
         If no run has a site with an affinity, or an argument is out of range.
     """
     require_normalisation(normalisation)
-    found, without = curves(signatures), without_curve(signatures)
-    if not found:
+    result, without = curves(signatures), without_curve(signatures)
+    if not result:
         many = signatures["run_id"].nunique()
         raise SettingsError(
             f"none of {many} runs has a site with an affinity" if many else "there are no runs",
             hint="survey sql 'SELECT * FROM failures' shows what went wrong",
         )
     home = signatures.attrs.get("home") if cache else None
-    values = _values(found, normalisation, band, _cache(home))
-    runs = _runs(signatures, found)
+    values = _values(result, normalisation, band, _cache(home))
+    runs = _runs(signatures, result)
     runs.attrs = {**signatures.attrs, "normalisation": normalisation, "band": band}
-    return DistanceMatrix(runs, values, normalisation, band, tuple(found), without)
+    return DistanceMatrix(runs, values, normalisation, band, tuple(result), without)
 
 
 def distance_words(matrix: DistanceMatrix) -> str:
@@ -219,19 +219,19 @@ def distances_finding(matrix: DistanceMatrix) -> str:
 
 
 def distance_values(
-    found: Sequence[Curve], normalisation: Normalisation, band: int | None = None
+    curves_: Sequence[Curve], normalisation: Normalisation, band: int | None = None
 ) -> Floats:
     """Return the distances between curves, shape (m, m), computed and not remembered."""
-    return _values(found, normalisation, band, None)
+    return _values(curves_, normalisation, band, None)
 
 
 def _values(
-    found: Sequence[Curve],
+    result: Sequence[Curve],
     normalisation: Normalisation,
     band: int | None,
     cache: DistanceCache | None,
 ) -> Floats:
-    prepared = [normalised(curve.values, normalisation, depths=curve.depths) for curve in found]
+    prepared = [normalised(curve.values, normalisation, depths=curve.depths) for curve in result]
     squares = _squares(prepared, band, cache)
     if normalisation == "length":
         sizes = np.array([curve.size for curve in prepared])
@@ -264,15 +264,15 @@ def _cache(home: object) -> DistanceCache | None:
     return DistanceCache(Home(Path(home)).cache / FILE_NAME) if isinstance(home, str) else None
 
 
-def _runs(signatures: pd.DataFrame, found: Sequence[Curve]) -> pd.DataFrame:
+def _runs(signatures: pd.DataFrame, result: Sequence[Curve]) -> pd.DataFrame:
     described = signatures.drop_duplicates("run_id").set_index("run_id")
     described = described.reindex(columns=list(DESCRIBED))
     table = pd.DataFrame(
         {
-            "run_id": [curve.run_id for curve in found],
-            "model": [curve.model for curve in found],
-            "sites": [curve.values.size for curve in found],
-            "left_out": [curve.left_out for curve in found],
+            "run_id": [curve.run_id for curve in result],
+            "model": [curve.model for curve in result],
+            "sites": [curve.values.size for curve in result],
+            "left_out": [curve.left_out for curve in result],
         }
     ).join(described, on="run_id")
     return table[["run_id", "model", *DESCRIBED, "sites", "left_out"]]

@@ -129,12 +129,12 @@ def _fitted(
         max_iter_barycenter=ROUNDS,
         random_state=seed,
     )
-    found = model.fit_predict(series)
+    result = model.fit_predict(series)
     # Largest first, so that numbers mean the same for any seed that finds the same clusters.
-    order = np.argsort(-np.bincount(found, minlength=number), kind="stable")
+    order = np.argsort(-np.bincount(result, minlength=number), kind="stable")
     places = np.argsort(order)
-    distances = model.transform(series)[np.arange(len(found)), found]
-    return places[found] + 1, [model.cluster_centers_[k, :, 0] for k in order], distances
+    distances = model.transform(series)[np.arange(len(result)), result]
+    return places[result] + 1, [model.cluster_centers_[k, :, 0] for k in order], distances
 
 
 def _values(curve: Curve, normalisation: Normalisation) -> Floats:

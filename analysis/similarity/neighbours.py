@@ -96,8 +96,8 @@ class _Models:
 
     def apart(self, place: int) -> Mask:
         """Return which models are of another architecture."""
-        found: Mask = self.architectures != self.architectures[place]
-        return found
+        result: Mask = self.architectures != self.architectures[place]
+        return result
 
     def voters(self, place: int) -> Mask:
         """Return which counted models are of another architecture and a known family."""
@@ -105,21 +105,21 @@ class _Models:
 
     def related(self, place: int) -> Mask:
         """Return which of the voters are of the same family."""
-        found: Mask = self.voters(place) & (self.families == self.families[place])
-        return found
+        result: Mask = self.voters(place) & (self.families == self.families[place])
+        return result
 
     def nearest(self, place: int, allowed: Mask) -> list[int]:
         """Return the allowed models, the nearest first, equals in the order of the matrix."""
-        found = np.flatnonzero(allowed)
-        order: list[int] = found[np.argsort(self.values[place, found], kind="stable")].tolist()
+        result = np.flatnonzero(allowed)
+        order: list[int] = result[np.argsort(self.values[place, result], kind="stable")].tolist()
         return order
 
     def nearest_each(self, place: int, allowed: Mask) -> list[int]:
         """Return the nearest run of each allowed architecture, the nearest first."""
-        found: dict[int, int] = {}
+        result: dict[int, int] = {}
         for other in self.nearest(place, allowed):
-            found.setdefault(int(self.architectures[other]), other)
-        return list(found.values())
+            result.setdefault(int(self.architectures[other]), other)
+        return list(result.values())
 
     def chance(self, place: int) -> float:
         """Return which share of the architectures that vote are of the same family."""
@@ -203,15 +203,15 @@ def family_predictions(
     rows = [_prediction(models, place, number) for place in range(len(matrix))]
     table = _frame(matrix, rows, _PREDICTIONS)
     predictable = np.flatnonzero(table["right"].notna()).tolist()
-    own = pd.Series(models.architectures[predictable])
+    group = pd.Series(models.architectures[predictable])
     right = table["right"].iloc[predictable].to_numpy(bool)
     table.attrs |= {
         "neighbours": number,
         "predictable": len(predictable),
         "right": int(right.sum()),
-        "architectures": own.nunique(),
-        "accuracy": _mean_each(right, own),
-        "chance": _mean_each([models.chance(place) for place in predictable], own),
+        "architectures": group.nunique(),
+        "accuracy": _mean_each(right, group),
+        "chance": _mean_each([models.chance(place) for place in predictable], group),
     }
     return table
 
@@ -240,15 +240,15 @@ def novelty(matrix: DistanceMatrix, *, untrained: bool = False) -> pd.DataFrame:
     counted = np.flatnonzero(models.counted).tolist()
     relatives = np.array([models.away(place, models.related(place)) for place in counted])
     nearest = np.array([models.away(place, models.voters(place)) for place in counted])
-    own = relatives[~np.isnan(relatives)]
-    usual = own if own.size else nearest[~np.isnan(nearest)]
+    group = relatives[~np.isnan(relatives)]
+    usual = group if group.size else nearest[~np.isnan(nearest)]
     scale = float(np.median(usual)) if usual.size else float("nan")
     rows = [_novelty(models, place, scale) for place in places]
     # By the distance, which ranks alike and does not need a scale.
     table = _frame(matrix, rows, _NOVELTIES).sort_values(
         "distance", ascending=False, kind="stable", ignore_index=True
     )
-    table.attrs |= {"scale": scale, "relatives": len(own)}
+    table.attrs |= {"scale": scale, "relatives": len(group)}
     return table
 
 
@@ -336,15 +336,15 @@ def _prediction(models: _Models, place: int, number: int) -> Row:
     # Counted in the order of distance, so the nearest comes first among equals.
     votes = Counter(models.names[other]["family"] for other in order)
     predicted = votes.most_common(1)[0][0]
-    found: Row = {
+    result: Row = {
         **row,
         "predicted": predicted,
         "nearest_model": models.names[order[0]]["model"],
         "distance": float(models.values[place, order[0]]),
     }
     if not models.counted[place]:
-        return {**found, "reason": "random weights are not counted"}
-    return {**found, "right": predicted == row["family"]}
+        return {**result, "reason": "random weights are not counted"}
+    return {**result, "right": predicted == row["family"]}
 
 
 def _novelty(models: _Models, place: int, scale: float) -> Row:
@@ -353,15 +353,15 @@ def _novelty(models: _Models, place: int, scale: float) -> Row:
     if not order:
         return {**row, "reason": "no other architecture of a known family"}
     distance, nearest = float(models.values[place, order[0]]), models.names[order[0]]
-    found: Row = {
+    result: Row = {
         **row,
         "nearest_family": nearest["family"],
         "nearest_model": nearest["model"],
         "distance": distance,
     }
     if scale == 0:
-        return {**found, "reason": "relatives have equal signatures, so there is no scale"}
-    return {**found, "novelty": distance / scale}
+        return {**result, "reason": "relatives have equal signatures, so there is no scale"}
+    return {**result, "novelty": distance / scale}
 
 
 def _frame(matrix: DistanceMatrix, rows: list[Row], columns: tuple[str, ...]) -> pd.DataFrame:
@@ -373,8 +373,8 @@ def _frame(matrix: DistanceMatrix, rows: list[Row], columns: tuple[str, ...]) ->
 
 def _mean_each(values: ArrayLike, architectures: pd.Series[int]) -> float:
     """Return the mean over architectures of the mean of each; NaN of nothing."""
-    own = pd.Series(np.asarray(values, float)).groupby(architectures.to_numpy())
-    return float(own.mean().mean())
+    group = pd.Series(np.asarray(values, float)).groupby(architectures.to_numpy())
+    return float(group.mean().mean())
 
 
 def _require_number(number: int) -> None:

@@ -44,7 +44,7 @@ DRAWS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
+class _RunBatches:
     """One run's affinities by batch and site, NaN where there is none."""
 
     curve: Curve
@@ -113,8 +113,8 @@ def with_stability(
     if len(one_batch) < len(runs):
         rng = np.random.default_rng(seed)
         members = table["cluster"].to_numpy(np.int64) - 1
-        found = [jaccards(members, _drawn(clustering, runs, rng)) for _ in watch(range(draws))]
-        table["stability"] = np.mean(found, axis=0)[members]
+        result = [jaccards(members, _drawn(clustering, runs, rng)) for _ in watch(range(draws))]
+        table["stability"] = np.mean(result, axis=0)[members]
     table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
     return dataclasses.replace(clustering, table=table)
 
@@ -163,7 +163,9 @@ def jaccards(members: Integers, others: Integers) -> Floats:
     return best
 
 
-def _drawn(clustering: Clustering, runs: Sequence[_Measured], rng: np.random.Generator) -> Integers:
+def _drawn(
+    clustering: Clustering, runs: Sequence[_RunBatches], rng: np.random.Generator
+) -> Integers:
     """Return the clusters of the models over batches that are drawn anew."""
     old = clustering.matrix
     curves = [run.drawn(rng) for run in runs]
@@ -171,7 +173,7 @@ def _drawn(clustering: Clustering, runs: Sequence[_Measured], rng: np.random.Gen
     return partition(values, clustering.method, clustering.number)
 
 
-def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_Measured]:
+def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_RunBatches]:
     wanted = layers[layers["run_id"].isin([curve.run_id for curve in curves])]
     by_run = dict(iter(wanted.groupby("run_id")))
     missing = [curve.model for curve in curves if curve.run_id not in by_run]
@@ -181,7 +183,7 @@ def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_Measured]:
             f" {len(missing) - 1} other clustered runs",
             hint="take both frames from the same home with the same selection",
         )
-    return [_Measured(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
+    return [_RunBatches(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
 
 
 def _by_batch(curve: Curve, rows: pd.DataFrame) -> Floats:

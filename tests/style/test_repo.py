@@ -104,8 +104,7 @@ def test_the_lock_holds_every_dependency_and_the_build() -> None:
 def test_a_folder_holds_as_many_files_as_can_be_looked_over() -> None:
     python = [relative(path) for path in repository_files() if path.suffix == ".py"]
     sizes = Counter(name.rpartition("/")[0] for name in python)
-    # TODO: the verbs that answer become one file.
-    assert {folder for folder, size in sizes.items() if size > MOST_FILES} <= {"jobs/cli"}
+    assert not {folder for folder, size in sizes.items() if size > MOST_FILES}
 
 
 def test_no_two_classes_have_one_name() -> None:
@@ -115,8 +114,7 @@ def test_no_two_classes_have_one_name() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
-    # TODO: these are being renamed.
-    assert {name for name, times in names.items() if times > 1} <= {"Column", "Pair", "Table"}
+    assert not {name for name, times in names.items() if times > 1}
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
