@@ -36,7 +36,7 @@ _COUNTED = re.compile(r"""( id="|url\(#|href="#)(([a-z_]+)[0-9]+)(?=[")])""")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class PageDrawing:
     """One drawing of a figure, ready for a page."""
 
     #: Unique in its page.
@@ -54,7 +54,7 @@ class Shown:
     finding: str
     note: str
     caption: str
-    drawings: tuple[Drawing, ...]
+    drawings: tuple[PageDrawing, ...]
     #: Addresses of its files, below the report's folder.
     file: str
     data: str
@@ -116,11 +116,11 @@ def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
     return {each: _drawn(_chosen(spec, each)) for each in choices} or {"": _drawn(spec)}
 
 
-def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[Drawing]:
+def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawing]:
     for place, (choice, svg) in enumerate(drawn.items()):
         one = f"{name}-{place}" if choice else name
         line = f"{text} Over {choice}." if choice else text
-        yield Drawing(one, choice, embedded(svg, one, line))
+        yield PageDrawing(one, choice, embedded(svg, one, line))
 
 
 def _drawn(spec: dict[str, Any]) -> str:
