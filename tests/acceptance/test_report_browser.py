@@ -176,7 +176,7 @@ def test_the_paper_and_checkpoints_are_drawn_too(printed: Path, tab: Watched) ->
     # A panel each for Tables 1 to 3 and Figure 4.
     assert tab.page.locator("figure svg text").filter(has_text="(n = ").count() == 4
     tab.visit(printed / "checkpoints.html")
-    assert tab.page.locator("#table-robustness tbody tr").filter(has_text="resnet50").count() == 12
+    assert tab.page.locator("#table-checkpoints tbody tr").filter(has_text="resnet50").count() == 12
     assert tab.page.locator("figure svg text").filter(has_text="20 checkpoints").count() == 1
 
 
