@@ -17,10 +17,7 @@ from analysis.studies.networks import (
     images_of,
     signature,
     signature_chart,
-    spread,
-    spread_table,
 )
-from analysis.studies.section import StudySection
 from catalog.datasets import open_dataset
 from survey import SettingsError
 
@@ -99,18 +96,4 @@ def batch_size_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     scheme = alt.Scale(scheme="viridis")
     return signature_chart(
         scores, alt.Color("images_per_score:O", title="images a score", scale=scheme)
-    )
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    moved = spread(table, "images_per_score")
-    sizes = sorted(int(size) for size in table["images_per_score"].unique())
-    return StudySection(
-        "Batch size",
-        f"The signature of `{table['architecture'].iloc[0]}` with its bundled weights on the 1797 "
-        f"digits, with {', '.join(map(str, sizes))} images in a score, averaged over the whole "
-        "batches that the dataset holds.",
-        f"Over batch sizes a site's score moves by at most {moved['range'].max():.3f} "
-        f"(mean {moved['range'].mean():.3f}).\n\n" + spread_table(table, "images_per_score"),
     )

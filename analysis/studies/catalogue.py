@@ -1,7 +1,7 @@
 """The studies by name: what each shows, and which options it takes.
 
-A study is a module of this package, named as the study, with functions that return its table, its
-figure and its section of the document. Imports no torch: the module is imported on use.
+A study is a module of this package, named as the study, with functions that return its table and
+its figure. Imports no torch: the module is imported on use.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from survey import SettingsError, UnknownName
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
-
-    from analysis.studies.section import StudySection
 
 #: Options, and the parameters each may set: the first of them that a study has. A study with none
 #: of them does not take the option.
@@ -39,7 +37,7 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One study, and its module's functions ``NOUN_scores``, ``NOUN_chart`` and ``section``."""
+    """One study, and its module's functions ``NOUN_scores`` and ``NOUN_chart``."""
 
     #: Its name on the command line, and that of its module.
     name: str
@@ -47,8 +45,6 @@ class Study:
     noun: str
     #: What it shows.
     sentence: str
-    #: The figure of the paper that it follows, or nothing.
-    figure: str
 
     def run(self, say: Callable[[str], None], **options: Sequence[Any] | None) -> pd.DataFrame:
         """Return the study's table.
@@ -77,11 +73,6 @@ class Study:
         """Return the study's figure."""
         chart: alt.TopLevelMixin = self._function(f"{self.noun}_chart")(table)
         return chart
-
-    def section(self, table: pd.DataFrame) -> StudySection:
-        """Return the study's section of the document."""
-        section: StudySection = self._function("section")(table)
-        return section
 
     def _function(self, name: str) -> Any:
         return getattr(importlib.import_module(f"analysis.studies.{self.name}"), name)
@@ -113,36 +104,32 @@ class Study:
 
 #: Every study, in the order of the paper's figures.
 STUDIES = (
+    Study("ranges", "range", "Activations on normal samples whose mean slides over [-20, 20]."),
     Study(
-        "ranges", "range",
-        "Activations on normal samples whose mean slides over [-20, 20].", "Figures 2A and 6",
+        "comparison",
+        "comparison",
+        "Activations on one and the same sample, beside their closed forms.",
     ),
+    Study("polynomials", "polynomial", "Powers of rising degree."),
+    Study("reductions", "reduction", "Tensors that are averaged, summed or flattened."),
     Study(
-        "comparison", "comparison",
-        "Activations on one and the same sample, beside their closed forms.", "Figure 2B",
-    ),
-    Study("polynomials", "polynomial", "Powers of rising degree.", "Figure 2C"),
-    Study(
-        "reductions", "reduction",
-        "Tensors that are averaged, summed or flattened.", "Figure 7, left",
-    ),
-    Study(
-        "shrinkage", "shrinkage",
+        "shrinkage",
+        "shrinkage",
         "Samples whose dimension passes n, with shrunk covariances and without.",
-        "Figure 7, right",
     ),
     Study(
-        "batches", "batch_size",
+        "batches",
+        "batch_size",
         "A bundled network's signature with several numbers of images in a score.",
-        "Figure 8, left",
     ),
-    Study("seeds", "seed", "A bundled network retrained from nine seeds.", "Figure 8, right"),
-    Study("training", "training", "Bundled networks at initialisation and trained.", "Figure 9"),
+    Study("seeds", "seed", "A bundled network retrained from nine seeds."),
+    Study("training", "training", "Bundled networks at initialisation and trained."),
     Study(
-        "mlps", "mlp",
-        "Random perceptrons with growing weights, beside their functions' mean frequency.", "",
+        "mlps",
+        "mlp",
+        "Random perceptrons with growing weights, beside their functions' mean frequency.",
     ),
-)  # fmt: skip
+)
 
 
 def study(name: str) -> Study:

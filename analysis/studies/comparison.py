@@ -20,7 +20,6 @@ from analysis.studies.inputs import (
     score,
     seeded,
 )
-from analysis.studies.section import StudySection, markdown
 
 
 def comparison_scores(
@@ -93,16 +92,3 @@ def comparison_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     )
     ticks = base.mark_tick(color="#111", thickness=2, size=18).encode(x="closed_form:Q")
     return styled(alt.layer(bars, ticks).properties(width=380))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    gap = float((table["affinity"] - table["closed_form"]).abs().max())
-    return StudySection(
-        "Activations on one input",
-        "1000 points in R^300 with independent standard normal coordinates. Ticks are the closed "
-        "form 1 - sqrt(1 - r) with r the correlation of z and sigma(z) for z ~ N(0, 1).",
-        f"The scores agree with the closed forms to {gap:.4f}. The piecewise linear ReLU is less "
-        "linear than tanh and sigmoid on the same input, as the paper says.\n\n"
-        + markdown(table[["activation", "affinity", "closed_form"]], 4),
-    )

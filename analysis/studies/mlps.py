@@ -29,7 +29,6 @@ from analysis.studies.inputs import (
     silent,
     uniform,
 )
-from analysis.studies.section import StudySection, markdown
 
 #: Activations studied by default: the notebook's two, and one in between.
 MLP_ACTIVATIONS = ("relu", "gelu", "tanh")
@@ -214,33 +213,3 @@ def mlp_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     )
     complexity = alt.Y("complexity:Q", title="mean frequency (cycles)")
     return styled(alt.hconcat(base.encode(y=AFFINITY), base.encode(y=complexity)))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    summary = mlp_summary(table)
-    changes = []
-    for name, rows in summary.groupby("activation", sort=False):
-        first, last = rows.iloc[0], rows.iloc[-1]
-        changes.append(
-            f"{name}: score {first['affinity']:.3f} to {last['affinity']:.3f}, mean frequency "
-            f"{first['complexity']:.2f} to {last['complexity']:.2f}"
-        )
-    scales = summary["scale"]
-    together = table.dropna(subset=["affinity", "complexity"])
-    correlation = float(together["affinity"].corr(together["complexity"], method="spearman"))
-    return StudySection(
-        "Random perceptrons",
-        "Untrained perceptrons 2-40-40-40-1 on a 32 x 32 grid over [-1, 1] x [-1, 1] (after Teney "
-        "et al. 2024, arXiv:2403.02241). Weights and biases of a layer with m inputs are uniform "
-        "on (-s, s), s = scale / sqrt(m); scale 1 is torch's own initialisation. The score is the "
-        "mean over the three hidden activations, and over networks. The mean frequency is that of "
-        "the function's discrete cosine transform on the grid, weighted by amplitude, in cycles "
-        "over the grid's width: with F the transform less its mean and f = |(k1, k2)| / 2, "
-        "sum |F| f / sum |F|.",
-        f"From scale {scales.min():g} to {scales.max():g}: " + "; ".join(changes) + ". Over all "
-        f"{len(together)} networks the rank correlation of score and mean frequency is "
-        f"{correlation:.2f}. A ReLU network without biases only scales with its "
-        "weights, and with them changes little; larger weights push tanh into its tails.\n\n"
-        + markdown(summary[["activation", "scale", "affinity", "affinity_std", "complexity"]]),
-    )

@@ -10,7 +10,6 @@ import torch
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from analysis.studies.section import markdown
 from catalog.checkpoints import load_model, resolve
 from catalog.datasets.base import ImageDataset
 from catalog.models.base import Architecture, InputTransform
@@ -124,12 +123,6 @@ def spread(signatures: pd.DataFrame, over: str) -> pd.DataFrame:
     table = table.rename(columns={"min": "low", "max": "high"})
     table.insert(0, "values", grouped[over].nunique())
     return table.assign(range=table["high"] - table["low"]).reset_index()
-
-
-def spread_table(signatures: pd.DataFrame, over: str) -> str:
-    """Return ``spread`` in Markdown."""
-    columns = ["site", "site_name", "mean", "std", "low", "high", "range"]
-    return markdown(spread(signatures, over)[columns])
 
 
 def signature_chart(scores: pd.DataFrame, colour: alt.Color) -> alt.TopLevelMixin:

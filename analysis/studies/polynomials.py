@@ -18,7 +18,6 @@ from analysis.studies.inputs import (
     seeded,
     uniform,
 )
-from analysis.studies.section import StudySection, markdown
 from survey import SettingsError
 
 #: Degrees studied by default.
@@ -115,21 +114,3 @@ def polynomial_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     lines = base.mark_line(point=True, strokeWidth=1.5).encode(y=AFFINITY)
     expected = base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(y="closed_form:Q")
     return styled(alt.layer(lines, expected).properties(width=380, height=260))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    wide = table.pivot_table(index="degree", columns="interval", values="affinity")
-    wide.insert(0, "degree", wide.index)
-    expected = table.dropna(subset="closed_form")
-    gap = float((expected["affinity"] - expected["closed_form"]).abs().max())
-    even = table[(table["degree"] % 2 == 0) & (table["low"] < 0)]["affinity"]
-    return StudySection(
-        "Polynomials",
-        "Powers x^k of 1000 points in R^300 with coordinates uniform on an interval; the paper "
-        "states no input, so there are two. Dashed: the closed form 1 - sqrt(1 - corr(x, x^k)).",
-        "Where a power rises over the whole interval its score falls with the degree, and agrees "
-        f"with the closed form to {gap:.4f}. On an interval around 0 even powers have no linear "
-        f"part: they score at most {even.max():.3f} at every degree, odd ones as before.\n\n"
-        + markdown(wide),
-    )

@@ -24,7 +24,6 @@ from analysis.studies.inputs import (
     silent,
     uniform,
 )
-from analysis.studies.section import StudySection, markdown
 from survey.settings import Ridge
 
 #: Means of the paper's samples.
@@ -213,43 +212,3 @@ def _curve(scores: pd.DataFrame, name: str) -> alt.Chart:
         x="mean:Q", y=alt.Y("value:Q", title=name, axis=alt.Axis(grid=False))
     )
     return drawn
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    summary = range_summary(table)
-    drawn = table[table["sample"] == "normal"]
-    by_name = summary.groupby("activation", sort=False)
-    rows = pd.DataFrame(
-        {
-            "lowest score": by_name["low"].min(),
-            "lowest median": by_name["median"].min(),
-            "baseline": table[table["sample"] == "baseline"].set_index("activation")["affinity"],
-            "means with a median below 0.95": by_name["median"].agg(
-                lambda m: int((m < 0.95).sum())
-            ),
-            "samples with a constant output": drawn.groupby("activation")["affinity"].agg(
-                lambda a: int(a.isna().sum())
-            ),
-        }
-    ).loc[list(dict.fromkeys(table["activation"]))]
-    rows.insert(0, "activation", rows.index)
-    return StudySection(
-        "Score against the range of the input",
-        "Each sample is 1000 points in R^300 with independent normal coordinates: 20 means equally "
-        "spread on [-20, 20], six deviations (2, 1, 0.5, 0.25, 0.1, 0.01). Boxes are the quartiles "
-        "over deviations, whiskers the whole range, ticks the median; the dashed line is the "
-        "baseline, a sample that is uniform on the whole interval; the grey line is the activation "
-        "itself, on the right axis. The second figure is Figure 2A: ReLU, one line a deviation.",
-        "An activation is as linear as the piece of it that the inputs see: ReLU, Hardtanh and "
-        "ReLU6 score low only near their corners. Where the output is constant there is no score, "
-        "and the figure has a gap. Sigmoid and tanh stay nonlinear in their tails, which fall off "
-        "like an exponential, whose score depends on the deviation alone as long as the mean is "
-        "many deviations from 0 and the values are far from the last digits of float64.\n\n"
-        "Where GELU, SiLU and Hardswish fall, left of their lowest points, they score low wherever "
-        "there is a score, nearly straight as they are there. The map T is positive definite and "
-        "cannot turn an axis round, so that a falling line is far from it: the score tells rising "
-        "from falling."
-        "\n\n" + markdown(rows),
-        {"range_lines": range_line_chart(table)},
-    )

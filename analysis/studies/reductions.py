@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import altair as alt
@@ -22,15 +23,6 @@ from analysis.studies.inputs import (
     seeded,
     silent,
 )
-from analysis.studies.section import StudySection, markdown
-
-#: How the tensors are made and when they are activated.
-CONSTRUCTIONS = {
-    "independent positions": "every position drawn on its own; activated, then reduced",
-    "reduced first": "every position drawn on its own; reduced, then activated",
-    "standardised first": "as reduced first, but the reduced values are scaled to deviation 1",
-    "equal positions": "one draw repeated at every position; activated, then reduced",
-}
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -46,8 +38,11 @@ def reduction_scores(
 ) -> pd.DataFrame:
     """Score activations on standard normal tensors that are averaged, summed or flattened.
 
-    The paper states neither its tensors nor the order of activating and reducing; every
-    combination of both is in the table.
+    The paper states neither its tensors nor the order of activating and reducing; four
+    constructions are in the table. ``independent positions``: every position is drawn on its own;
+    activated, then reduced. ``reduced first``: the same, reduced, then activated. ``standardised
+    first``: as reduced first, but the reduced values are scaled to deviation 1. ``equal
+    positions``: one draw repeated at every position; activated, then reduced.
 
     Parameters
     ----------
@@ -67,8 +62,8 @@ def reduction_scores(
     Returns
     -------
     pandas.DataFrame
-        ``activation``, ``construction`` (a key of ``CONSTRUCTIONS``), ``reduction`` (``average``,
-        ``flatten`` or ``sum``), ``channels``, ``positions`` (side squared), ``columns`` (of the
+        ``activation``, ``construction``, ``reduction`` (``average``, ``flatten`` or ``sum``),
+        ``channels``, ``positions`` (side squared), ``columns`` (of the
         scored matrices), ``affinity`` in [0, 1] or NaN, ``reason`` where it is NaN, ``paper``
         (the published value, NaN where there is none).
 
@@ -102,7 +97,7 @@ def reduction_scores(
                         "positions": side * side,
                         "columns": x.shape[1],
                         **score(x, y),
-                        "paper": FIGURE_7[name].pooled if name in FIGURE_7 else float("nan"),
+                        "paper": FIGURE_7["pooled"].get(name, math.nan),
                     }
                 )
             say(f"{count} channels: {name}")
@@ -163,47 +158,3 @@ def reduction_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     )
     order = list(dict.fromkeys(panels["panel"]))
     return styled(drawn.facet(facet=alt.Facet("panel:N", title=None, sort=order), columns=4))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    many = table[table["channels"] == table["channels"].max()]
-    plainest = many[many["construction"] == "independent positions"]
-    by_name = plainest.pivot_table(index="activation", columns="reduction", values="affinity")
-    ours = by_name.mean(axis=1)
-    beside = pd.DataFrame(
-        {
-            "activation": by_name.index,
-            **{name: by_name[name].to_numpy() for name in by_name},
-            "mean": ours.to_numpy(),
-            "std": by_name.std(axis=1).to_numpy(),
-            "paper": [FIGURE_7[name].pooled for name in by_name.index],
-            "paper's std": [FIGURE_7[name].pooled_deviation for name in by_name.index],
-        }
-    )
-    beside["difference"] = beside["mean"] - beside["paper"]
-    largest = float((plainest["affinity"] - plainest["paper"]).abs().max())
-    others = table.pivot_table(
-        index=["channels", "construction", "reduction"], columns="activation", values="affinity"
-    )[["relu", "gelu", "tanh", "sigmoid"]].reset_index()
-    meanings = "\n".join(f"- *{name}*: {meaning}." for name, meaning in CONSTRUCTIONS.items())
-    positions, channels = int(plainest["positions"].iloc[0]), int(plainest["channels"].iloc[0])
-    return StudySection(
-        "Averaging, summing and flattening",
-        f"Standard normal tensors, n = 1000, c channels, {positions} positions. The paper states "
-        "neither its tensors nor whether it activates before or after reducing, so several "
-        f"readings are tried:\n\n{meanings}",
-        "The paper's values come out of the plainest reading: independent positions, activated "
-        f"and then averaged, summed or flattened, with {channels} channels. Every one of the "
-        f"{len(plainest)} scores is within {largest:.3f} of the printed value.\n\n"
-        + markdown(beside)
-        + "\n\nThe reason: averaging independent positions leaves the correlation of input and "
-        "output what it is at one position, so with many channels the closed form "
-        "1 - sqrt(1 - r) holds for all three. With a single channel it does not hold: averages of "
-        "many positions are nearly normal before and after, and in one dimension transport finds "
-        "an affine map between any two normal laws, whatever the pairs. Reducing first gives an "
-        "input of another deviation, which only the activations that scale with their input do "
-        "not see; scaled back to deviation 1 it gives the paper's values again. One draw repeated "
-        "at every position gives them too, flattened a little higher, because its covariance has "
-        "lower rank and is shrunk more.\n\n" + markdown(others),
-    )

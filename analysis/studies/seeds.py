@@ -20,10 +20,7 @@ from analysis.studies.networks import (
     images_of,
     signature,
     signature_chart,
-    spread,
-    spread_table,
 )
-from analysis.studies.section import StudySection
 from catalog.datasets import open_dataset
 from catalog.zoo import read_results, weights_file
 from catalog.zoo.train import Recipe, train_zoo
@@ -114,21 +111,3 @@ def seed_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     """
     require_columns(scores, ("architecture", "site", "affinity", "seed"), "seed_scores()")
     return signature_chart(scores, alt.Color("seed:N", title="seed"))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    moved = spread(table, "seed")
-    accuracies = table.groupby("seed")["heldout_top1"].first()
-    return StudySection(
-        "Seed of the training",
-        f"`{table['architecture'].iloc[0]}` retrained by the bundled recipe from seeds "
-        f"{accuracies.index.min()} to {accuracies.index.max()} "
-        "(`python -m catalog.zoo.train --seed`), each "
-        f"measured on the 1797 digits with {int(table['images_per_score'].iloc[0])} images "
-        f"in a score. Held-out accuracies lie between {accuracies.min():.3f} and "
-        f"{accuracies.max():.3f}.",
-        f"Over seeds a site's score has a standard deviation of at most {moved['std'].max():.3f} "
-        f"(mean {moved['std'].mean():.3f}) and moves by at most {moved['range'].max():.3f}.\n\n"
-        + spread_table(table, "seed"),
-    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from analysis.data.validation import require_columns
@@ -22,13 +22,13 @@ from analysis.studies.inputs import (
     seeded,
     silent,
 )
-from analysis.studies.section import StudySection, markdown
 from survey.settings import Shrinkage
 
 #: Dimensions studied by default: below, at and above n = 1000.
 DIMENSIONS = (500, 1000, 1500, 2500, 4500)
 
-_ESTIMATORS: tuple[Shrinkage, ...] = ("ledoit-wolf", "none")
+#: The estimators of covariances, and the columns of ``FIGURE_7`` that they give.
+_ESTIMATORS: dict[Shrinkage, str] = {"ledoit-wolf": "shrunk", "none": "unshrunk"}
 
 
 def shrinkage_scores(
@@ -88,18 +88,12 @@ def shrinkage_scores(
                     "n": n,
                     "shrinkage": estimator,
                     **score(x, function(x), estimator),
-                    "paper": _published(name, estimator),
+                    "paper": FIGURE_7[printed].get(name, math.nan),
                 }
-                for estimator in _ESTIMATORS
+                for estimator, printed in _ESTIMATORS.items()
             ]
             say(f"d = {d}: {name}")
     return pd.DataFrame(rows)
-
-
-def _published(name: str, estimator: Shrinkage) -> float:
-    if name not in FIGURE_7:
-        return float("nan")
-    return FIGURE_7[name].unshrunk if estimator == "none" else FIGURE_7[name].shrunk
 
 
 def shrinkage_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
@@ -126,39 +120,3 @@ def shrinkage_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     )
     order = ["unshrunk", "shrunk (Ledoit-Wolf)"]
     return styled(drawn.facet(column=alt.Column("panel:N", title=None, sort=order)))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    shrunk = table[table["shrinkage"] == "ledoit-wolf"]
-    plain = table[table["shrinkage"] == "none"]
-    by_name = shrunk.groupby("activation")["affinity"]
-    beside = pd.DataFrame(
-        {
-            "activation": list(by_name.mean().index),
-            "mean over d": by_name.mean().to_numpy(),
-            "lowest": by_name.min().to_numpy(),
-            "highest": by_name.max().to_numpy(),
-            "paper": [FIGURE_7[name].shrunk for name in by_name.mean().index],
-        }
-    )
-    beside["difference"] = beside["mean over d"] - beside["paper"]
-    largest = float((shrunk["affinity"] - shrunk["paper"]).abs().max())
-    wide = plain.pivot_table(index="activation", columns="d", values="affinity")
-    curve = wide.rename(columns=lambda size: f"d = {size}")
-    curve["paper (d > n)"] = [FIGURE_7[name].unshrunk for name in curve.index]
-    # Along a curve that rises, the dimension at which it reaches the printed value.
-    curve["reached at d"] = [
-        f"{np.interp(FIGURE_7[str(name)].unshrunk, row.to_numpy(), row.index.to_numpy(float)):.0f}"
-        for name, row in wide.iterrows()
-    ]
-    curve.insert(0, "activation", curve.index)
-    return StudySection(
-        "Shrinkage as the dimension passes n",
-        "Independent standard normal coordinates, n = 1000, dimension d below and above n.",
-        f"Shrunk, every score over every d is within {largest:.3f} of the paper's value:\n\n"
-        + markdown(beside)
-        + "\n\nUnshrunk, the score rises with d, above n because the covariances are singular. "
-        "The paper prints one value for each activation, without its n and d; the last column is "
-        "where our curve, drawn straight between its points, reaches it.\n\n" + markdown(curve),
-    )

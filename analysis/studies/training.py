@@ -12,7 +12,6 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.inputs import Say, require_at_least, require_some, silent
 from analysis.studies.networks import DATASET, bundled_network, images_of, signature
-from analysis.studies.section import StudySection, markdown
 from catalog.datasets import open_dataset
 from catalog.models.small import BUNDLED
 
@@ -91,21 +90,3 @@ def training_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     )
     faceted = drawn.facet(facet=alt.Facet("architecture:N", title=None), columns=4)
     return styled(faceted.resolve_scale(x="independent"))
-
-
-def section(table: pd.DataFrame) -> StudySection:
-    """Return the study's section of ``docs/activations.md``."""
-    wide = table.pivot_table(index=["architecture", "site"], columns="trained", values="affinity")
-    means = wide.groupby("architecture").mean().rename(columns={False: "initial", True: "trained"})
-    means["change"] = means["trained"] - means["initial"]
-    lower = int((wide[True] < wide[False]).sum())
-    ends = wide.groupby("architecture").last()
-    means["last site, initial"], means["last site, trained"] = ends[False], ends[True]
-    means.insert(0, "network", means.index)
-    return StudySection(
-        "Initial against trained",
-        "The bundled zoo at its random initialisation (seed 0) and trained, on the 1797 digits, "
-        f"{int(table['images_per_score'].iloc[0])} images in a score.",
-        f"Training lowers the score at {lower} of {len(wide)} sites. Means over sites:\n\n"
-        + markdown(means),
-    )

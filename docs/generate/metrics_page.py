@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 
+from docs.generate.tables import markdown_table
 from survey.metrics import all_quantities
 from survey.metrics.base import INVARIANCES, Quantity
 
@@ -34,48 +35,37 @@ def markdown() -> str:
     lines = [
         _HEAD,
         "## What each is\n",
-        _row(head),
-        _row(["---"] * len(head)),
-        *map(_described, quantities),
+        markdown_table(head, map(_described, quantities)),
         "\n## What each does not see\n",
         "`x`: the value stays as it is. For both affinities the three scales hold exactly with the",
         "relative ridge, and up to the ridge of 1e-6 with the absolute one.\n",
-        _row(["column", *INVARIANCES]),
-        _row(["---"] * (1 + len(INVARIANCES))),
-        *map(_unseen, quantities),
+        markdown_table(["column", *INVARIANCES], map(_unseen, quantities)),
         "",
         *(f"- `{name}`: {change}" for name, change in INVARIANCES.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _described(quantity: Quantity) -> str:
-    least = str(quantity.least_images)
-    return _row(
-        [
-            f"`{quantity.name}`",
-            quantity.sentence,
-            f"`{quantity.formula}`".replace("|", "\\|"),
-            f"{_end(quantity.low)} to {_end(quantity.high)}",
-            quantity.unit,
-            _DIRECTIONS[quantity.direction],
-            "c + 1" if quantity.more_than_channels else least,
-            quantity.source,
-        ]
-    )
+def _described(quantity: Quantity) -> list[str]:
+    return [
+        f"`{quantity.name}`",
+        quantity.sentence,
+        f"`{quantity.formula}`".replace("|", "\\|"),
+        f"{_end(quantity.low)} to {_end(quantity.high)}",
+        quantity.unit,
+        _DIRECTIONS[quantity.direction],
+        "c + 1" if quantity.more_than_channels else str(quantity.least_images),
+        quantity.source,
+    ]
 
 
-def _unseen(quantity: Quantity) -> str:
+def _unseen(quantity: Quantity) -> list[str]:
     marks = ("x" if name in quantity.invariances else "" for name in INVARIANCES)
-    return _row([f"`{quantity.name}`", *marks])
+    return [f"`{quantity.name}`", *marks]
 
 
 def _end(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else f"{'-' if value < 0 else ''}infinity"
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy.dialects import sqlite
 
 from catalog.registry.tables import METADATA
 from catalog.store.schema import TABLES, VIEWS
+from docs.generate.tables import markdown_table
 
 OPENING = """\
 # What the stores hold
@@ -29,33 +30,23 @@ def page() -> str:
 
 def _signatures() -> Iterator[str]:
     yield "## The signature store: `signatures.duckdb`\n"
-    for view in VIEWS:
-        yield from _entry(f"view `{view.name}`", view.sentence)
-        yield from _rows((c.name, c.type, c.sentence) for c in view.columns)
-    for table in TABLES:
-        yield from _entry(f"table `{table.name}`", table.sentence)
-        yield from _rows((c.name, c.type, c.sentence) for c in table.columns)
+    for kind, tables in (("view", VIEWS), ("table", TABLES)):
+        for table in tables:
+            columns = ((f"`{c.name}`", c.type, c.sentence) for c in table.columns)
+            yield _entry(f"{kind} `{table.name}`", table.sentence, columns)
 
 
 def _registry() -> Iterator[str]:
     yield "## The registry: `registry.sqlite`\n"
     dialect = sqlite.dialect()
     for table in METADATA.sorted_tables:
-        yield from _entry(f"table `{table.name}`", table.comment or "")
-        yield from _rows((c.name, c.type.compile(dialect), c.comment or "") for c in table.columns)
+        columns = ((f"`{c.name}`", c.type.compile(dialect), c.comment or "") for c in table.columns)
+        yield _entry(f"table `{table.name}`", table.comment or "", columns)
 
 
-def _entry(title: str, sentence: str) -> Iterator[str]:
-    yield f"### {title}\n"
-    yield f"{sentence}\n"
-
-
-def _rows(columns: Iterator[tuple[str, str, str]]) -> Iterator[str]:
-    yield "| column | type | meaning |"
-    yield "|---|---|---|"
-    for name, kind, sentence in columns:
-        yield f"| `{name}` | {kind} | {sentence} |"
-    yield ""
+def _entry(title: str, sentence: str, columns: Iterable[Sequence[str]]) -> str:
+    table = markdown_table(["column", "type", "meaning"], columns)
+    return f"### {title}\n\n{sentence}\n\n{table}\n"
 
 
 if __name__ == "__main__":

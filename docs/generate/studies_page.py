@@ -1,8 +1,8 @@
 """The document of the studies: ``python -m docs.generate.studies_page docs [STUDY ...]``.
 
 Runs studies with their defaults, writes each one's table and figure into ``docs/figures``, and
-composes ``docs/activations.md`` from all tables that lie there. Every number in the document
-comes from those tables. About ten minutes for all of them on two idle cores.
+composes ``docs/activations.md`` from all tables that lie there and the texts in ``studies``. Every
+number in the document comes from those tables. About ten minutes for all of them on two idle cores.
 """
 
 from __future__ import annotations
@@ -11,32 +11,23 @@ import argparse
 import logging
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from analysis.figures.export import save
 from analysis.studies.catalogue import STUDIES, Study, study
+from analysis.studies.ranges import range_line_chart
+from docs.generate import study_numbers
 
 _log = logging.getLogger(__name__)
 
-_INTRODUCTION = """\
-# Studies of activation functions
+_TEXTS = Path(__file__).parent / "studies"
 
-How the affinity score behaves on activations alone, and on small networks: the experiments behind
-Figures 2 and 6 to 9 of Bouniot et al. 2025 (arXiv:2310.11439), and random perceptrons. A score of
-1 is affine.
-
-This page is written by `make figures`: its tables, its figures and what the text says of results
-come from the tables in [`figures/`](figures). In Python each study is a function that returns a
-table and one that draws it: `from analysis import comparison_scores, comparison_chart`. All draws
-are seeded.
-
-Inputs are float64, covariances are shrunk (Ledoit and Wolf) unless said otherwise, and the ridge
-is relative: 1e-6 of the mean variance. The published absolute ridge of 1e-6 would decide the score
-wherever an activation saturates. Networks are measured with the default settings of `survey run`.
-"""
+#: Further figures of a study, by the names of their files.
+_MORE_CHARTS = {"ranges": {"range_lines": range_line_chart}}
 
 
 def write_document(folder: Path, names: Sequence[str]) -> None:
@@ -59,7 +50,8 @@ def write_document(folder: Path, names: Sequence[str]) -> None:
         )
         _log.info("%s: %.0f seconds", one.name, time.perf_counter() - began)
     sections = [_section(folder, one) for one in STUDIES if _table_file(folder, one).is_file()]
-    text = "\n".join([_INTRODUCTION, *sections])
+    introduction = (_TEXTS / "introduction.md").read_text(encoding="utf-8")
+    text = "\n".join([introduction, *sections])
     (folder / "activations.md").write_text(text, encoding="utf-8")
 
 
@@ -70,21 +62,20 @@ def _table_file(folder: Path, one: Study) -> Path:
 def _section(folder: Path, one: Study) -> str:
     """Draw a study's figures from its table and return its text."""
     table = pd.read_csv(_table_file(folder, one))
-    section = one.section(table)
-    pictures = []
-    for name, chart in {one.name: one.draw(table), **section.more_charts}.items():
-        save(chart, folder / "figures" / f"{name}.svg")
-        pictures.append(f"![{one.sentence}](figures/{name}.svg)")
-    title = f"## {section.title}" + (f" ({one.figure})" if one.figure else "")
-    command = f"```\nsurvey activations {one.name}\n```"
-    parts = [title, _wrapped(section.setting), _wrapped(section.results), command, *pictures]
+    text = (_TEXTS / f"{one.name}.md").read_text(encoding="utf-8")
+    numbers = getattr(study_numbers, one.name)(table)
+    parts = [*map(_wrapped, text.format_map(numbers).strip().split("\n\n"))]
+    parts.append(f"```\nsurvey activations {one.name}\n```")
+    charts: Mapping[str, Any] = {one.name: one.draw, **_MORE_CHARTS.get(one.name, {})}
+    for name, draw in charts.items():
+        save(draw(table), folder / "figures" / f"{name}.svg")
+        parts.append(f"![{one.sentence}](figures/{name}.svg)")
     return "\n\n".join(parts) + "\n"
 
 
-def _wrapped(text: str) -> str:
-    """Break the lines of paragraphs, and leave tables and lists as they are."""
-    parts = text.split("\n\n")
-    return "\n\n".join(p if p[0] in "|-" else textwrap.fill(p, 100) for p in parts)
+def _wrapped(part: str) -> str:
+    """Break the lines of a paragraph, and leave a heading, a table or a list as it is."""
+    return part if part[0] in "#|-" else textwrap.fill(part, 100)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
