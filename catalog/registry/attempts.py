@@ -5,22 +5,16 @@ Every function works within a transaction of its caller's, which is the registry
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
 
 from catalog.registry.database import portions
+from catalog.registry.rows import AttemptOutcome, JobState
 from catalog.registry.tables import ATTEMPTS, JOBS
-
-#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
-#: ``parked`` (it kept losing its workers) or ``cancelled``.
-JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
-
-#: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
-AttemptOutcome = Literal["done", "failed", "lost", "interrupted"]
 
 #: What becomes of a job after its newest attempt.
 STATE_AFTER: dict[AttemptOutcome, JobState] = {
@@ -78,36 +72,6 @@ class AttemptEnd:
     leaves: JobState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt at a job."""
-
-    #: Its number among all attempts.
-    id: int
-    #: The job attempted.
-    job_key: str
-    #: Which attempt at the job, counting from 1.
-    attempt: int
-    #: The worker's name.
-    worker: str
-    #: The worker's process.
-    pid: int | None
-    #: When it began.
-    started_at: datetime
-    #: When it ended; None while it goes on.
-    ended_at: datetime | None
-    #: How it ended; None while it goes on.
-    outcome: AttemptOutcome | None
-    #: The stage it failed in.
-    stage: str | None
-    #: What went wrong, in a sentence.
-    error: str | None
-    #: Where in the program it failed.
-    traceback: str | None
-    #: Images measured when it ended.
-    images_done: int | None
-
-
 def take(connection: Connection, keys: Collection[str]) -> set[str]:
     """Set jobs running, except cancelled ones; return the keys of those that were set."""
     running = update(JOBS).where(JOBS.c.state != "cancelled")
@@ -139,21 +103,7 @@ def start(connection: Connection, starts: Sequence[AttemptStart]) -> list[int]:
 
 def describe(connection: Connection, descriptions: Sequence[AttemptWorker]) -> None:
     """Store which processes carry attempts out."""
-    statement = (
-        update(ATTEMPTS)
-        .where(
-            ATTEMPTS.c.job_key == bindparam("of_key"),
-            ATTEMPTS.c.attempt == bindparam("of_attempt"),
-        )
-        .values(worker=bindparam("new_worker"), pid=bindparam("new_pid"))
-    )
-    rows = [
-        {"of_key": one.job_key, "of_attempt": one.attempt}
-        | {"new_worker": one.worker, "new_pid": one.pid}
-        for one in descriptions
-    ]
-    for portion in portions(rows):
-        connection.execute(statement, portion)
+    _update(connection, descriptions, ("worker", "pid"))
 
 
 def finish(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
@@ -166,18 +116,20 @@ def finish(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
         if (end.job_key, end.attempt) in going:
             going.remove((end.job_key, end.attempt))
             ended.append(end)
-    _write(connection, ended)
+    written = ("outcome", "stage", "error", "traceback", "images_done")
+    _update(connection, ended, written, ended_at=datetime.now(UTC))
     newest = _newest(connection, keys)
     _move(connection, [e for e in ended if e.leaves or newest[e.job_key] == e.attempt])
 
 
 def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
     wanted = select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt)).group_by(ATTEMPTS.c.job_key)
-    newest: dict[str, int] = {}
+    return {row[0]: row[1] for row in _rows_of(connection, keys, wanted)}
+
+
+def _rows_of(connection: Connection, keys: Collection[str], wanted: Select[Any]) -> Iterator[Any]:
     for portion in portions(sorted(keys)):
-        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
-        newest.update((row[0], row[1]) for row in rows)
-    return newest
+        yield from connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
 
 
 def _hold(connection: Connection, keys: Collection[str]) -> None:
@@ -189,27 +141,28 @@ def _hold(connection: Connection, keys: Collection[str]) -> None:
 
 def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
     wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
-    going: set[tuple[str, int]] = set()
-    for portion in portions(sorted(keys)):
-        rows = connection.execute(wanted.where(ATTEMPTS.c.job_key.in_(portion)))
-        going.update((row[0], row[1]) for row in rows)
-    return going
+    return {(row[0], row[1]) for row in _rows_of(connection, keys, wanted)}
 
 
-def _write(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
-    written = ("outcome", "stage", "error", "traceback", "images_done")
+def _update(
+    connection: Connection,
+    changes: Sequence[AttemptWorker] | Sequence[AttemptEnd],
+    names: Sequence[str],
+    **alike: datetime,
+) -> None:
+    """Store some fields of changes in the attempts they name, and values that are alike in all."""
     statement = (
         update(ATTEMPTS)
         .where(
             ATTEMPTS.c.job_key == bindparam("of_key"),
             ATTEMPTS.c.attempt == bindparam("of_attempt"),
         )
-        .values(ended_at=datetime.now(UTC), **{name: bindparam(f"new_{name}") for name in written})
+        .values(**alike, **{name: bindparam(f"new_{name}") for name in names})
     )
     rows = [
-        {"of_key": end.job_key, "of_attempt": end.attempt}
-        | {f"new_{name}": getattr(end, name) for name in written}
-        for end in ends
+        {"of_key": one.job_key, "of_attempt": one.attempt}
+        | {f"new_{name}": getattr(one, name) for name in names}
+        for one in changes
     ]
     for portion in portions(rows):
         connection.execute(statement, portion)

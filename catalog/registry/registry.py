@@ -6,42 +6,22 @@ here but in the signature store. Its other parts are ``hashes`` and ``schedules`
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, get_args
 
 from sqlalchemy import func, insert, select, update
 
 from catalog.home import Home
 from catalog.registry import attempts
-from catalog.registry.attempts import (
-    Attempt,
-    AttemptEnd,
-    AttemptOutcome,
-    AttemptStart,
-    AttemptWorker,
-    JobState,
-)
+from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
 from catalog.registry.database import Database, columns_of, portions, rowcount
 from catalog.registry.hash_cache import Hashes
-from catalog.registry.jobs import JobEntry, JobOverview, JobRow, move
+from catalog.registry.rows import Attempt, JobEntry, JobOverview, JobRow, JobState
 from catalog.registry.schedules import Schedules
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
 from survey.errors import UnknownName
-
-__all__ = [
-    "Attempt",
-    "AttemptEnd",
-    "AttemptOutcome",
-    "AttemptStart",
-    "AttemptWorker",
-    "JobEntry",
-    "JobOverview",
-    "JobRow",
-    "JobState",
-    "Registry",
-]
 
 
 class Registry:
@@ -86,7 +66,7 @@ class Registry:
         """
         now = _now()
         fixed = {"state": "todo", "losses": 0, "created_at": now, "updated_at": now}
-        rows = [{**_values(job, JobEntry), **fixed} for job in jobs]
+        rows = [{**dataclasses.asdict(job), **fixed} for job in jobs]
         links = [{"survey_id": survey_id, "job_key": row["key"]} for row in rows]
         new = self._database.insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.key)
         link = self._database.insert(SURVEY_JOBS).on_conflict_do_nothing()
@@ -158,8 +138,15 @@ class Registry:
         int
             How many of the jobs were moved.
         """
+        values: dict[str, Any] = {"state": state, "updated_at": _now()}
+        if state == "todo":
+            values["losses"] = 0
+        moved = update(JOBS).where(JOBS.c.state.in_(among)).values(**values)
         with self._database.transaction() as connection:
-            return move(connection, keys, state, among)
+            return sum(
+                rowcount(connection, moved.where(JOBS.c.key.in_(portion)))
+                for portion in portions(sorted(keys))
+            )
 
     def cancelled_keys(self) -> frozenset[str]:
         """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""
@@ -266,17 +253,8 @@ class Registry:
     def __enter__(self) -> Registry:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _values(row: object, kind: type[Any]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in kind.__dataclass_fields__}
 
 
 def _now() -> datetime:

@@ -11,7 +11,7 @@ from survey.text import counted
 
 if TYPE_CHECKING:
     from catalog.home import Home
-    from catalog.registry.registry import JobRow
+    from catalog.registry.rows import JobRow
 
 RunsArgument = Annotated[
     list[str] | None,

@@ -18,7 +18,8 @@ from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
-    from catalog.registry.schedules import Schedule, Schedules
+    from catalog.registry.rows import Schedule
+    from catalog.registry.schedules import Schedules
     from jobs.schedules.tick import Ran
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]

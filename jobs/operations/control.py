@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.home import Home
-from catalog.registry.registry import JobRow, JobState, Registry
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobRow, JobState
 from catalog.store.reader import run_states
 from survey import SettingsError, UnknownName
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.home import Home
-from catalog.registry.registry import JobOverview, Registry
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobOverview
 from catalog.store.queries import run_progress
 from catalog.store.writer_lock import writing_process
 

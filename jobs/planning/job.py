@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.checkpoints import Checkpoint
 from catalog.models.base import InputTransform, Reported
-from catalog.registry.registry import JobEntry
+from catalog.registry.rows import JobEntry
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
 

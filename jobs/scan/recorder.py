@@ -11,14 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.registry.registry import (
-    AttemptEnd,
-    AttemptOutcome,
-    AttemptStart,
-    AttemptWorker,
-    JobState,
-    Registry,
-)
+from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
+from catalog.registry.registry import Registry
+from catalog.registry.rows import AttemptOutcome, JobState
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.writer import Writer
 from jobs.planning.job import Job

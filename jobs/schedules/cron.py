@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from catalog.registry.schedules import Due, Missed, Overlap, Schedule, ScheduleEntry
+from catalog.registry.rows import Missed, Overlap, Schedule, ScheduleEntry
+from catalog.registry.schedules import Due
 from jobs.planning.definition import Definition, parse_definition
 from survey import SettingsError, UnknownName
 

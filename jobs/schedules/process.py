@@ -12,7 +12,8 @@ import socket
 from datetime import datetime
 from pathlib import Path
 
-from catalog.registry.schedules import Occurrence, ProcessIdentity
+from catalog.registry.rows import Occurrence
+from catalog.registry.schedules import ProcessIdentity
 
 _PROC = Path("/proc")
 

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from catalog.registry.schedules import Occurrence, Schedule, Schedules
+from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.schedules import Schedules
 from jobs.schedules.cron import due_times
 from jobs.schedules.process import is_gone
 

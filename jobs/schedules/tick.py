@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, cast
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
-from catalog.registry.schedules import Occurrence, Schedule, Schedules, Settlement
+from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.schedules import Schedules, Settlement
 from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
 from jobs.schedules.process import is_gone, this_process
 from survey import ClusterError, StoreError, SurveyError

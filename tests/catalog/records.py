@@ -6,7 +6,9 @@ import dataclasses
 from typing import Any
 
 from catalog.home import Home
-from catalog.registry.registry import AttemptEnd, AttemptOutcome, AttemptStart, Registry
+from catalog.registry.attempts import AttemptEnd, AttemptStart
+from catalog.registry.registry import Registry
+from catalog.registry.rows import AttemptOutcome
 from catalog.store.reader import query
 from catalog.store.records import RunRecord
 from catalog.store.schema import METRIC_COLUMNS

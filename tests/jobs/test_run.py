@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from catalog.open_home import open_home
-from catalog.registry.registry import JobRow, Registry
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobRow
 from catalog.store.reader import query
 from jobs.operations.control import cancel_jobs, retry_jobs
 from jobs.planning.devices import Devices

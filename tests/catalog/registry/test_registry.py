@@ -20,15 +20,10 @@ from alembic.migration import MigrationContext
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
 from catalog.registry.database import registry_engine
-from catalog.registry.registry import (
-    AttemptEnd,
-    AttemptStart,
-    AttemptWorker,
-    JobEntry,
-    JobState,
-    Registry,
-)
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobEntry, JobState
 from catalog.registry.tables import METADATA
 from catalog.store.reader import query
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 from catalog.open_home import open_home
-from catalog.registry.registry import AttemptEnd, JobEntry, Registry
+from catalog.registry.attempts import AttemptEnd
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobEntry
 from jobs.operations.status import standing
 from tests.catalog.records import begin
 

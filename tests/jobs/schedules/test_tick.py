@@ -19,7 +19,8 @@ import pytest
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
-from catalog.registry.schedules import Due, Occurrence, ProcessIdentity, Schedule, Settlement
+from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.schedules import Due, ProcessIdentity, Settlement
 from catalog.store.reader import query
 from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition

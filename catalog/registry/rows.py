@@ -1,0 +1,140 @@
+"""Rows of the registry: jobs, attempts, schedules and their due times, each with its columns.
+
+``catalog.registry.tables`` makes the tables of them. Owns no statement and no connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from survey.columns import column
+
+#: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
+#: ``parked`` (it kept losing its workers) or ``cancelled``.
+JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
+
+#: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
+AttemptOutcome = Literal["done", "failed", "lost", "interrupted"]
+
+#: Which missed due times run: only the newest; each in order; none.
+Missed = Literal["latest", "all", "skip"]
+
+#: What a due time does while a former run goes: nothing; run after it; run in its place.
+Overlap = Literal["skip", "queue", "replace"]
+
+#: Where a due time stands: to be run; running; then settled in one of four ways.
+OccurrenceState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A run that is to be done, as it is declared."""
+
+    key: str = column("Hash of everything that determines the run's numbers.")
+    run_id: str = column("The run in the signature store.")
+    architecture: str = column("The network's name within its source.")
+    source: str = column("Where the architecture comes from.")
+    checkpoint: str = column("The weights as the user names them.")
+    dataset: str = column("The dataset's full name.")
+    settings: dict[str, Any] = column("The measuring settings, as JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow(JobEntry):
+    """A run that is to be done, and where it stands."""
+
+    state: JobState = column("todo, running, done, failed, parked or cancelled.")
+    losses: int = column("Workers lost in a row over it without a batch that became durable.")
+    created_at: datetime = column("When it was first asked for.")
+    updated_at: datetime = column("When its state last changed.")
+
+
+class JobOverview(NamedTuple):
+    """How a job stands, with its newest attempt."""
+
+    run_id: str
+    source: str
+    architecture: str
+    checkpoint: str
+    dataset: str
+    state: JobState
+    #: The newest attempt's number and what went wrong in it; None where there is none.
+    attempt: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a job; it has no end and no outcome while it goes on."""
+
+    id: int = column("Its number.")
+    job_key: str = column("The job attempted.")
+    attempt: int = column("Which attempt at the job, counting from 1.")
+    worker: str = column("The worker's name.")
+    pid: int | None = column("The worker's process.")
+    started_at: datetime = column("When it began.")
+    ended_at: datetime | None = column("When it ended.")
+    outcome: AttemptOutcome | None = column("done, failed, lost or interrupted.")
+    stage: str | None = column("The stage it failed in.")
+    error: str | None = column("What went wrong, in a sentence.")
+    traceback: str | None = column("Where in the program it failed.")
+    images_done: int | None = column("Images measured when it ended.", "BIGINT")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """A survey that is to be run again and again, as it is declared."""
+
+    name: str = column("Its name.")
+    definition: dict[str, Any] = column(
+        "The survey as it was declared when the schedule was added, as JSON."
+    )
+    base: str = column("The folder that relative paths in it start from.")
+    origin: str = column("The survey file it was read from.")
+    cron: str = column("Its due times as five cron fields.")
+    timezone: str = column("The time zone the fields are meant in.")
+    missed: Missed = column("Which missed due times run: latest, all or skip.")
+    overlap: Overlap = column(
+        "What a due time does while a former run goes: skip, queue or replace."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule(ScheduleEntry):
+    """A survey that is run again and again, and where it stands."""
+
+    id: int = column("Its number.")
+    created_at: datetime = column("When it was added.")
+    settled_at: datetime = column(
+        "Up to which moment every due time has a row of its own in ticks."
+    )
+    paused_at: datetime | None = column("Since when it is paused; NULL while it is not.")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A due time of a schedule, and what became of it."""
+
+    id: int = column("Its number.")
+    schedule_id: int = column("The schedule.")
+    due_at: datetime = column("When it was due.")
+    state: OccurrenceState = column("waiting, running, done, failed, skipped or replaced.")
+    reason: str | None = column("Why it waits, failed, was skipped or was replaced, in a sentence.")
+    claimed_at: datetime = column("When a process first saw it due.")
+    claim: int = column("How often a process took it; only the last to take it can settle it.")
+    losses: int = column("How often the process that ran it vanished.")
+    host: str | None = column("Host of the process that runs or ran it.")
+    pid: int | None = column("That process.")
+    process: str | None = column(
+        "Its kernel and start time, which tell it from others of the same number."
+    )
+    lease_until: datetime | None = column("Until when other hosts take that process to be alive.")
+    cancel_at: datetime | None = column("When its run was asked to stop; NULL if it was not.")
+    started_at: datetime | None = column("When its run began.")
+    ended_at: datetime | None = column("When it was settled.")
+    measured: int | None = column("Jobs measured.")
+    failed: int | None = column("Jobs that failed.")
+    skipped: int | None = column("Jobs that were measured before.")
+    seconds: float | None = column("Seconds from its start to its end.")
