@@ -45,7 +45,7 @@ def optional(sentence: str, sql: str | None = None) -> Any:
 
 
 def nested() -> Any:
-    """Return a dataclass field that holds values with columns of their own."""
+    """Return a dataclass field that is no column, such as one that holds a row of its own."""
     return dataclasses.field()
 
 

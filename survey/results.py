@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from survey.columns import column, nested
+from survey.columns import column, nested, optional
 
 #: Whether a site's output goes on as a value, or only scales another one.
 Role = Literal["main", "gate"]
@@ -54,20 +54,22 @@ class SiteScore:
     batch: int = column("Which batch of images of the run, counting from 0.")
     site: int = column("Which activation call, counting from 0 in execution order.")
     #: Which call of which activation it is, and where in the network.
-    place: Site = nested()
+    place: Site
     #: None where the site could not be pooled.
     channels: int | None = column("Channels of the site: columns of the pooled pair.")
     images: int = column("Images of the score: rows of the pooled pair.")
-    affinity: float | None = nested()
+    affinity: float | None = None
     status: Status = column("ok, constant, nonfinite, out_of_range or failed.")
-    reason: str | None = column("Why there is no score, in a sentence.")
-    raw_affinity: float | None = column("What the formula gave, also where it left [0, 1].")
+    reason: str | None = optional("Why there is no score, in a sentence.")
+    raw_affinity: float | None = optional("What the formula gave, also where it left [0, 1].")
     #: The value of every metric but the affinity, by name; None where it has none.
-    metrics: Mapping[str, float | None] = nested()
-    input_variance: float | None = column("Mean over channels of the pooled input's variance.")
-    output_variance: float | None = column("Mean over channels of the pooled output's variance.")
-    constant_fraction: float | None = column("Fraction of channels constant over the images.")
-    flags: tuple[Flag, ...] = column("What to know: constant, dead, nonfinite, few_images, ridge.")
+    metrics: Mapping[str, float | None]
+    input_variance: float | None = optional("Mean over channels of the pooled input's variance.")
+    output_variance: float | None = optional("Mean over channels of the pooled output's variance.")
+    constant_fraction: float | None = optional("Fraction of channels constant over the images.")
+    flags: tuple[Flag, ...] = column(
+        "What to know: constant, dead, nonfinite, few_images, ridge.", default=()
+    )
     #: Empty where the pair itself is no good (not finite, not poolable): ``reason`` says it then.
     notes: tuple[str, ...] = column(
         "Why a metric has no value: its name and a reason, one each.", default=()

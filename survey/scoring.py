@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import operator
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import cache, reduce
+from operator import add
 
 import torch
 
 from survey.capture.forward import PooledPair
-from survey.capture.near_zero import NearZero
 from survey.metrics import all_quantities
 from survey.metrics.affinity import raw_affinity
 from survey.metrics.base import Quantity, breakdowns, values
 from survey.metrics.pair import Pair
-from survey.results import Flag, SiteScore, Status
+from survey.results import Flag, SiteScore
 from survey.settings import MeasureSettings
 
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
 RIDGE_VARIANCE = 1e-4
 
 
-@functools.cache
+@cache
 def _others() -> tuple[Quantity, ...]:
     """Return every quantity but the affinity, whose absence is a status rather than a note."""
     return tuple(quantity for quantity in all_quantities() if quantity.name != "affinity")
-
-
-def _no_values() -> dict[str, float | None]:
-    return dict.fromkeys(quantity.name for quantity in _others())
-
-
-@dataclass(frozen=True, slots=True)
-class _Assessment:
-    status: Status
-    reason: str | None = None
-    affinity: float | None = None
-    raw: float | None = None
-    input_variance: float | None = None
-    output_variance: float | None = None
-    constant_fraction: float | None = None
-    flags: tuple[Flag, ...] = ()
-    metrics: dict[str, float | None] = field(default_factory=_no_values)
-    notes: tuple[str, ...] = ()
 
 
 def score_pair(
@@ -69,76 +49,61 @@ def score_pair(
     """
     xs = [part.x for part in parts if part.x is not None]
     ys = [part.y for part in parts if part.y is not None]
-    if len(xs) < len(parts) or len(ys) < len(parts):
-        reason = next(part.reason for part in parts if part.reason)
-        outcome = _Assessment("failed", reason)
-    else:
-        outcome = _assess(torch.cat(xs), torch.cat(ys), parts, settings)
-    return SiteScore(
+    row = SiteScore(
         batch=batch,
         site=site,
         place=parts[0].site,
         channels=xs[0].shape[1] if xs else None,
         images=settings.images_per_score,
-        affinity=outcome.affinity,
-        status=outcome.status,
-        reason=outcome.reason,
-        raw_affinity=outcome.raw,
-        input_variance=outcome.input_variance,
-        output_variance=outcome.output_variance,
-        constant_fraction=outcome.constant_fraction,
-        flags=outcome.flags,
-        notes=outcome.notes,
-        metrics=outcome.metrics,
+        status="failed",
+        metrics=dict.fromkeys(quantity.name for quantity in _others()),
     )
-
-
-def _assess(
-    x: torch.Tensor, y: torch.Tensor, parts: list[PooledPair], settings: MeasureSettings
-) -> _Assessment:
-    few: tuple[Flag, ...] = ("few_images",) if x.shape[0] <= x.shape[1] else ()
+    if len(xs) < len(parts) or len(ys) < len(parts):
+        return replace(row, reason=next(part.reason for part in parts if part.reason))
+    x, y = torch.cat(xs), torch.cat(ys)
+    row = replace(row, flags=("few_images",) if x.shape[0] <= x.shape[1] else ())
     if x.shape != y.shape:
-        return _Assessment(
-            "failed", f"the input has {x.shape[1]} channels and the output {y.shape[1]}", flags=few
-        )
-    if not (bool(torch.isfinite(x).all()) and bool(torch.isfinite(y).all())):
-        bad = int((~(torch.isfinite(x) & torch.isfinite(y))).any(dim=1).sum())
+        reason = f"the input has {x.shape[1]} channels and the output {y.shape[1]}"
+        return replace(row, reason=reason)
+    finite = torch.isfinite(x) & torch.isfinite(y)
+    if not bool(finite.all()):
+        bad = int((~finite).any(dim=1).sum())
         reason = f"{bad} of {x.shape[0]} images give values that are not finite"
-        return _Assessment("nonfinite", reason, flags=("nonfinite", *few))
+        return replace(row, status="nonfinite", reason=reason, flags=("nonfinite", *row.flags))
     pair = Pair(
         x,
         y,
         settings.shrinkage,
         settings.ridge,
-        before=_counted([part.before for part in parts]),
-        after=_counted([part.after for part in parts]),
+        before=reduce(add, (part.before for part in parts)),
+        after=reduce(add, (part.after for part in parts)),
         resolution=parts[0].resolution,
     )
     try:
-        outcome = _score(pair, few)
+        row = _with_affinity(row, pair)
     except breakdowns() as error:
-        outcome = _Assessment("failed", f"the formula cannot be evaluated: {error}", flags=few)
+        row = replace(row, reason=f"the formula cannot be evaluated: {error}")
     metrics, notes = values(_others(), pair)
-    return dataclasses.replace(outcome, metrics=metrics, notes=notes)
+    return replace(row, metrics=metrics, notes=notes)
 
 
-def _counted(counts: list[NearZero]) -> NearZero:
-    return functools.reduce(operator.add, counts)
-
-
-def _score(pair: Pair, few: tuple[Flag, ...]) -> _Assessment:
+def _with_affinity(row: SiteScore, pair: Pair) -> SiteScore:
     variances = (pair.x.mean_variance, pair.y.mean_variance)
-    known = (*variances, pair.constant_fraction)
     ridged: tuple[Flag, ...] = ("ridge",) if min(variances) < RIDGE_VARIANCE else ()
+    row = replace(
+        row,
+        input_variance=variances[0],
+        output_variance=variances[1],
+        constant_fraction=pair.constant_fraction,
+        flags=(*ridged, *row.flags),
+    )
     if pair.has_constant_output:
-        dead: tuple[Flag, ...] = ("dead",) if not bool(pair.y.values.any()) else ()
+        dead: tuple[Flag, ...] = () if bool(pair.y.values.any()) else ("dead",)
         reason = "the output is the same for every image"
-        return _Assessment(
-            "constant", reason, None, None, *known, flags=("constant", *dead, *ridged, *few)
-        )
+        return replace(row, status="constant", reason=reason, flags=("constant", *dead, *row.flags))
     raw = pair.once(raw_affinity)
-    if not 0.0 <= raw <= 1.0:
-        n, c = pair.images, pair.channels
-        reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={n}, c={c}"
-        return _Assessment("out_of_range", reason, None, raw, *known, flags=(*ridged, *few))
-    return _Assessment("ok", None, raw, raw, *known, flags=(*ridged, *few))
+    if 0.0 <= raw <= 1.0:
+        return replace(row, status="ok", affinity=raw, raw_affinity=raw)
+    n, c = pair.images, pair.channels
+    reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={n}, c={c}"
+    return replace(row, status="out_of_range", reason=reason, raw_affinity=raw)

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import get_args
 
 import pytest
 import torch
 
 from survey.capture.near_zero import NearZero
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity, value
+from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity, value
 from survey.metrics.pair import Pair
 
 Change = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -69,7 +68,7 @@ def shift(x: torch.Tensor) -> torch.Tensor:
     return 2 * normal(1, x.shape[1], 11)
 
 
-CHANGES: dict[Invariance, Change] = {
+CHANGES: dict[str, Change] = {
     "images": lambda x, y: (x[order(len(x), 5)], y[order(len(x), 5)]),
     "pairing": lambda x, y: (x, y[order(len(x), 5)]),
     "channels": lambda x, y: (x[:, order(x.shape[1], 6)], y[:, order(x.shape[1], 6)]),
@@ -127,8 +126,8 @@ class MetricContract:
                 assert isinstance(raw, float)
                 assert quantity.low - 1e-12 <= raw <= quantity.high + 1e-12
 
-    @pytest.mark.parametrize("invariance", get_args(Invariance))
-    def test_exactly_the_declared_invariances_hold(self, invariance: Invariance) -> None:
+    @pytest.mark.parametrize("invariance", INVARIANCES)
+    def test_exactly_the_declared_invariances_hold(self, invariance: str) -> None:
         for quantity in self.metric.quantities:
             moves = []
             for n, c in [(120, 6), (24, 24), (16, 40)]:

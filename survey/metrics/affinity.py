@@ -11,10 +11,11 @@ where the matrices come from is the business of ``capture`` and ``pooling``.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from survey.errors import InputError, SettingsError, UndefinedScore
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity, breakdowns
+from survey.metrics.base import Metric, NoValue, Quantity, breakdowns
 from survey.settings import Ridge, Shrinkage
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def affinity_score(
     """
     import torch
 
-    from survey.metrics.moments import constant_columns, moments
+    from survey.metrics.moments import Rows, constant_columns
 
     if shrinkage not in get_args(Shrinkage):
         raise SettingsError(f"shrinkage is {shrinkage!r}, must be one of ledoit-wolf, none")
@@ -84,7 +85,7 @@ def affinity_score(
             status="constant",
         )
     try:
-        rho = affinity(moments(x, shrinkage, ridge), moments(y, shrinkage, ridge))
+        rho = affinity(*(Rows(each).moments(shrinkage, ridge) for each in (x, y)))
     except breakdowns() as error:
         raise UndefinedScore(
             f"the formula cannot be evaluated: {error}", status="failed"
@@ -215,51 +216,33 @@ def _plain(pair: Pair) -> float | NoValue:
     return affinity(pair.x.moments("none", pair.ridge), pair.y.moments("none", pair.ridge))
 
 
-_SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Definition 3.1"
-#: Exact with the relative ridge; the absolute one is a scale of its own.
-_INVARIANCES: frozenset[Invariance] = frozenset(
-    {
-        "images",
-        "pairing",
-        "channels",
-        "rotation",
-        "scale",
-        "scale_input",
-        "scale_output",
-        "shift",
-        "shift_input",
-        "shift_output",
-    }
+_AFFINITY = Quantity(
+    name="affinity",
+    sentence="The affinity score in [0, 1]; NULL unless status is ok.",
+    formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy shrunk (Ledoit and Wolf)",
+    unit="1",
+    low=0.0,
+    high=1.0,
+    direction="higher",
+    # Exact with the relative ridge; the absolute one is a scale of its own.
+    invariances=frozenset(
+        ("images", "pairing", "channels", "rotation", "scale", "scale_input", "scale_output")
+    )
+    | {"shift", "shift_input", "shift_output"},
+    source="Bouniot et al. 2025, arXiv:2310.11439, Definition 3.1",
+    compute=_score,
 )
 
 METRIC = Metric(
     "affinity",
     (
-        Quantity(
-            name="affinity",
-            sentence="The affinity score in [0, 1]; NULL unless status is ok.",
-            formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy shrunk (Ledoit and Wolf)",
-            unit="1",
-            low=0.0,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES,
-            source=_SOURCE,
-            least_images=2,
-            compute=_score,
-        ),
-        Quantity(
+        _AFFINITY,
+        replace(
+            _AFFINITY,
             name="affinity_plain",
             sentence="The affinity score without shrinkage, in [0, 1].",
             listed=False,
             formula="1 - sqrt(W2^2(T X, Y) / (2 tr Sy)), Sx and Sy with divisor n - 1",
-            unit="1",
-            low=0.0,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES,
-            source=_SOURCE,
-            least_images=2,
             # With fewer the covariance is singular, and the ridge decides the score.
             more_than_channels=True,
             compute=_plain,

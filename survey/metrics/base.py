@@ -21,26 +21,8 @@ from survey.errors import SettingsError
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
 
-#: A change of X and Y (n x c each) that a quantity may not see; see ``INVARIANCES``.
-Invariance = Literal[
-    "images",
-    "pairing",
-    "channels",
-    "channels_output",
-    "rotation",
-    "rotation_input",
-    "rotation_output",
-    "scale",
-    "scale_input",
-    "scale_output",
-    "shift",
-    "shift_input",
-    "shift_output",
-    "swap",
-]
-
-#: What each change is.
-INVARIANCES: dict[Invariance, str] = {
+#: The changes of X and Y (n x c each) that a quantity may not see, and what each is.
+INVARIANCES = {
     "images": "the rows of X and Y permuted alike",
     "pairing": "the rows of Y permuted alone",
     "channels": "the columns of X and Y permuted alike",
@@ -107,12 +89,12 @@ class Quantity:
     high: float
     #: Which end is closer to linear.
     direction: Direction
-    #: What it does not see.
-    invariances: frozenset[Invariance]
+    #: What it does not see: names of ``INVARIANCES``.
+    invariances: frozenset[str]
     #: Where the definition comes from.
     source: str
     #: The fewest images it is defined for.
-    least_images: int
+    least_images: int = 2
     #: Whether it also needs more images than channels.
     more_than_channels: bool = False
     #: Whether ``survey show --metrics`` and a model's page show it; files have every quantity.

@@ -9,9 +9,10 @@ each of the three terms by its unbiased estimate. No n x n matrix is built if c 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
@@ -20,24 +21,6 @@ if TYPE_CHECKING:
 
 #: A debiased norm below this share of the biased one is the rounding of a difference.
 _ROUNDING = 1e-12
-
-_INVARIANCES: frozenset[Invariance] = frozenset(
-    {
-        "images",
-        "channels",
-        "channels_output",
-        "rotation",
-        "rotation_input",
-        "rotation_output",
-        "scale",
-        "scale_input",
-        "scale_output",
-        "shift",
-        "shift_input",
-        "shift_output",
-        "swap",
-    }
-)
 
 
 def cka(pair: Pair) -> float | NoValue:
@@ -93,33 +76,31 @@ def _unbiased(cross: float, x_norms: torch.Tensor, y_norms: torch.Tensor) -> flo
     return cross - diagonal + totals / ((n - 1) * (n - 2)) - 2 * diagonal / (n - 2)
 
 
+_CKA = Quantity(
+    name="cka",
+    heading="CKA",
+    sentence="Linear CKA of input and output, biased as published, in [0, 1].",
+    formula="|Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)",
+    unit="1",
+    low=0.0,
+    high=1.0,
+    direction="higher",
+    invariances=frozenset(INVARIANCES) - {"pairing"},
+    source="Kornblith et al. 2019, arXiv:1905.00414",
+    compute=cka,
+)
+
 METRIC = Metric(
     "cka",
     (
-        Quantity(
-            name="cka",
-            heading="CKA",
-            sentence="Linear CKA of input and output, biased as published, in [0, 1].",
-            formula="|Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)",
-            unit="1",
-            low=0.0,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES,
-            source="Kornblith et al. 2019, arXiv:1905.00414",
-            least_images=2,
-            compute=cka,
-        ),
-        Quantity(
+        _CKA,
+        replace(
+            _CKA,
             name="cka_debiased",
             heading="debiased CKA",
             sentence="Linear CKA from unbiased estimates, in [-1, 1].",
             formula="HSIC1(X, Y) / sqrt(HSIC1(X, X) HSIC1(Y, Y))",
-            unit="1",
             low=-1.0,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES,
             source="HSIC1: Song et al. 2012, JMLR 13:1393, equation 5",
             least_images=4,
             compute=cka_debiased,

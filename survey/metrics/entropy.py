@@ -9,21 +9,15 @@ same before and after, so that the change does not depend on it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.metrics.base import Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
 
     from survey.metrics.pair import Pair
-
-_SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G, and its published script"
-_EVERY: frozenset[Invariance] = frozenset(
-    {"images", "pairing", "channels", "channels_output", "scale", "scale_input", "scale_output"}
-)
-_OF_X: frozenset[Invariance] = frozenset({"rotation_output", "shift_output"})
-_OF_Y: frozenset[Invariance] = frozenset({"rotation_input", "shift_input"})
 
 
 def entropy_before(pair: Pair) -> float | NoValue:
@@ -81,49 +75,44 @@ def histogram_entropy(matrix: torch.Tensor) -> float | NoValue:
     return 2 * math.log(c) - float(torch.dot(alike, torch.xlogy(sizes, sizes))) / (n * c)
 
 
+_CHANGE = Quantity(
+    name="entropy_change",
+    sentence="Entropy after minus before, in nats.",
+    formula="entropy_after - entropy_before",
+    unit="nat",
+    low=-math.inf,
+    high=math.inf,
+    direction="none",
+    invariances=frozenset(
+        ("images", "pairing", "channels", "channels_output", "scale", "scale_input", "scale_output")
+    ),
+    source="Bouniot et al. 2025, arXiv:2310.11439, Appendix G, and its published script",
+    compute=entropy_change,
+)
+
 METRIC = Metric(
     "entropy",
     (
-        Quantity(
+        replace(
+            _CHANGE,
             name="entropy_before",
             sentence="Mean histogram entropy of inputs, plus log c, in nats.",
             listed=False,
             formula="mean over rows of X of H(histogram in c bins) + log c",
-            unit="nat",
             low=0.0,
-            high=math.inf,
-            direction="none",
-            invariances=_EVERY | _OF_X,
-            source=_SOURCE,
-            least_images=2,
+            invariances=_CHANGE.invariances | {"rotation_output", "shift_output"},
             compute=lambda pair: pair.once(entropy_before),
         ),
-        Quantity(
+        replace(
+            _CHANGE,
             name="entropy_after",
             sentence="Mean histogram entropy of outputs, plus log c, in nats.",
             listed=False,
             formula="mean over rows of Y of H(histogram in c bins) + log c",
-            unit="nat",
             low=0.0,
-            high=math.inf,
-            direction="none",
-            invariances=_EVERY | _OF_Y,
-            source=_SOURCE,
-            least_images=2,
+            invariances=_CHANGE.invariances | {"rotation_input", "shift_input"},
             compute=lambda pair: pair.once(entropy_after),
         ),
-        Quantity(
-            name="entropy_change",
-            sentence="Entropy after minus before, in nats.",
-            formula="entropy_after - entropy_before",
-            unit="nat",
-            low=-math.inf,
-            high=math.inf,
-            direction="none",
-            invariances=_EVERY,
-            source=_SOURCE,
-            least_images=2,
-            compute=entropy_change,
-        ),
+        _CHANGE,
     ),
 )

@@ -167,7 +167,20 @@ class Rows:
         return turned / lengths, lengths.square()
 
     def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
-        """Find the covariance's weights; see ``moments``."""
+        """Return the centred matrix with its covariance's weights.
+
+        Parameters
+        ----------
+        shrinkage : {"ledoit-wolf", "none"}
+            ``none`` divides by n - 1; ``ledoit-wolf`` by n, as scikit-learn does.
+        ridge : {"absolute", "relative"}
+            What is added to every variance: 1e-6, or 1e-6 of the mean variance.
+
+        References
+        ----------
+        Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
+        matrices", doi:10.1016/S0047-259X(03)00096-4.
+        """
         floor = RIDGE if ridge == "absolute" else RIDGE * self.mean_variance
         weights = (1 / (self.images - 1), floor)
         if shrinkage != "none":
@@ -175,33 +188,6 @@ class Rows:
             weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
         gram = self.gram if self.channels <= self.images else None
         return Moments(self.centred, self.mean_variance, *weights, gram)
-
-
-def moments(
-    matrix: torch.Tensor, shrinkage: Shrinkage = "ledoit-wolf", ridge: Ridge = "absolute"
-) -> Moments:
-    """Centre a matrix and find its covariance's weights.
-
-    Parameters
-    ----------
-    matrix : torch.Tensor
-        n x c, n at least 2, finite.
-    shrinkage : {"ledoit-wolf", "none"}
-        ``none`` divides by n - 1; ``ledoit-wolf`` by n, as scikit-learn does.
-    ridge : {"absolute", "relative"}
-        What is added to every variance: 1e-6, or 1e-6 of the mean variance.
-
-    Returns
-    -------
-    Moments
-        In float64, on the matrix's device.
-
-    References
-    ----------
-    Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
-    matrices", doi:10.1016/S0047-259X(03)00096-4.
-    """
-    return Rows(matrix).moments(shrinkage, ridge)
 
 
 def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from survey.metrics.base import Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
-
-_SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
 
 
 def norm(pair: Pair) -> float:
@@ -33,49 +32,42 @@ def norm_relative(pair: Pair) -> float | NoValue:
     return pair.once(norm) / size if size > 0.0 else NoValue("the input is zero")
 
 
+_NORM = Quantity(
+    name="norm",
+    sentence="Frobenius norm of input minus output; grows as sqrt(n c).",
+    listed=False,
+    formula="|X - Y|",
+    unit="of X",
+    low=0.0,
+    high=math.inf,
+    direction="lower",
+    invariances=frozenset({"images", "channels", "rotation", "shift", "swap"}),
+    source="Bouniot et al. 2025, arXiv:2310.11439, Appendix G",
+    compute=lambda pair: pair.once(norm),
+)
+
 METRIC = Metric(
     "norm",
     (
-        Quantity(
-            name="norm",
-            sentence="Frobenius norm of input minus output; grows as sqrt(n c).",
-            listed=False,
-            formula="|X - Y|",
-            unit="of X",
-            low=0.0,
-            high=math.inf,
-            direction="lower",
-            invariances=frozenset({"images", "channels", "rotation", "shift", "swap"}),
-            source=_SOURCE,
-            least_images=2,
-            compute=lambda pair: pair.once(norm),
-        ),
-        Quantity(
+        _NORM,
+        replace(
+            _NORM,
             name="norm_per_element",
             sentence="The norm over sqrt(n c).",
-            listed=False,
             formula="|X - Y| / sqrt(n c)",
-            unit="of X",
-            low=0.0,
-            high=math.inf,
-            direction="lower",
-            invariances=frozenset({"images", "channels", "rotation", "shift", "swap"}),
-            source=f"{_SOURCE}, made comparable between sites",
-            least_images=2,
+            source=f"{_NORM.source}, made comparable between sites",
             compute=norm_per_element,
         ),
-        Quantity(
+        replace(
+            _NORM,
             name="norm_relative",
             heading="relative norm",
             sentence="The norm over the input's own norm.",
+            listed=True,
             formula="|X - Y| / |X|",
             unit="1",
-            low=0.0,
-            high=math.inf,
-            direction="lower",
             invariances=frozenset({"images", "channels", "rotation", "scale"}),
-            source=f"{_SOURCE}, made comparable between scales",
-            least_images=2,
+            source=f"{_NORM.source}, made comparable between scales",
             compute=norm_relative,
         ),
     ),

@@ -12,9 +12,10 @@ channels by their variance, so that channels that hardly ever fire do not decide
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
@@ -24,21 +25,6 @@ if TYPE_CHECKING:
 #: Powers of ten of the least and the greatest penalty tried, in units of the mean squared singular
 #: value of the input, and how many: from where a fit is least squares to where it is the mean.
 PENALTIES = (-8, 3, 23)
-
-_INVARIANCES: frozenset[Invariance] = frozenset(
-    {
-        "images",
-        "channels",
-        "channels_output",
-        "rotation_input",
-        "scale",
-        "scale_input",
-        "scale_output",
-        "shift",
-        "shift_input",
-        "shift_output",
-    }
-)
 
 
 def r2(pair: Pair) -> float | NoValue:
@@ -146,38 +132,38 @@ def _residual(pair: Pair, penalty: torch.Tensor) -> torch.Tensor:
     return residual.square_().sum(dim=1)
 
 
+_HELDOUT = Quantity(
+    name="r2_heldout",
+    heading="held-out R2",
+    sentence="R2 of a ridge fit on images left out of it one by one; at most 1.",
+    formula="1 - sum of squared leave-one-out errors of the fit / of the mean",
+    unit="1",
+    low=-math.inf,
+    high=1.0,
+    direction="higher",
+    invariances=frozenset(INVARIANCES) - {"pairing", "swap"},
+    source="leave-one-out: Allen 1974, Technometrics 16:125; penalty: Golub, Heath and "
+    "Wahba 1979, doi:10.1080/00401706.1979.10489751",
+    least_images=4,
+    compute=r2_heldout,
+)
+
 METRIC = Metric(
     "r2",
     (
-        Quantity(
+        replace(
+            _HELDOUT,
             name="r2",
             heading="R2",
             sentence="R2 of a linear fit on the images it was fitted on; 1 where c >= n - 1.",
             formula="mean over channels of 1 - |y - Xb - a|^2 / |yc|^2, least squares over "
             "directions of X above 1e-6 of the strongest",
-            unit="1",
             low=0.0,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES,
+            invariances=_HELDOUT.invariances - {"rotation", "rotation_output"},
             source="Bouniot et al. 2025, arXiv:2310.11439, Appendix G",
             least_images=2,
             compute=r2,
         ),
-        Quantity(
-            name="r2_heldout",
-            heading="held-out R2",
-            sentence="R2 of a ridge fit on images left out of it one by one; at most 1.",
-            formula="1 - sum of squared leave-one-out errors of the fit / of the mean",
-            unit="1",
-            low=-math.inf,
-            high=1.0,
-            direction="higher",
-            invariances=_INVARIANCES | {"rotation", "rotation_output"},
-            source="leave-one-out: Allen 1974, Technometrics 16:125; penalty: Golub, Heath and "
-            "Wahba 1979, doi:10.1080/00401706.1979.10489751",
-            least_images=4,
-            compute=r2_heldout,
-        ),
+        _HELDOUT,
     ),
 )

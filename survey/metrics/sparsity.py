@@ -5,17 +5,13 @@ Counted on the tensors as the network has them, not on their averages over space
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import Invariance, Metric, NoValue, Quantity
+from survey.metrics.base import Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
-
-_SOURCE = "Bouniot et al. 2025, arXiv:2310.11439, Appendix G"
-_EVERY: frozenset[Invariance] = frozenset({"images", "pairing", "channels", "channels_output"})
-_OF_X: frozenset[Invariance] = frozenset({"rotation_output", "scale_output", "shift_output"})
-_OF_Y: frozenset[Invariance] = frozenset({"rotation_input", "scale_input", "shift_input"})
 
 
 def sparsity_before(pair: Pair) -> float | NoValue:
@@ -36,49 +32,42 @@ def sparsity_change(pair: Pair) -> float | NoValue:
     return after if isinstance(after, NoValue) else after - before
 
 
+_CHANGE = Quantity(
+    name="sparsity_change",
+    sentence="Sparsity after minus before, in [-1, 1].",
+    formula="sparsity_after - sparsity_before",
+    unit="1",
+    low=-1.0,
+    high=1.0,
+    direction="none",
+    invariances=frozenset({"images", "pairing", "channels", "channels_output"}),
+    source="Bouniot et al. 2025, arXiv:2310.11439, Appendix G",
+    compute=sparsity_change,
+)
+
 METRIC = Metric(
     "sparsity",
     (
-        Quantity(
+        replace(
+            _CHANGE,
             name="sparsity_before",
             sentence="Fraction of unpooled input values within 1e-3 of zero.",
             listed=False,
             formula="share of |x| <= 1e-3",
-            unit="1",
             low=0.0,
-            high=1.0,
-            direction="none",
-            invariances=_EVERY | _OF_X,
-            source=_SOURCE,
-            least_images=2,
+            invariances=_CHANGE.invariances | {"rotation_output", "scale_output", "shift_output"},
             compute=sparsity_before,
         ),
-        Quantity(
+        replace(
+            _CHANGE,
             name="sparsity_after",
             sentence="Fraction of unpooled output values within 1e-3 of zero.",
             listed=False,
             formula="share of |y| <= 1e-3",
-            unit="1",
             low=0.0,
-            high=1.0,
-            direction="none",
-            invariances=_EVERY | _OF_Y,
-            source=_SOURCE,
-            least_images=2,
+            invariances=_CHANGE.invariances | {"rotation_input", "scale_input", "shift_input"},
             compute=sparsity_after,
         ),
-        Quantity(
-            name="sparsity_change",
-            sentence="Sparsity after minus before, in [-1, 1].",
-            formula="sparsity_after - sparsity_before",
-            unit="1",
-            low=-1.0,
-            high=1.0,
-            direction="none",
-            invariances=_EVERY,
-            source=_SOURCE,
-            least_images=2,
-            compute=sparsity_change,
-        ),
+        _CHANGE,
     ),
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf
 
-from survey.metrics.moments import Rows, constant_columns, moments
+from survey.metrics.moments import Rows, constant_columns
 
 
 def matrix(n: int, c: int, seed: int = 0) -> torch.Tensor:
@@ -28,9 +28,9 @@ def test_the_weight_equals_scikit_learns(n: int, c: int, seed: int) -> None:
 def test_covariances_equal_the_dense_ones(n: int, c: int) -> None:
     x = matrix(n, c)
     eye = torch.eye(c, dtype=torch.float64)
-    plain = moments(x, "none")
+    plain = Rows(x).moments("none", "absolute")
     assert torch.allclose(plain.covariance(plain.centred), x.T.cov() + 1e-6 * eye, atol=1e-12)
-    shrunk = moments(x, "ledoit-wolf")
+    shrunk = Rows(x).moments("ledoit-wolf", "absolute")
     expected = torch.from_numpy(ledoit_wolf(x.numpy())[0]) + 1e-6 * eye
     assert torch.allclose(shrunk.covariance(shrunk.centred), expected, atol=1e-12)
 
@@ -39,16 +39,16 @@ def test_covariances_equal_the_dense_ones(n: int, c: int) -> None:
 @pytest.mark.parametrize("ridge", ["absolute", "relative"])
 def test_the_trace_is_that_of_the_covariance(shrinkage: str, ridge: str) -> None:
     for n, c in ((50, 4), (6, 30)):
-        found = moments(matrix(n, c), shrinkage, ridge)  # type: ignore[arg-type]
-        assert found.trace == pytest.approx(float(found.covariance(found.centred).trace()))
-        assert (found.images, found.channels) == (n, c)
+        shared = Rows(matrix(n, c)).moments(shrinkage, ridge)  # type: ignore[arg-type]
+        assert shared.trace == pytest.approx(float(shared.covariance(shared.centred).trace()))
+        assert (shared.images, shared.channels) == (n, c)
 
 
 def test_the_relative_ridge_follows_the_scale() -> None:
     x = matrix(50, 4)
-    small, large = (moments(x * scale, "none", "relative") for scale in (1e-3, 1.0))
+    small, large = (Rows(x * scale).moments("none", "relative") for scale in (1e-3, 1.0))
     assert small.identity_weight == pytest.approx(1e-6 * large.identity_weight)
-    assert moments(x * 1e-3, "none").identity_weight == 1e-6
+    assert Rows(x * 1e-3).moments("none", "absolute").identity_weight == 1e-6
 
 
 @pytest.mark.parametrize("c", [1, 3])
@@ -59,8 +59,8 @@ def test_nothing_is_shrunk_where_variances_are_equal(c: int) -> None:
 
 def test_float32_is_measured_in_float64() -> None:
     x = matrix(30, 4).float()
-    assert torch.equal(moments(x).centred, moments(x.double()).centred)
-    assert moments(x).centred.dtype == torch.float64
+    assert torch.equal(Rows(x).centred, Rows(x.double()).centred)
+    assert Rows(x).centred.dtype == torch.float64
 
 
 @pytest.mark.parametrize(("n", "c"), [(50, 4), (30, 30), (6, 30)])
