@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import Say, require_at_least, require_some, silent
+from analysis.studies.inputs import Say, require_whole, silent
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -18,7 +17,6 @@ from analysis.studies.networks import (
     signature,
     signature_chart,
 )
-from catalog.datasets import open_dataset
 from survey import SettingsError
 
 #: The paper's batch sizes.
@@ -30,7 +28,6 @@ def batch_size_scores(
     batch_sizes: Sequence[int] = BATCH_SIZES,
     *,
     dataset: str = DATASET,
-    base_dir: Path | str = ".",
     say: Say = silent,
 ) -> pd.DataFrame:
     """Measure a bundled network's signature with several numbers of images in one score.
@@ -43,8 +40,6 @@ def batch_size_scores(
         Numbers of images in one score.
     dataset : str
         As in ``survey run --dataset``.
-    base_dir : pathlib.Path or str
-        Where a relative path in ``folder:PATH`` starts from.
     say : callable, optional
         Called with a sentence after each batch size.
 
@@ -66,10 +61,9 @@ def batch_size_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 8.
     """
-    require_some("batch_sizes", batch_sizes)
-    require_at_least(2, **{f"batch size {size}": size for size in batch_sizes})
+    require_whole(2, batch_sizes=batch_sizes)
     architecture = bundled_network(network)
-    images = images_of(open_dataset(dataset, Path(base_dir)), architecture.transform)
+    images = images_of(dataset, architecture.transform)
     if max(batch_sizes) > len(images):
         raise SettingsError(
             f"{dataset} holds {len(images)} images, a batch of {max(batch_sizes)} does not fit",

@@ -14,9 +14,9 @@ from analysis.studies.inputs import (
     activation_functions,
     normal,
     normal_closed_form,
-    require_at_least,
+    require_finite,
     require_positive,
-    require_some,
+    require_whole,
     score,
     seeded,
 )
@@ -58,10 +58,10 @@ def comparison_scores(
     SettingsError
         If a parameter cannot be used.
     """
-    require_at_least(2, n=n)
-    require_at_least(1, d=d)
-    require_positive("deviation", [deviation])
-    require_some("mean", [mean])
+    require_whole(2, n=n)
+    require_whole(1, d=d)
+    require_positive(deviation=deviation)
+    require_finite(mean=mean)
     functions = activation_functions(activations)
     x = normal(seeded(seed), n, d, mean=mean, deviation=deviation)
     rows = [

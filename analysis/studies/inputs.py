@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,40 +68,47 @@ def seeded(seed: int) -> torch.Generator:
     SettingsError
         If the seed is negative or above 2^63 - 1.
     """
-    require_at_least(0, seed=seed)
-    if seed >= 2**63:
-        raise SettingsError(f"seed is {seed}, must be below 2^63")
+    require_whole(0, seed=seed)
     return torch.Generator().manual_seed(seed)
 
 
 def activation_functions(activations: Sequence[str]) -> dict[str, Elementwise]:
     """Return activation functions by name; see ``elementwise``."""
-    require_some("activations", activations)
+    require_some(activations=activations)
     return {name: elementwise(name) for name in activations}
 
 
-def require_at_least(least: int, **values: Any) -> None:
-    """Refuse whole numbers that are too small, by name."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SettingsError(f"{name} is {value!r}, must be a whole number of at least {least}")
+def require_some(**parameters: object) -> None:
+    """Refuse parameters, by name, that hold no value."""
+    _require(lambda _: True, "there", parameters)
 
 
-def require_positive(name: str, values: Sequence[float]) -> None:
-    """Refuse an empty list, and numbers that are not positive and finite."""
-    require_some(name, values)
-    for value in values:
-        if not 0.0 < value < math.inf:
-            raise SettingsError(f"{name} holds {value!r}, must be positive and finite")
+def require_whole(least: int, **parameters: object) -> None:
+    """Refuse parameters, by name, that are not whole numbers of at least some number."""
+    rule = f"a whole number of at least {least} and below 2^63"
+    _require(lambda value: type(value) is int and least <= value < 2**63, rule, parameters)
 
 
-def require_some(name: str, values: Sequence[object]) -> None:
-    """Refuse an empty list, and numbers that are not finite."""
-    if not len(values):
-        raise SettingsError(f"{name} is empty, must hold at least one value")
-    for value in values:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise SettingsError(f"{name} holds {value!r}, must be finite")
+def require_positive(**parameters: object) -> None:
+    """Refuse parameters, by name, that are not positive and finite."""
+    _require(lambda value: 0.0 < value < math.inf, "positive and finite", parameters)
+
+
+def require_finite(**parameters: object) -> None:
+    """Refuse parameters, by name, that are not finite."""
+    _require(math.isfinite, "finite", parameters)
+
+
+def _require(usable: Callable[[Any], bool], rule: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse a parameter that is not usable, or of several values holds none or one that is not."""
+    for name, parameter in parameters.items():
+        several = np.ndim(parameter) > 0
+        if several and not len(parameter):
+            raise SettingsError(f"{name} is empty, must hold at least one value")
+        for value in parameter if several else [parameter]:
+            if not usable(value):
+                verb = "holds" if several else "is"
+                raise SettingsError(f"{name} {verb} {value!r}, must be {rule}")
 
 
 def normal_closed_form(activation: Elementwise, mean: float = 0.0, deviation: float = 1.0) -> float:

@@ -22,8 +22,8 @@ from analysis.studies.elementwise import Elementwise
 from analysis.studies.inputs import (
     Say,
     activation_functions,
-    require_at_least,
     require_positive,
+    require_whole,
     score,
     seeded,
     silent,
@@ -88,9 +88,9 @@ def mlp_scores(
     Teney et al. 2024, "Neural Redshift: Random Networks are not Random Functions",
     arXiv:2403.02241.
     """
-    require_positive("scales", scales)
-    require_at_least(1, seeds=seeds)
-    require_at_least(3, side=side)
+    require_positive(scales=scales)
+    require_whole(1, seeds=seeds)
+    require_whole(3, side=side)
     functions = activation_functions(activations)
     axis = torch.linspace(-1.0, 1.0, side, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)

@@ -11,7 +11,7 @@ import torch
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from catalog.checkpoints import load_model, resolve
-from catalog.datasets.base import ImageDataset
+from catalog.datasets import open_dataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
 from survey import InputError, MeasureSettings, UnknownName, measure
@@ -37,11 +37,12 @@ def bundled_network(name: str) -> Architecture:
     return SmallSource().get(plain)
 
 
-def images_of(dataset: ImageDataset, transform: InputTransform) -> torch.Tensor:
-    """Return a dataset's normalised images, float32, N x 3 x size x size."""
-    pixels = [s.pixels for s in dataset.samples(transform) if s.pixels is not None]
+def images_of(dataset: str, transform: InputTransform) -> torch.Tensor:
+    """Return the normalised images of a dataset by its name, float32, N x 3 x size x size."""
+    samples = open_dataset(dataset, Path()).samples(transform)
+    pixels = [sample.pixels for sample in samples if sample.pixels is not None]
     if not pixels:
-        raise InputError(f"{dataset.name} holds no image that can be read")
+        raise InputError(f"{dataset} holds no image that can be read")
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (transform.mean, transform.std))
     return (torch.stack(pixels).to(torch.float32) / 255 - mean) / std
 

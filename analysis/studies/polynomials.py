@@ -12,8 +12,8 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.inputs import (
     from_correlation,
-    require_at_least,
     require_some,
+    require_whole,
     score,
     seeded,
     uniform,
@@ -60,10 +60,9 @@ def polynomial_scores(
     SettingsError
         If a parameter cannot be used.
     """
-    require_at_least(2, n=n)
-    require_at_least(1, d=d, **{f"degree {degree}": degree for degree in degrees})
-    require_some("degrees", degrees)
-    require_some("intervals", intervals)
+    require_whole(2, n=n)
+    require_whole(1, d=d, degrees=degrees)
+    require_some(intervals=intervals)
     generator = seeded(seed)
     rows: list[dict[str, object]] = []
     for low, high in intervals:

@@ -16,9 +16,9 @@ from analysis.studies.inputs import (
     Say,
     activation_functions,
     normal,
-    require_at_least,
+    require_finite,
     require_positive,
-    require_some,
+    require_whole,
     score,
     seeded,
     silent,
@@ -80,10 +80,10 @@ def range_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix D.
     """
-    require_at_least(2, n=n)
-    require_at_least(1, d=d)
-    require_positive("deviations", deviations)
-    require_some("means", means)
+    require_whole(2, n=n)
+    require_whole(1, d=d)
+    require_positive(deviations=deviations)
+    require_finite(means=means)
     functions = activation_functions(activations)
     generator = seeded(seed)
     low, high = min(means), max(means)

@@ -17,8 +17,7 @@ from analysis.studies.inputs import (
     Say,
     activation_functions,
     normal,
-    require_at_least,
-    require_some,
+    require_whole,
     score,
     seeded,
     silent,
@@ -78,9 +77,8 @@ def reduction_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 7.
     """
-    require_at_least(2, n=n)
-    require_at_least(1, side=side, **{f"channels {count}": count for count in channels})
-    require_some("channels", channels)
+    require_whole(2, n=n)
+    require_whole(1, side=side, channels=channels)
     functions = activation_functions(activations)
     generator = seeded(seed)
     rows: list[dict[str, object]] = []

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import Say, require_at_least, require_some, silent
+from analysis.studies.inputs import Say, require_whole, silent
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -21,7 +21,6 @@ from analysis.studies.networks import (
     signature,
     signature_chart,
 )
-from catalog.datasets import open_dataset
 from catalog.zoo import read_results, weights_file
 from catalog.zoo.train import Recipe, train_zoo
 
@@ -71,12 +70,11 @@ def seed_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 8.
     """
-    require_some("seeds", seeds)
-    require_at_least(0, **{f"seed {seed}": seed for seed in seeds})
-    require_at_least(2, images_per_score=images_per_score)
-    require_at_least(1, epochs=epochs)
+    require_whole(0, seeds=seeds)
+    require_whole(1, epochs=epochs)
+    require_whole(2, images_per_score=images_per_score)
     architecture = bundled_network(network)
-    images = images_of(open_dataset(DATASET, Path()), architecture.transform)
+    images = images_of(DATASET, architecture.transform)
     signatures = []
     for number, seed in enumerate(seeds, start=1):
         with tempfile.TemporaryDirectory() as folder, _flushed_denormals():

@@ -16,8 +16,7 @@ from analysis.studies.inputs import (
     Say,
     activation_functions,
     normal,
-    require_at_least,
-    require_some,
+    require_whole,
     score,
     seeded,
     silent,
@@ -72,9 +71,8 @@ def shrinkage_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 7.
     """
-    require_at_least(2, n=n)
-    require_at_least(1, **{f"dimension {size}": size for size in dimensions})
-    require_some("dimensions", dimensions)
+    require_whole(2, n=n)
+    require_whole(1, dimensions=dimensions)
     functions = activation_functions(activations)
     generator = seeded(seed)
     rows: list[dict[str, object]] = []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
-from analysis.studies.inputs import Say, require_at_least, require_some, silent
+from analysis.studies.inputs import Say, require_some, require_whole, silent
 from analysis.studies.networks import DATASET, bundled_network, images_of, signature
-from catalog.datasets import open_dataset
 from catalog.models.small import BUNDLED
 
 
@@ -54,12 +52,12 @@ def training_scores(
     ----------
     Bouniot et al. 2025, arXiv:2310.11439, Appendix E, Figure 9.
     """
-    require_some("networks", networks)
-    require_at_least(0, seed=seed)
-    require_at_least(2, images_per_score=images_per_score)
+    require_some(networks=networks)
+    require_whole(0, seed=seed)
+    require_whole(2, images_per_score=images_per_score)
     signatures = []
     for architecture in [bundled_network(name) for name in networks]:
-        images = images_of(open_dataset(DATASET, Path()), architecture.transform)
+        images = images_of(DATASET, architecture.transform)
         for reference in (f"init:{seed}", "bundled"):
             labels = {"checkpoint": reference, "trained": reference == "bundled"}
             signatures.append(

@@ -19,7 +19,7 @@ def test_images_are_normalised_as_workers_do(tmp_path):
     from jobs.runners.worker import normalise
 
     dataset = open_dataset("digits:heldout", tmp_path)
-    images = images_of(dataset, TRANSFORM)
+    images = images_of("digits:heldout", TRANSFORM)
     first = next(iter(dataset.samples(TRANSFORM)))
     assert images.shape == (len(dataset), 3, 32, 32)
     assert torch.allclose(images[0], normalise(first.pixels[None], TRANSFORM)[0], atol=1e-6)
