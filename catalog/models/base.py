@@ -121,8 +121,6 @@ class Published:
     recipe: str | None = None
     #: Address of the training recipe or the paper.
     recipe_url: str | None = None
-    #: Other names it goes by, in full, such as ``ssl:tv_resnet50_v1``.
-    aliases: tuple[str, ...] = ()
     #: Why it cannot be loaded; None where it can.
     refusal: str | None = None
     #: How sure these facts are, and where they come from.

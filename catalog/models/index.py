@@ -6,10 +6,11 @@ home's cache, under a key of everything they are made from.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from importlib.resources import files
@@ -20,10 +21,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from catalog.models import ModelSource
+from catalog.models import ModelSource, find, sources
+from catalog.models.base import Published
+from catalog.models.cost_table import cost_of, counted
+from catalog.models.families import family_of
+from catalog.models.published import other_names, published_for
 from catalog.models.suggestions import unknown_pattern
-from survey.errors import CatalogError
 from survey.extensions import announced
+
+_log = logging.getLogger(__name__)
 
 #: Libraries whose version decides what is listed.
 LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
@@ -81,12 +87,12 @@ def architectures(cache: Path | None = None) -> pa.Table:
         Of schema ``ARCHITECTURES``. Parameters and GFLOPs are counted by us on the real network,
         the published figures stand beside them.
     """
-    return _kept("architectures", cache, _architectures)
+    return _kept("architectures", cache, _architectures_of, ARCHITECTURES)
 
 
 def checkpoints(cache: Path | None = None) -> pa.Table:
     """Return one row a set of published weights; see ``architectures``."""
-    return _kept("checkpoints", cache, _checkpoints)
+    return _kept("checkpoints", cache, _checkpoints_of, CHECKPOINTS)
 
 
 def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa.Table:
@@ -119,16 +125,23 @@ def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa
     return table.filter(pa.array(fits))
 
 
-def _kept(name: str, cache: Path | None, make: Callable[[], pa.Table]) -> pa.Table:
+def _kept(
+    name: str,
+    cache: Path | None,
+    rows_of: Callable[[ModelSource], Iterator[dict[str, Any]]],
+    schema: pa.Schema,
+) -> pa.Table:
     if cache is None:
-        return make()
+        return pa.Table.from_pylist(_rows(rows_of)[0], schema)
     path = cache / f"{name}-{_key()}.parquet"
     try:
         return pyarrow.parquet.read_table(path)
     except (OSError, pa.ArrowInvalid):
         # Not there, or damaged: it is made again.
-        table = make()
-    _keep(table, path, name)
+        rows, complete = _rows(rows_of)
+    table = pa.Table.from_pylist(rows, schema)
+    if complete:
+        _keep(table, path, name)
     return table
 
 
@@ -170,34 +183,24 @@ def _changed(module: str) -> str:
         return ""
 
 
-@contextmanager
-def _asking(source: ModelSource) -> Iterator[None]:
-    """Name the source that fails: sources of packages may raise anything."""
-    try:
-        yield
-    except Exception as problem:
-        raise CatalogError(
-            f"the model source {source.name!r} cannot be listed:"
-            f" {type(problem).__name__}: {problem}",
-            hint="mend the package that brings it, or uninstall it",
-        ) from problem
-
-
-def _architectures() -> pa.Table:
-    from catalog.models import sources
-
+def _rows(
+    rows_of: Callable[[ModelSource], Iterator[dict[str, Any]]],
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the rows of every source, and whether no source had to be left out."""
     rows: list[dict[str, Any]] = []
+    complete = True
     for source in sources():
-        with _asking(source):
-            rows += _architectures_of(source)
-    return pa.Table.from_pylist(rows, ARCHITECTURES)
+        try:
+            # Both tables tell of the weights: a source is in both of them, or in neither.
+            source.published()
+            rows += list(rows_of(source))
+        except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
+            complete = False
+            _log.warning("the model source %s is left out: %r", source.name, problem)
+    return rows, complete
 
 
 def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
-    from catalog.models.cost_table import cost_of, counted
-    from catalog.models.families import family_of
-    from catalog.models.published import published_for
-
     for name in source.names():
         architecture = source.get(name)
         weights = published_for(architecture)
@@ -221,43 +224,35 @@ def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
             "classes": architecture.classes,
             "checkpoints": len(weights) + architecture.bundled,
             "default": "bundled" if architecture.bundled else default and default.full_name,
-            "reported_top1": _top1(default.reported) if default else None,
+            "reported_top1": _top1(default) if default else None,
         }
 
 
-def _checkpoints() -> pa.Table:
-    from catalog.models import find, sources
-    from catalog.models.published import other_names
-
-    families: dict[str, str] = {}
-    rows: list[dict[str, Any]] = []
-    for source in sources():
-        with _asking(source):
-            listed = source.published()
-        for weights in listed:
-            if weights.architecture not in families:
-                families[weights.architecture] = find(weights.architecture)[0].family
-            file = weights.file
-            rows.append(
-                {
-                    "checkpoint": weights.full_name,
-                    "architecture": weights.architecture,
-                    "family": families[weights.architecture],
-                    "size": weights.transform.size,
-                    "reported_top1": _top1(weights.reported),
-                    "protocol": weights.reported[0].protocol if weights.reported else None,
-                    "recipe": weights.recipe,
-                    "bytes": (file.bytes or file.about_bytes) if file else None,
-                    "licence": file.licence if file else None,
-                    "url": file.url if file else None,
-                    "aliases": other_names(weights),
-                    "refusal": weights.refusal,
-                    "evidence": weights.evidence or None,
-                    "notes": weights.notes or None,
-                }
-            )
-    return pa.Table.from_pylist(rows, CHECKPOINTS)
+def _checkpoints_of(source: ModelSource) -> Iterator[dict[str, Any]]:
+    for weights in source.published():
+        file = weights.file
+        yield {
+            "checkpoint": weights.full_name,
+            "architecture": weights.architecture,
+            "family": _family(weights.architecture),
+            "size": weights.transform.size,
+            "reported_top1": _top1(weights),
+            "protocol": weights.reported[0].protocol if weights.reported else None,
+            "recipe": weights.recipe,
+            "bytes": (file.bytes or file.about_bytes) if file else None,
+            "licence": file.licence if file else None,
+            "url": file.url if file else None,
+            "aliases": other_names(weights),
+            "refusal": weights.refusal,
+            "evidence": weights.evidence or None,
+            "notes": weights.notes or None,
+        }
 
 
-def _top1(reported: Iterable[Any]) -> float | None:
-    return next((report.top1 for report in reported), None)
+@functools.cache
+def _family(architecture: str) -> str:
+    return find(architecture)[0].family
+
+
+def _top1(weights: Published) -> float | None:
+    return weights.reported[0].top1 if weights.reported else None

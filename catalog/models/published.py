@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-import weakref
+import logging
 from collections.abc import Mapping
 
 from catalog.models import sources
 from catalog.models.base import Architecture, ModelSource, Published
+from catalog.models.ssl import ALIASES
 from survey.errors import UnknownName
+
+_log = logging.getLogger(__name__)
 
 
 def published(full_name: str) -> Published:
@@ -28,7 +31,7 @@ def published(full_name: str) -> Published:
     weights = look_up(full_name)
     if weights is None:
         source = full_name.partition(":")[0]
-        known = [f"{source}:{name}" for each in _named(source) for name in _by_name(each)]
+        known = [f"{source}:{name}" for each in _named(source) for name in published_by(each)]
         raise UnknownName("published checkpoint", full_name, known)
     return weights
 
@@ -38,20 +41,19 @@ def look_up(full_name: str) -> Published | None:
     full_name = canonical(full_name)
     source, _, name = full_name.partition(":")
     for each in _named(source):
-        if name in _by_name(each):
-            return _by_name(each)[name]
+        if name in published_by(each):
+            return published_by(each)[name]
     return None
 
 
 def canonical(full_name: str) -> str:
     """Return the first name of what goes by several; any other name as it is."""
-    return _aliases().get(full_name, full_name)
+    return ALIASES.get(full_name, full_name)
 
 
 def other_names(weights: Published) -> list[str]:
     """Return the other names, in full, that published weights go by."""
-    aliases = [alias for alias, name in _aliases().items() if name == weights.full_name]
-    return [*weights.aliases, *aliases]
+    return [alias for alias, name in ALIASES.items() if name == weights.full_name]
 
 
 def published_for(architecture: Architecture) -> list[Published]:
@@ -62,7 +64,7 @@ def published_for(architecture: Architecture) -> list[Published]:
     return [
         weights
         for source in (*first, *others)
-        for weights in _by_name(source).values()
+        for weights in published_by(source).values()
         if weights.architecture == architecture.full_name
     ]
 
@@ -76,21 +78,11 @@ def _named(source: str) -> list[ModelSource]:
     return [each for each in sources() if each.name == source]
 
 
-def _by_name(source: ModelSource) -> Mapping[str, Published]:
-    known = _KNOWN.get(source)
-    if known is None:
-        known = _KNOWN[source] = {weights.name: weights for weights in source.published()}
-    return known
-
-
-#: What each source publishes, asked for once.
-_KNOWN: weakref.WeakKeyDictionary[ModelSource, Mapping[str, Published]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
 @functools.cache
-def _aliases() -> Mapping[str, str]:
-    from catalog.models.ssl import ALIASES
-
-    return dict(ALIASES)
+def published_by(source: ModelSource) -> Mapping[str, Published]:
+    """Return what a source publishes, by name; where it fails, nothing, and a warning."""
+    try:
+        return {weights.name: weights for weights in source.published()}
+    except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
+        _log.warning("the weights of the model source %s are left out: %r", source.name, problem)
+        return {}

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from catalog.models import find, sources
 from catalog.models.base import Architecture
-from catalog.models.published import look_up, published
+from catalog.models.published import look_up, published, published_by
 from catalog.models.sets import SETS
 from survey.errors import UnknownName
 
@@ -76,6 +76,6 @@ def _published_matching(pattern: str) -> list[str]:
         weights.full_name
         for source in sources()
         if fnmatchcase(source.name, source_glob)
-        for weights in source.published()
-        if fnmatchcase(weights.name, name_glob)
+        for name, weights in published_by(source).items()
+        if fnmatchcase(name, name_glob)
     ]

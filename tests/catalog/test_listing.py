@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -15,7 +16,8 @@ from catalog.listing import (
     list_models,
 )
 from catalog.model_facts import show_model
-from catalog.models.index import architectures, matching
+from catalog.models.index import architectures, checkpoints, matching
+from catalog.models.small import SmallSource
 from catalog.models.timm import TimmSource
 from survey.errors import CatalogError, SettingsError, UnknownName
 
@@ -172,13 +174,31 @@ def test_show_tells_of_one_model_alone(name: str) -> None:
         show_model(name)
 
 
-def test_a_source_that_cannot_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        name = "failing"
+class Failing(SmallSource):
+    """A source of a package, which lists its networks and then fails."""
 
-        def names(self) -> list[str]:
-            raise RuntimeError("no table")
+    def __init__(self, name: str, failing: str) -> None:
+        self.name = name
+        setattr(self, failing, self._fail)
 
-    monkeypatch.setattr("catalog.models.sources", lambda: (Failing(),))
-    with pytest.raises(CatalogError, match=r"model source 'failing' cannot be listed.*no table"):
-        architectures(None)
+    def _fail(self, *_: object) -> NoReturn:
+        raise RuntimeError("no table")
+
+
+@pytest.mark.parametrize("failing", ["get", "published"])
+def test_a_source_that_fails_is_named_and_stops_no_other(
+    failing: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = (Failing("failing", failing), SmallSource())
+    for module in ("index", "published"):
+        monkeypatch.setattr(f"catalog.models.{module}.sources", lambda: asked)
+    names = [row["architecture"] for row in architectures(tmp_path).to_pylist()]
+    assert names == [f"small:{name}" for name in SmallSource().names()]
+    assert checkpoints(tmp_path).num_rows == 0
+    assert "failing" in caplog.text
+    assert "no table" in caplog.text
+    # It may answer the next time.
+    assert not list(tmp_path.glob("architectures*"))
