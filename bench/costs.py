@@ -24,9 +24,10 @@ import torch
 import torchvision
 from torch import nn
 
-from catalog.models.cost_table import COLUMNS, TABLE
+from catalog.models.cost_table import COLUMNS
 from catalog.models.counting import model_cost, weighted_depth
 from catalog.models.small import SmallSource
+from catalog.models.tables import FOLDER, read_table
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey import __version__
@@ -38,6 +39,8 @@ VERSIONS = {
     "timm": f"timm {timm.__version__}",
     "torchvision": f"torchvision {torchvision.__version__.partition('+')[0]}",
 }
+
+TABLE = Path(str(FOLDER / "costs.csv"))
 
 Row = dict[str, str]
 
@@ -70,23 +73,20 @@ def main() -> None:
 def kept(named: set[str]) -> Iterator[tuple[tuple[str, str], Row]]:
     """Yield the rows of the table that still hold."""
     names = set(all_names())
-    if not Path(str(TABLE)).exists():
-        return
-    with Path(str(TABLE)).open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            key = row["source"], row["name"]
-            holds = key in names and row["library"] == VERSIONS[key[0]]
-            if ":".join(key) not in named if named else holds:
-                yield key, row
+    for row in read_table(TABLE.name) if TABLE.exists() else ():
+        key = row["source"], row["name"]
+        holds = key in names and row["library"] == VERSIONS[key[0]]
+        if ":".join(key) not in named if named else holds:
+            yield key, row
 
 
 def write(rows: dict[tuple[str, str], Row]) -> None:
-    partial = Path(f"{TABLE}.partial")
+    partial = TABLE.with_suffix(".partial")
     with partial.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
-    partial.replace(str(TABLE))
+    partial.replace(TABLE)
 
 
 def all_names() -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from catalog.datasets.kind import DatasetInfo
 from catalog.models.index import architectures, checkpoints, matching
-from catalog.models.sets import SETS
+from catalog.models.sets import SETS, NamedSet
 from survey import SettingsError, UnknownName
 from survey.errors import CatalogError
 
@@ -45,14 +45,14 @@ class WantedWeights:
     least_top1: float | None = None
 
 
-def list_models(wanted: Wanted, cache: Path | None = None) -> pa.Table:
+def list_models(wanted: Wanted, cache: Path) -> pa.Table:
     """Return one row an architecture that is wanted.
 
     Parameters
     ----------
     wanted : Wanted
         Which.
-    cache : Path, optional
+    cache : Path
         Where listings are kept.
 
     Raises
@@ -70,10 +70,8 @@ def list_models(wanted: Wanted, cache: Path | None = None) -> pa.Table:
             hint="survey models show python:MODULE:FUNCTION",
         )
     table = everything = architectures(cache)
-    if wanted.pattern is not None and wanted.pattern in SETS:
-        weights = checkpoints(cache)
-        members = pc.is_in(weights["checkpoint"], pa.array(SETS[wanted.pattern].members))
-        kept = weights.filter(members)["architecture"].combine_chunks()
+    if named := SETS.get(wanted.pattern or ""):
+        kept = _only_members(checkpoints(cache), named)["architecture"].combine_chunks()
         table = table.filter(pc.is_in(table["architecture"], kept))
     else:
         table = matching(table, "architecture", wanted.pattern, "architecture")
@@ -86,14 +84,14 @@ def list_models(wanted: Wanted, cache: Path | None = None) -> pa.Table:
     return table
 
 
-def list_checkpoints(wanted: WantedWeights, cache: Path | None = None) -> pa.Table:
+def list_checkpoints(wanted: WantedWeights, cache: Path) -> pa.Table:
     """Return one row a set of published weights that is wanted.
 
     Parameters
     ----------
     wanted : WantedWeights
         A pattern fits the weights' own name, or that of their architecture.
-    cache : Path, optional
+    cache : Path
         Where listings are kept.
 
     Raises
@@ -109,9 +107,8 @@ def list_checkpoints(wanted: WantedWeights, cache: Path | None = None) -> pa.Tab
 
     _check_range("--min-top1", wanted.least_top1, 0, 1)
     table = everything = checkpoints(cache)
-    if wanted.pattern is not None and wanted.pattern in SETS:
-        members = pa.array(SETS[wanted.pattern].members)
-        table = table.filter(pc.is_in(table["checkpoint"], members))
+    if named := SETS.get(wanted.pattern or ""):
+        table = _only_members(table, named)
     else:
         table = _matching_either(table, wanted.pattern and canonical(wanted.pattern), cache)
     table = _only(table, everything, "family", wanted.family)
@@ -180,7 +177,11 @@ def _datasets(infos: Sequence[DatasetInfo], pattern: str | None) -> list[Dataset
     return wanted
 
 
-def _matching_either(table: pa.Table, pattern: str | None, cache: Path | None) -> pa.Table:
+def _only_members(weights: pa.Table, named: NamedSet) -> pa.Table:
+    return weights.filter(pc.is_in(weights["checkpoint"], pa.array(named.members)))
+
+
+def _matching_either(table: pa.Table, pattern: str | None, cache: Path) -> pa.Table:
     try:
         return matching(table, "checkpoint", pattern, "checkpoint")
     except UnknownName as unknown:
@@ -191,7 +192,7 @@ def _matching_either(table: pa.Table, pattern: str | None, cache: Path | None) -
             raise unknown from None
 
 
-def _refuse_unpublished(pattern: str, cache: Path | None) -> None:
+def _refuse_unpublished(pattern: str, cache: Path) -> None:
     """Say so where there are such architectures, and only their weights are unheard of."""
     try:
         named = matching(architectures(cache), "architecture", pattern, "architecture")

@@ -7,22 +7,17 @@ that was measured (``catalog.models.counting``).
 
 from __future__ import annotations
 
-import csv
 import functools
 from dataclasses import dataclass
-from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from catalog.models.tables import read_table
 from survey.errors import CatalogError
 
 if TYPE_CHECKING:
     from catalog.models.base import Architecture
 
-#: The table beside this module.
-TABLE = files("catalog.models") / "tables" / "costs.csv"
-
-#: Its columns: library is the package and the version that the network was built with.
+#: The table's columns: library is the package and the version that the network was built with.
 COLUMNS = ("source", "name", "size", "parameters", "gflops", "depth", "library")
 
 
@@ -83,16 +78,14 @@ def cost_of(architecture: Architecture) -> CountedCost:
 
 
 @functools.cache
-def _table() -> MappingProxyType[tuple[str, str], CountedCost]:
-    rows = csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())
-    return MappingProxyType({(row["source"], row["name"]): _cost(row) for row in rows})
-
-
-def _cost(row: dict[str, str]) -> CountedCost:
-    return CountedCost(
-        size=int(row["size"]),
-        parameters=int(row["parameters"]),
-        gflops=float(row["gflops"]),
-        depth=int(row["depth"]),
-        library=row["library"],
-    )
+def _table() -> dict[tuple[str, str], CountedCost]:
+    return {
+        (row["source"], row["name"]): CountedCost(
+            size=int(row["size"]),
+            parameters=int(row["parameters"]),
+            gflops=float(row["gflops"]),
+            depth=int(row["depth"]),
+            library=row["library"],
+        )
+        for row in read_table("costs.csv")
+    }

@@ -15,16 +15,13 @@ after them. The rest have no group.
 
 from __future__ import annotations
 
-import csv
 import functools
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib.resources import files
-from types import MappingProxyType
 
-#: The table beside this module.
-TABLE = files("catalog.models") / "tables" / "families.csv"
+from catalog.models.tables import read_table
 
 #: Groups of families, in the order of their history.
 GROUPS = ("pre-residual", "residual", "NAS-based", "ViT", "post-ViT")
@@ -68,19 +65,15 @@ def family_of(source: str, module: str, name: str) -> FamilyFacts:
 
 
 @functools.cache
-def _table() -> Mapping[tuple[str, str], tuple[tuple[str, FamilyFacts], ...]]:
+def _table() -> Mapping[tuple[str, str], list[tuple[str, FamilyFacts]]]:
     """Return globs over names and what holds for them, by source and module; the first fits."""
-    rows: dict[tuple[str, str], tuple[tuple[str, FamilyFacts], ...]] = {}
-    for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines()):
-        key = row["source"], row["module"]
-        rows[key] = (*rows.get(key, ()), (row["name"] or "*", _facts(row)))
-    return MappingProxyType(rows)
-
-
-def _facts(row: Mapping[str, str]) -> FamilyFacts:
-    return FamilyFacts(
-        family=row["family"],
-        group=row["group"] or None,
-        year=int(row["year"]) if row["year"] else None,
-        reference=row["reference"] or None,
-    )
+    rows = defaultdict(list)
+    for row in read_table("families.csv"):
+        facts = FamilyFacts(
+            family=row["family"],
+            group=row["group"] or None,
+            year=int(row["year"]) if row["year"] else None,
+            reference=row["reference"] or None,
+        )
+        rows[row["source"], row["module"]].append((row["name"] or "*", facts))
+    return rows

@@ -23,7 +23,7 @@ import pyarrow.parquet
 
 from catalog.models import ModelSource, find, sources
 from catalog.models.base import Published
-from catalog.models.cost_table import cost_of, counted
+from catalog.models.cost_table import counted
 from catalog.models.families import family_of
 from catalog.models.published import other_names, published_for
 from catalog.models.suggestions import unknown_pattern
@@ -73,13 +73,13 @@ CHECKPOINTS = pa.schema(
 )
 
 
-def architectures(cache: Path | None = None) -> pa.Table:
+def architectures(cache: Path) -> pa.Table:
     """Return one row an architecture, in the order of the sources and of their names.
 
     Parameters
     ----------
-    cache : Path, optional
-        Folder in which the table is kept; without one all sources are asked.
+    cache : Path
+        Folder in which the table is kept; where it is not there yet, all sources are asked.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def architectures(cache: Path | None = None) -> pa.Table:
     return _kept("architectures", cache, _architectures_of, ARCHITECTURES)
 
 
-def checkpoints(cache: Path | None = None) -> pa.Table:
+def checkpoints(cache: Path) -> pa.Table:
     """Return one row a set of published weights; see ``architectures``."""
     return _kept("checkpoints", cache, _checkpoints_of, CHECKPOINTS)
 
@@ -127,12 +127,10 @@ def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa
 
 def _kept(
     name: str,
-    cache: Path | None,
+    cache: Path,
     rows_of: Callable[[ModelSource], Iterator[dict[str, Any]]],
     schema: pa.Schema,
 ) -> pa.Table:
-    if cache is None:
-        return pa.Table.from_pylist(_rows(rows_of)[0], schema)
     path = cache / f"{name}-{_key()}.parquet"
     try:
         return pyarrow.parquet.read_table(path)
@@ -191,7 +189,7 @@ def _rows(
     complete = True
     for source in sources():
         try:
-            # Both tables tell of the weights: a source is in both of them, or in neither.
+            # Asked for the table of architectures too, which counts the weights.
             source.published()
             rows += list(rows_of(source))
         except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
@@ -205,10 +203,7 @@ def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
         architecture = source.get(name)
         weights = published_for(architecture)
         default = next((each for each in weights if each.default), None)
-        # Networks of this package are small enough to be counted here; others' may not be.
-        cost = counted(source.name, name) or (
-            cost_of(architecture) if source.name == "small" else None
-        )
+        cost = counted(source.name, name)
         family = family_of(source.name, architecture.module or name, name)
         yield {
             "architecture": architecture.full_name,

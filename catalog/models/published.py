@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Mapping
 
@@ -78,11 +77,18 @@ def _named(source: str) -> list[ModelSource]:
     return [each for each in sources() if each.name == source]
 
 
-@functools.cache
 def published_by(source: ModelSource) -> Mapping[str, Published]:
     """Return what a source publishes, by name; where it fails, nothing, and a warning."""
-    try:
-        return {weights.name: weights for weights in source.published()}
-    except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
-        _log.warning("the weights of the model source %s are left out: %r", source.name, problem)
-        return {}
+    if source not in _KNOWN:
+        try:
+            _KNOWN[source] = {weights.name: weights for weights in source.published()}
+        except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
+            _log.warning(
+                "the weights of the model source %s are left out: %r", source.name, problem
+            )
+            _KNOWN[source] = {}
+    return _KNOWN[source]
+
+
+#: What each source publishes, asked for once.
+_KNOWN: dict[ModelSource, Mapping[str, Published]] = {}

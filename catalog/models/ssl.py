@@ -7,12 +7,11 @@ one implementation makes signatures of all of them comparable call by call.
 
 from __future__ import annotations
 
-import csv
 import functools
-from pathlib import Path
 from typing import Literal, NoReturn, cast
 
 from catalog.models.base import InputTransform, KeyRules, Published, RemoteFile, Reported
+from catalog.models.tables import read_table
 from survey.errors import UnknownName
 
 #: The architecture that all of these weights are for.
@@ -32,7 +31,6 @@ ALIASES = {
 }
 
 _IMAGE_SIZE = 224
-_DATASET = "imagenet"
 
 
 class SslSource:
@@ -61,8 +59,7 @@ class SslSource:
 
 @functools.cache
 def _published() -> tuple[Published, ...]:
-    with (Path(__file__).parent / "tables" / "ssl.csv").open(encoding="utf-8", newline="") as table:
-        return tuple(sorted(map(_entry, csv.DictReader(table)), key=lambda entry: entry.name))
+    return tuple(sorted(map(_entry, read_table("ssl.csv")), key=lambda entry: entry.name))
 
 
 def _entry(row: dict[str, str]) -> Published:
@@ -79,7 +76,7 @@ def _entry(row: dict[str, str]) -> Published:
             md5=row["md5"] or None,
             licence=row["licence"] or None,
         ),
-        rules=_rules(row),
+        rules=_rules(row["container"], row["prefix"], row["drop"], row["also"]),
         reported=_reported(row),
         recipe=row["recipe"],
         recipe_url=row["home"],
@@ -104,23 +101,13 @@ def _channels(cell: str) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _rules(row: dict[str, str]) -> KeyRules:
-    others = [form.split(";") for form in row["also"].split("|") if form.strip()]
-    return KeyRules(
-        container=tuple(row["container"].split()),
-        prefix=row["prefix"],
-        drop=tuple(row["drop"].split()),
-        classifier=False,
-        alternatives=tuple(_form(*map(str.strip, other)) for other in others),
-    )
-
-
-def _form(container: str, prefix: str, drop: str) -> KeyRules:
+def _rules(container: str, prefix: str, drop: str, also: str = "") -> KeyRules:
     return KeyRules(
         container=tuple(container.split()),
-        prefix=prefix,
+        prefix=prefix.strip(),
         drop=tuple(drop.split()),
         classifier=False,
+        alternatives=tuple(_rules(*form.split(";")) for form in also.split("|") if form.strip()),
     )
 
 
@@ -133,7 +120,7 @@ def _reported(row: dict[str, str]) -> tuple[Reported, ...]:
         Reported(
             top1=float(top1),
             top5=float(top5) if top5 else None,
-            dataset=_DATASET,
+            dataset="imagenet",
             protocol=protocol,
             image_size=_IMAGE_SIZE,
             source=row["sources"],

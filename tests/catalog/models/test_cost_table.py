@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 import timm
 import torch
 import torchvision
 from torchvision import models
 
-from catalog.models.cost_table import COLUMNS, TABLE, counted
+from catalog.models.cost_table import COLUMNS, counted
 from catalog.models.counting import model_cost, weighted_depth
 from catalog.models.small import SmallSource
+from catalog.models.tables import read_table
 from catalog.models.torchvision import TorchvisionSource
 from survey import __version__
 
@@ -79,9 +78,8 @@ def googlenets_idle_heads() -> int:
 
 
 def test_every_network_for_square_images_is_counted_once() -> None:
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        rows = [(row["source"], row["name"]) for row in reader]
+    reader = read_table("costs.csv")
+    rows = [(row["source"], row["name"]) for row in reader]
     assert tuple(reader.fieldnames or ()) == COLUMNS
     assert rows == sorted(set(rows))
     expected = {(source.name, name) for source in SOURCES.values() for name in source.names()}
@@ -98,8 +96,7 @@ def test_a_network_that_passes_its_parameters_to_modules_can_be_counted() -> Non
 
 
 def test_networks_were_built_with_the_installed_versions() -> None:
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        libraries = {(row["source"], row["library"]) for row in csv.DictReader(stream)}
+    libraries = {(row["source"], row["library"]) for row in read_table("costs.csv")}
     # Where this fails after an upgrade, `python bench/costs.py` counts anew.
     assert libraries == {
         ("small", f"survey {__version__}"),

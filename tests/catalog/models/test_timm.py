@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import socket
@@ -23,6 +22,7 @@ from catalog.datasets.images.decoding import fitted
 from catalog.models import find, timm_results
 from catalog.models import timm as source_module
 from catalog.models.base import InputTransform, Published
+from catalog.models.tables import FOLDER, read_table
 from catalog.models.timm import TimmSource, adapt
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared
@@ -98,12 +98,11 @@ def test_unknown_names_are_answered_with_close_ones(name: str) -> None:
 
 
 def test_accuracies_are_joined_by_name_and_image_size() -> None:
-    with timm_results.TABLE.open(encoding="utf-8") as stream:
-        first, *lines = stream
+    first = (FOLDER / "timm_results.csv").read_text(encoding="utf-8").splitlines()[0]
     assert "commit aa4b585" in first
     assert "Apache License 2.0" in first
     assert timm_results.SOURCE.endswith("commit aa4b585")
-    rows = list(csv.DictReader(lines))
+    rows = list(read_table("timm_results.csv"))
     joined = [(name, each) for name, weights in PUBLISHED.items() for each in weights.reported]
     assert sorted((name, each.image_size) for name, each in joined) == sorted(
         (row["name"], int(row["image_size"])) for row in rows if row["name"] in PUBLISHED
