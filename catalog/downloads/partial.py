@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from catalog.downloads.receipts import read_note, write_note
@@ -43,15 +43,7 @@ class Partial:
     @property
     def version(self) -> Version | None:
         """Which version the bytes are of; None where that is not known."""
-        note = read_note(self._note)
-        if not note:
-            return None
-        validator, length, sha256 = note.get("validator"), note.get("bytes"), note.get("sha256")
-        return Version(
-            validator if isinstance(validator, str) else None,
-            length if isinstance(length, int) else None,
-            sha256 if isinstance(sha256, str) else None,
-        )
+        return read_note(self._note, Version)
 
     @property
     def bytes(self) -> int:
@@ -81,7 +73,7 @@ class Partial:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The bytes first: old bytes must never lie beside the note of a new version.
         self.path.write_bytes(b"")
-        write_note(self._note, asdict(version))
+        write_note(self._note, version)
 
     def discard(self) -> None:
         """Remove the bytes and the note."""

@@ -7,13 +7,18 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, get_type_hints
 
 from catalog.models.base import RemoteFile
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 _PIECE_BYTES = 2**20
+
+_Note = TypeVar("_Note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +34,17 @@ class FileDigests:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(FileDigests):
     """A note about one address: which content it gave, and where that lies."""
 
     #: The address without passwords and query.
     url: str
     #: Where the content lies, from the store's root on; absolute where it is not in the store.
     path: str
-    #: sha256 (hex), md5 (hex) and number of its bytes.
-    sha256: str
-    md5: str
-    bytes: int
     #: When the file was last modified, in nanoseconds: it is read again when that has changed.
     modified_ns: int
     #: When it was received, in UTC.
     received: str
-
-    @property
-    def content(self) -> FileDigests:
-        """The content it speaks of."""
-        return FileDigests(self.sha256, self.md5, self.bytes)
 
     def matches(self, path: Path, root: Path) -> bool:
         """Return whether a file is untouched since the note was written.
@@ -110,40 +106,24 @@ def difference(file: RemoteFile, content: FileDigests) -> str | None:
     return None
 
 
-def read_receipt(path: Path) -> Receipt | None:
-    """Return a note; None where there is none or it cannot be understood."""
-    values = read_note(path)
-    names = {field.name: str(field.type) for field in fields(Receipt)}
-    kinds = {"str": str, "int": int}
-    if set(values) != set(names):
-        return None
-    if not all(type(values[name]) is kinds[kind] for name, kind in names.items()):
-        return None
-    return Receipt(**values)
-
-
-def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Write a note, whole or not at all."""
-    write_note(path, asdict(receipt))
-
-
-def read_note(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a small file; empty where there is none."""
+def read_note(path: Path, kind: type[_Note]) -> _Note | None:
+    """Return a note of a dataclass; None where there is none or it cannot be understood."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        note = kind(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    hints = get_type_hints(kind)
+    return note if all(isinstance(getattr(note, name), hints[name]) for name in hints) else None
 
 
-def write_note(path: Path, values: dict[str, Any]) -> None:
-    """Write a small JSON file, whole or not at all."""
+def write_note(path: Path, note: DataclassInstance) -> None:
+    """Write a dataclass as a small JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two processes may write the same note.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(values, file, indent=1)
+            json.dump(asdict(note), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

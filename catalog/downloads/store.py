@@ -35,8 +35,8 @@ from catalog.downloads.receipts import (
     Receipt,
     content_of,
     difference,
-    read_receipt,
-    write_receipt,
+    read_note,
+    write_note,
 )
 from catalog.downloads.responses import notice
 from catalog.downloads.transfer import Patience, Progress, Transfer
@@ -45,7 +45,7 @@ from catalog.files import sync_folder
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
 
-#: Of the longest names that file systems take, in whatever script.
+#: A name of so many characters every file system takes, in whatever script.
 _NAME_CHARACTERS = 60
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -116,18 +116,21 @@ class FileStore:
         if present is not None:
             return present
         if self.offline:
-            raise self._lacking([file])
+            raise missing_files({file: self.place(file)})
         with self._locked(file):
             # Another process may have fetched it while this one waited for the lock.
             return self._kept(file) or self._taken_in(file) or self._fetched(file, progress)
 
     def missing(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
         """Return the files that are not here, or not as published; each address once."""
-        return [file for file in _distinct(files) if not self._is_here(file)]
+        distinct = {file.url: file for file in files}
+        return [file for file in distinct.values() if not self._is_here(file)]
 
     def place(self, file: RemoteFile) -> Path:
         """Return where a person may put a file by hand. Nothing is made there."""
-        name = _printed(PurePosixPath(file.name).name)
+        shown = (c if c.isprintable() else "_" for c in PurePosixPath(file.name).name)
+        # Its end shows what kind of file it is.
+        name = "".join(shown)[-_NAME_CHARACTERS:]
         key = address_key(file.url)[:12]
         return self.root / "incoming" / key / (name if name not in {"", ".."} else "file")
 
@@ -141,11 +144,11 @@ class FileStore:
         """
         lacking = self.missing(files)
         if lacking:
-            raise self._lacking(lacking)
+            raise missing_files({file: self.place(file) for file in lacking})
 
     def _kept(self, file: RemoteFile) -> Path | None:
         """Return the file's place in the store, by its address or its sha256."""
-        receipt = read_receipt(self._receipt_path(file))
+        receipt = read_note(self._receipt_path(file), Receipt)
         if receipt is not None:
             path = self.root / receipt.path
             if self._is(file, path, receipt.sha256, receipt):
@@ -209,7 +212,7 @@ class FileStore:
 
     def _fetched(self, file: RemoteFile, progress: Progress | None) -> Path:
         """Fetch, check and keep a file; the caller holds the lock."""
-        partial = self._partial(file)
+        partial = Partial(self.root / "partial", address_key(file.url))
         by_hand = f"or fetch it by hand ({known_facts(file)}) and put it at {self.place(file)}"
         try:
             Transfer(file, partial, self._patience, progress).run()
@@ -217,9 +220,9 @@ class FileStore:
             hint = f"{problem.hint}; {by_hand}" if problem.hint else by_hand.removeprefix("or ")
             raise type(problem)(problem.message, hint=hint) from None
         version = partial.version
-        stated = version.sha256 if version else None
+        stated = file.sha256 or (version.sha256 if version else None)
         content = content_of(partial.path)
-        known = file if file.sha256 or not stated else dataclasses.replace(file, sha256=stated)
+        known = dataclasses.replace(file, sha256=stated)
         wrong = _difference(known, partial.path, content)
         if wrong is not None:
             partial.discard()
@@ -250,7 +253,7 @@ class FileStore:
         """Return what a file holds, read anew unless its note still fits; None if unreadable."""
         try:
             if receipt is not None and receipt.matches(path, self.root):
-                return receipt.content
+                return receipt
             return content_of(path)
         except OSError:
             return None
@@ -265,9 +268,11 @@ class FileStore:
                 path=str(path.relative_to(self.root) if inside else path.absolute()),
                 modified_ns=path.stat().st_mtime_ns,
                 received=datetime.now(UTC).isoformat(timespec="seconds"),
-                **dataclasses.asdict(content),
+                sha256=content.sha256,
+                md5=content.md5,
+                bytes=content.bytes,
             )
-            write_receipt(self._receipt_path(file), receipt)
+            write_note(self._receipt_path(file), receipt)
 
     def _is_here(self, file: RemoteFile) -> bool:
         try:
@@ -275,12 +280,6 @@ class FileStore:
         except DownloadError:
             # The wrong file was put there by hand: the right one is missing.
             return False
-
-    def _lacking(self, files: list[RemoteFile]) -> DownloadError:
-        return missing_files({file: self.place(file) for file in files})
-
-    def _partial(self, file: RemoteFile) -> Partial:
-        return Partial(self.root / "partial", address_key(file.url))
 
     def _receipt_path(self, file: RemoteFile) -> Path:
         return self.root / "receipts" / f"{address_key(file.url)}.json"
@@ -310,13 +309,3 @@ def _difference(file: RemoteFile, path: Path, content: FileDigests) -> str | Non
     if message is not None:
         return f"it is {message}"
     return difference(file, content) or (None if content.bytes else "it is empty")
-
-
-def _printed(name: str) -> str:
-    """Return a name that every file system takes and every terminal shows."""
-    # Its end shows what kind of file it is.
-    return "".join(c if c.isprintable() else "_" for c in name)[-_NAME_CHARACTERS:]
-
-
-def _distinct(files: Iterable[RemoteFile]) -> list[RemoteFile]:
-    return list({file.url: file for file in files}.values())

@@ -1,7 +1,7 @@
 """One entry of decoded pixels: how a dataset's samples lie in a folder, and how they are read.
 
-Owns the two files of an entry, and the detection of damage. Where entries
-lie, who writes one and which has to go is the business of ``catalog.pixel_cache.cache``.
+Owns the two files of an entry, and the detection of damage. Where entries lie, who writes one and
+which has to go is decided in ``catalog.pixel_cache.cache``.
 
 ::
 
@@ -16,12 +16,9 @@ import hashlib
 import io
 import json
 import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.datasets.base import Sample
+from catalog.datasets.images.decoding import ahead
 
 #: The two files.
 PIXELS, SAMPLES = "pixels.npy", "samples.json"
@@ -47,8 +45,8 @@ _MAP_BYTES = 256 * 2**20
 #: Images summed in one call.
 _SUMMED_AT_ONCE = 16
 
-#: Threads that sum, and stacks they are ahead: as many as decode.
-_THREADS, _AHEAD = 2, 4
+#: Stacks that the summing threads are ahead.
+_AHEAD = 4
 
 
 class EntryUnreadable(Exception):
@@ -257,10 +255,10 @@ def read_entry(entry: Path, layout: EntryLayout, start: int) -> Iterator[Sample]
         rows, expected = _listed(entry, layout)
         sums = Sums(layout.image_bytes)
         summed = _summed(_mapped(entry / PIXELS, layout, start), sums)
-        for position, (image, found) in enumerate(summed, start):
+        for position, (image, actual) in enumerate(summed, start):
             pixels = None
             if expected[position] is not None:
-                if found != expected[position]:
+                if actual != expected[position]:
                     raise _Damaged(f"image {position} differs from what was written")
                 pixels = torch.from_numpy(image)
             listed = dict(zip(LISTED, rows[position], strict=True))
@@ -289,19 +287,8 @@ def _summed(
         for images in mapped
         for first in range(0, len(images), _SUMMED_AT_ONCE)
     )
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="pixels") as pool:
-
-        def submitted(count: int) -> Iterator[tuple[NDArray[np.uint8], Future[list[int]]]]:
-            return ((stack, pool.submit(sums.of, stack)) for stack in islice(stacks, count))
-
-        ahead = deque(submitted(_AHEAD))
-        try:
-            while ahead:
-                stack, summed = ahead.popleft()
-                ahead.extend(submitted(1))
-                yield from zip(stack, summed.result(), strict=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    for stack, values in ahead(lambda stack: (stack, sums.of(stack)), stacks, _AHEAD):
+        yield from zip(stack, values, strict=True)
 
 
 def _mapped(path: Path, layout: EntryLayout, start: int) -> Iterator[NDArray[np.uint8]]:

@@ -48,7 +48,6 @@ DECODE_ERRORS = (
 )
 
 _THREADS = 2
-_WINDOW = 32
 
 # Line breaks and escape sequences: a file may be named so, a table or a terminal must not be.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -122,7 +121,9 @@ def fitted(picture: Image.Image, transform: InputTransform) -> torch.Tensor:
     return pixels
 
 
-def ahead(work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[_Result]:
+def ahead(
+    work: Callable[[_Task], _Result], tasks: Iterable[_Task], window: int = 32
+) -> Iterator[_Result]:
     """Yield the result of every task in order, worked on by threads a few tasks ahead.
 
     Parameters
@@ -131,14 +132,16 @@ def ahead(work: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> Iterator[
         What is done with each task; what it raises is raised here.
     tasks : iterable
         Drawn one by one as results are taken.
+    window : int
+        How many tasks the threads are ahead.
     """
     waiting = iter(tasks)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="decode") as pool:
-        window = deque(pool.submit(work, task) for task in islice(waiting, _WINDOW))
+        submitted = deque(pool.submit(work, task) for task in islice(waiting, window))
         try:
-            while window:
-                result = window.popleft().result()
-                window.extend(pool.submit(work, task) for task in islice(waiting, 1))
+            while submitted:
+                result = submitted.popleft().result()
+                submitted.extend(pool.submit(work, task) for task in islice(waiting, 1))
                 yield result
         finally:
             pool.shutdown(cancel_futures=True)
