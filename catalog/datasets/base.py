@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: (``catalog.datasets.subset``).
 ORDER_SEED = 0
 
+#: What to do about a file that is not as its publisher made it.
+INCOMPLETE = "the copy is incomplete or another file: get it again"
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -34,26 +34,17 @@ def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[i
     """
     if not dataset_class_names:
         return None
-    if all(_WNID.fullmatch(name) for name in dataset_class_names):
-        return _imagenet_map(dataset_class_names, model_classes)
-    if len(dataset_class_names) == model_classes:
-        return tuple(range(model_classes))
-    return None
+    if model_classes == IMAGENET_CLASSES and all(map(_WNID.fullmatch, dataset_class_names)):
+        indices = _imagenet_indices()
+        known = all(wnid in indices for wnid in dataset_class_names)
+        return tuple(indices[wnid] for wnid in dataset_class_names) if known else None
+    # A network of as many outputs as there are wnids was trained on just these classes.
+    return tuple(range(model_classes)) if len(dataset_class_names) == model_classes else None
 
 
 def imagenet_wnids() -> tuple[str, ...]:
     """Return the wnids of ImageNet-1k by output index, which is their sorted order."""
     return tuple(_imagenet_indices())
-
-
-def _imagenet_map(wnids: Sequence[str], model_classes: int) -> tuple[int, ...] | None:
-    if model_classes != IMAGENET_CLASSES:
-        # A network of as many outputs as there are wnids was trained on just these classes.
-        return tuple(range(model_classes)) if len(wnids) == model_classes else None
-    indices = _imagenet_indices()
-    if any(wnid not in indices for wnid in wnids):
-        return None
-    return tuple(indices[wnid] for wnid in wnids)
 
 
 @functools.cache

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import requests
 
@@ -175,7 +174,8 @@ class Transfer:
             )
 
     def _check_space(self, count: int) -> None:
-        free = shutil.disk_usage(_existing(self.partial.path)).free
+        folder = next(place for place in self.partial.path.parents if place.exists())
+        free = shutil.disk_usage(folder).free
         needed = count + SPARE_BYTES
         if needed > free:
             raise DownloadError(
@@ -290,10 +290,6 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
     # hashes are of the bytes as they are sent.
     response.raw.headers.pop("Content-Encoding", None)
     return response.iter_content(_CHUNK_BYTES)
-
-
-def _existing(path: Path) -> Path:
-    return next(place for place in path.parents if place.exists())
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

@@ -75,7 +75,7 @@ class Database:
             )
         self._engine = registry_engine(home)
         self._unclosed = weakref.finalize(self, _dispose_unclosed, self._engine)
-        _KEPT.add(self)
+        _KEPT.add(self._engine)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -111,22 +111,19 @@ class Database:
         self._unclosed.detach()
         self._engine.dispose()
 
-    def forget(self) -> None:
-        """Leave the connections to the process that this one was forked from."""
-        self._engine.dispose(close=False)
-
 
 def _dispose_unclosed(engine: Engine) -> None:
     engine.dispose()
     warnings.warn(f"the registry {engine.url} was not closed", ResourceWarning, stacklevel=2)
 
 
-_KEPT: weakref.WeakSet[Database] = weakref.WeakSet()
+_KEPT: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for database in list(_KEPT):
-        database.forget()
+    """Leave the connections to the process that this one was forked from."""
+    for engine in list(_KEPT):
+        engine.dispose(close=False)
 
 
 os.register_at_fork(after_in_child=_forget_all)
@@ -206,15 +203,11 @@ def upgrade_registry(home: Home) -> None:
         If it is no registry, is newer than this program, or cannot be written.
     """
     if home.registry_url is None and not home.registry.exists():
-        _make(home.registry)
+        with appearing(home.registry, logs=("-journal", "-wal", "-shm")) as fresh:
+            # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
+            _bring_up_to_date(create_engine(URL.create("sqlite", database=str(fresh))))
     else:
         _bring_up_to_date(registry_engine(home))
-
-
-def _make(path: Path) -> None:
-    with appearing(path, logs=("-journal", "-wal", "-shm")) as fresh:
-        # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
-        _bring_up_to_date(create_engine(URL.create("sqlite", database=str(fresh))))
 
 
 def _bring_up_to_date(engine: Engine) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from catalog.datasets.base import INCOMPLETE
 from survey.errors import DatasetError
 
 
@@ -46,21 +47,21 @@ def read_members(
     contents: dict[str, bytes] = {}
     with _reading(archive), tarfile.open(archive, "r:*") as opened:
         for member in opened:
-            name = _plain(member.name)
+            name = member.name.removeprefix("./")
             if name not in most_bytes or not member.isreg():
                 continue
             if member.size > most_bytes[name]:
                 raise DatasetError(
                     f"{name} in {archive.name} has {member.size:,} bytes,"
                     f" at most {most_bytes[name]:,} are right",
-                    hint=_HINT,
+                    hint=INCOMPLETE,
                 )
             content = opened.extractfile(member)
             contents[name] = content.read() if content else b""
             if contents.keys() == most_bytes.keys():
                 break
-        if whole:
-            _read_on(opened)
+        while whole and opened.fileobj.read(1 << 20):
+            pass
     _require_all(archive, most_bytes, contents)
     return contents
 
@@ -105,29 +106,20 @@ def read_at(archive: Path, member: Member) -> bytes:
         file.seek(member.offset)
         content = file.read(member.bytes)
     if len(content) != member.bytes:
-        raise DatasetError(f"{archive} is shorter than when it was opened", hint=_HINT)
+        raise DatasetError(f"{archive} is shorter than when it was opened", hint=INCOMPLETE)
     return content
 
 
-_COMPRESSION = (zlib.error, lzma.LZMAError)
-_HINT = "the copy is incomplete or another file: get it again"
+#: What tarfile and its decompressors raise.
+_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
 
 
 @contextmanager
 def _reading(archive: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, OSError, EOFError, *_COMPRESSION, ValueError) as problem:
-        raise DatasetError(f"{archive} cannot be read: {problem}", hint=_HINT) from problem
-
-
-def _read_on(opened: tarfile.TarFile) -> None:
-    while opened.fileobj.read(1 << 20):
-        pass
-
-
-def _plain(name: str) -> str:
-    return name.removeprefix("./")
+    except _ERRORS as problem:
+        raise DatasetError(f"{archive} cannot be read: {problem}", hint=INCOMPLETE) from problem
 
 
 def _require_all(archive: Path, wanted: Collection[str], present: Collection[str]) -> None:
@@ -135,5 +127,5 @@ def _require_all(archive: Path, wanted: Collection[str], present: Collection[str
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise DatasetError(
-            f"{archive} lacks {len(missing):,} of {len(wanted):,} files: {shown}", hint=_HINT
+            f"{archive} lacks {len(missing):,} of {len(wanted):,} files: {shown}", hint=INCOMPLETE
         )

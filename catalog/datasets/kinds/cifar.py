@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.tar import read_members
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.datasets.order import size_and_time
@@ -142,7 +143,12 @@ def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> 
         archive, {layout.names: _LARGEST_NAMES_FILE, **dict.fromkeys(members, expected)}
     )
     for member in members:
-        _require_bytes(archive, member, content[member], expected)
+        if len(content[member]) != expected:
+            raise DatasetError(
+                f"{member} in {archive.name} has {len(content[member]):,} bytes,"
+                f" must have {expected:,}",
+                hint=INCOMPLETE,
+            )
     joined = b"".join(content[member] for member in members)
     records = np.frombuffer(joined, np.uint8).reshape(-1, record)
     planes = records[:, layout.label_bytes :].reshape(-1, 3, SIDE, SIDE)
@@ -151,14 +157,6 @@ def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> 
         np.ascontiguousarray(planes.transpose(0, 2, 3, 1)),
         records[:, layout.label_bytes - 1].copy(),
     )
-
-
-def _require_bytes(archive: Path, member: str, content: bytes, expected: int) -> None:
-    if len(content) != expected:
-        raise DatasetError(
-            f"{member} in {archive.name} has {len(content):,} bytes, must have {expected:,}",
-            hint="the copy is incomplete or another file: get it again",
-        )
 
 
 def _class_names(archive: Path, layout: ArchiveLayout, content: bytes) -> tuple[str, ...]:

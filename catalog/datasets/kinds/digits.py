@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
+
+    from catalog.datasets.images.in_memory import PackedImages
 
 #: What a dataset of digits can hold: every image, those held out, or the others.
 SUBSETS = ("all", "heldout", "train")
@@ -92,24 +93,17 @@ class DigitsDataset(ImageDataset):
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Digits:
-    """The images as scikit-learn orders them."""
-
-    #: uint8, of shape (images, 8, 8).
-    pixels: NDArray[np.uint8]
-    #: The digits written, of shape (images,).
-    labels: NDArray[np.int64]
-
-
 @functools.cache
-def _digits() -> _Digits:
+def _digits() -> PackedImages:
+    """Return the images as scikit-learn orders them, of shape (images, 8, 8)."""
     import numpy as np
     from sklearn.datasets import load_digits
 
+    from catalog.datasets.images.in_memory import PackedImages
+
     images, labels = load_digits(return_X_y=True)
     pixels = np.rint(images.reshape(-1, 8, 8) * (255 / _WHITE)).astype(np.uint8)
-    return _Digits(pixels, labels.astype(np.int64))
+    return PackedImages(DigitsDataset.class_names, pixels, labels.astype(np.uint8))
 
 
 @functools.cache

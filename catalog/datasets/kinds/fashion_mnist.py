@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError
@@ -143,17 +144,14 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
             # One byte more than is right shows a longer file, without reading all of a bomb.
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as problem:
-        raise DatasetError(f"{path} cannot be read: {problem}", hint=_HINT) from problem
+        raise DatasetError(f"{path} cannot be read: {problem}", hint=INCOMPLETE) from problem
     if not content.startswith(header):
         lengths = " x ".join(f"{length:,}" for length in shape)
-        raise DatasetError(f"{path} is no idx file of {lengths} bytes", hint=_HINT)
+        raise DatasetError(f"{path} is no idx file of {lengths} bytes", hint=INCOMPLETE)
     if len(content) != size:
         raise DatasetError(
             f"{path} unpacks to {'more than' if len(content) > size else 'less than'}"
             f" the {size:,} bytes its header states",
-            hint=_HINT,
+            hint=INCOMPLETE,
         )
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)
-
-
-_HINT = "the copy is incomplete or another file: get it again"

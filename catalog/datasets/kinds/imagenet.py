@@ -21,7 +21,6 @@ from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.imagenet_devkit import (
     ARCHIVE,
-    FOLDER,
     files_of,
     find_devkit,
     validation_wnids,
@@ -54,12 +53,12 @@ def open_imagenet(request: DatasetRequest) -> PictureDataset:
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(f"{root} {happened}", hint=_what_to_put(root))
     if (root / TAR).exists():
-        return TarDataset(name, root, _devkit(root))
+        return TarDataset(name, root, find_devkit(root))
     for folder in (root, root / "val"):
         if any((folder / wnid).is_dir() for wnid in imagenet_wnids()):
             return ClassFoldersDataset(name, folder)
         if next(folder.glob("ILSVRC2012_val_*"), None):
-            return FlatDataset(name, folder, _devkit(root))
+            return FlatDataset(name, folder, find_devkit(root))
     raise DatasetError(f"{root} holds no validation images of ImageNet", hint=_what_to_put(root))
 
 
@@ -203,17 +202,6 @@ def _file_names() -> list[str]:
 
 def _file_name(number: int) -> str:
     return f"ILSVRC2012_val_{number:08d}.JPEG"
-
-
-def _devkit(root: Path) -> Path:
-    devkit = find_devkit(root)
-    if devkit is None:
-        raise DatasetError(
-            f"{root} lacks the development kit, which tells the images' classes",
-            hint=f"put {ARCHIVE} beside the images (from https://image-net.org), or unpack it"
-            f" there as {FOLDER}",
-        )
-    return devkit
 
 
 def _what_to_put(root: Path) -> str:

@@ -28,12 +28,22 @@ _TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
 _LARGEST_FILE = 1 << 24
 
 
-def find_devkit(root: Path) -> Path | None:
-    """Return the kit in a folder, packed or unpacked; None where there is none."""
+def find_devkit(root: Path) -> Path:
+    """Return the kit in a folder, packed or unpacked.
+
+    Raises
+    ------
+    DatasetError
+        If there is none.
+    """
     for candidate in (root / ARCHIVE, root / FOLDER):
         if candidate.exists():
             return candidate
-    return None
+    raise DatasetError(
+        f"{root} lacks the development kit, which tells the images' classes",
+        hint=f"put {ARCHIVE} beside the images (from https://image-net.org), or unpack it"
+        f" there as {FOLDER}",
+    )
 
 
 def validation_wnids(devkit: Path, images: int, classes: int) -> tuple[str, ...]:

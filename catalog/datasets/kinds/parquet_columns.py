@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.decoding import printable
 from survey.errors import DatasetError
 
@@ -25,9 +26,6 @@ LABEL_COLUMNS = ("label", "fine_label")
 
 #: Most classes of a dataset that does not name them: a larger label is no label.
 MOST_CLASSES = 1_000_000
-
-#: What to do about a file that is not as it should be.
-INCOMPLETE = "the copy is incomplete or another file: get it again"
 
 #: What the disk is asked for at a time.
 _BUFFER_BYTES = 1 << 20

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
 from catalog.datasets.kinds.parquet_columns import (
-    INCOMPLETE,
     Columns,
     labelled,
     names_of,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections import Counter
 from typing import Any
@@ -88,7 +89,7 @@ def test_the_fingerprint_sees_every_value(what: str, monkeypatch: pytest.MonkeyP
     digits = module._digits()
     changed: dict[str, Any] = {"pixels": digits.pixels.copy(), "labels": digits.labels.copy()}
     changed[what].flat[-1] += 1
-    monkeypatch.setattr(module, "_digits", lambda: module._Digits(**changed))
+    monkeypatch.setattr(module, "_digits", lambda: dataclasses.replace(digits, **changed))
     assert DigitsDataset().fingerprint() != before
 
 
