@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from catalog.files import at_home, file_sha256
 from catalog.models.base import Architecture, InputTransform, Published
+from catalog.weights.filetypes import check_file
 from survey.errors import CatalogError, CheckpointError, UnknownName
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
-        return _file(f"file:{detail}", base_dir / at_home(detail))
+        path = base_dir / at_home(detail)
+        check_file(path)
+        return Checkpoint(f"file:{detail}", "file", path=path)
     return _published(reference, architecture, base_dir)
 
 
@@ -269,16 +272,6 @@ def _init(seed: str) -> Checkpoint:
             hint="write init:0",
         )
     return Checkpoint(f"init:{int(seed)}", "init", seed=int(seed))
-
-
-def _file(reference: str, path: Path) -> Checkpoint:
-    if not path.is_file():
-        happened = "is not a file" if path.exists() else "does not exist"
-        raise CheckpointError(
-            f"checkpoint file {path} {happened}",
-            hint="a relative path starts where the command was called, or beside the survey file",
-        )
-    return Checkpoint(reference, "file", path=path)
 
 
 def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:

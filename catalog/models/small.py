@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from catalog.models.base import Architecture, InputTransform, Published
@@ -29,10 +28,10 @@ MODULE = "small_nets"
 #: Every network's number of outputs.
 CLASSES = 10
 
-_CIFAR_WIDTHS = (16, 32, 64)
-_DIGITS_WIDTHS = (8, 16, 32)
-_FAMILIES = {"resnet": "ResNet", "plain": "plain"}
-_CIFAR_NAME = re.compile(r"cifar_(resnet|plain)([1-9][0-9]{0,4})")
+#: The images a network is for: what its family is called, and the channels of its stages.
+_IMAGES = {"cifar": ("CIFAR", (16, 32, 64)), "digits": ("Digits", (8, 16, 32))}
+_SHAPES = {"resnet": "ResNet", "plain": "plain"}
+_RESIDUAL_NAME = re.compile(r"(cifar|digits)_(resnet|plain)([1-9][0-9]{0,4})")
 
 #: Channels of the convolutions of the bundled VGG networks, stage by stage.
 _VGG_STAGES = {
@@ -40,13 +39,10 @@ _VGG_STAGES = {
     "digits_vgg9": ((8, 8), (16, 16), (24, 24, 24, 24)),
 }
 
-#: The bundled zoo: name to shape and depth of the residual networks and their plain twins.
-_DIGITS_PAIRS = {
-    f"digits_{shape}{depth}": (shape, depth) for shape in _FAMILIES for depth in (14, 20, 26)
-}
-
 #: The architectures that come with trained weights.
-BUNDLED = tuple(sorted((*_DIGITS_PAIRS, *_VGG_STAGES)))
+BUNDLED = tuple(
+    sorted({f"digits_{shape}{n}" for shape in _SHAPES for n in (14, 20, 26)} | set(_VGG_STAGES))
+)
 
 
 class SmallSource:
@@ -61,7 +57,7 @@ class SmallSource:
 
     def names(self) -> list[str]:
         """Return the names of the bundled zoo and of the CIFAR networks of usual depth, sorted."""
-        cifar = [f"cifar_{shape}{depth}" for shape in _FAMILIES for depth in LISTED_DEPTHS]
+        cifar = [f"cifar_{shape}{depth}" for shape in _SHAPES for depth in LISTED_DEPTHS]
         return sorted((*cifar, *BUNDLED))
 
     def get(self, name: str) -> Architecture:
@@ -72,30 +68,15 @@ class SmallSource:
         UnknownName
             If there is no such network, or its depth is not 6n + 2 for an n of at least 1.
         """
+        match = _RESIDUAL_NAME.fullmatch(name)
         if name in _VGG_STAGES:
-            return self._bundled(name, "Digits VGG", functools.partial(_build_vgg, name))
-        if name in _DIGITS_PAIRS:
-            shape, depth = _DIGITS_PAIRS[name]
-            build = functools.partial(_build_cifar, shape, depth, _DIGITS_WIDTHS)
-            return self._bundled(name, f"Digits {_FAMILIES[shape]}", build)
-        match = _CIFAR_NAME.fullmatch(name)
-        if match is None or not _is_depth(int(match[2])):
+            family, build = "Digits VGG", functools.partial(_build_vgg, name)
+        elif match and (name in BUNDLED or (match[1] == "cifar" and _is_depth(int(match[3])))):
+            images, widths = _IMAGES[match[1]]
+            family = f"{images} {_SHAPES[match[2]]}"
+            build = functools.partial(_build_residual, match[2], int(match[3]), widths)
+        else:
             raise UnknownName("small architecture", name, self.names())
-        return Architecture(
-            source=self.name,
-            name=name,
-            family=f"CIFAR {_FAMILIES[match[1]]}",
-            classes=CLASSES,
-            transform=TRANSFORM,
-            module=MODULE,
-            build=functools.partial(_build_cifar, match[1], int(match[2]), _CIFAR_WIDTHS),
-        )
-
-    def published(self) -> tuple[Published, ...]:
-        """Return nothing: what is trained comes with this package."""
-        return ()
-
-    def _bundled(self, name: str, family: str, build: Callable[[], nn.Module]) -> Architecture:
         return Architecture(
             source=self.name,
             name=name,
@@ -103,16 +84,20 @@ class SmallSource:
             classes=CLASSES,
             transform=TRANSFORM,
             module=MODULE,
-            bundled=True,
+            bundled=name in BUNDLED,
             build=build,
         )
+
+    def published(self) -> tuple[Published, ...]:
+        """Return nothing: what is trained comes with this package."""
+        return ()
 
 
 def _is_depth(depth: int) -> bool:
     return depth >= 8 and depth % 6 == 2
 
 
-def _build_cifar(shape: str, depth: int, widths: tuple[int, int, int]) -> nn.Module:
+def _build_residual(shape: str, depth: int, widths: tuple[int, int, int]) -> nn.Module:
     from catalog.models.small_nets import CifarNet
 
     return CifarNet((depth - 2) // 6, widths, residual=shape == "resnet", classes=CLASSES)

@@ -16,13 +16,8 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from catalog.models.base import (
-    Architecture,
-    InputTransform,
-    KeyRules,
-    Published,
-    RemoteFile,
-)
+from catalog.models.base import Architecture, InputTransform, KeyRules, Published, RemoteFile
+from catalog.models.families import family_of
 from catalog.models.timm_results import reported_for
 from survey.errors import CheckpointError, UnknownName
 
@@ -30,9 +25,6 @@ if TYPE_CHECKING:
     import torch
     from timm.models import PretrainedCfg
     from torch import nn
-
-#: The file that timm looks for first in a repository of the model hub.
-HUB_FILE = "model.safetensors"
 
 #: Files whose weights are not at the top, or that may hold more than the network, by globs over
 #: names. What may be left over here is what timm's own loader passes over.
@@ -44,19 +36,6 @@ RULES = {
 }
 
 _HASHED_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")
-_SQUARE_CROPS = frozenset({"center", "squash"})
-_INTERPOLATIONS = frozenset({"bilinear", "bicubic"})
-
-#: What timm's renaming raises on keys that it does not expect.
-_RENAMING_ERRORS = (
-    LookupError,
-    AttributeError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    ArithmeticError,
-    AssertionError,
-)
 
 # Held while timm's loader is replaced, which is one for the whole process.
 _REPLACED = threading.Lock()
@@ -87,7 +66,7 @@ class TimmSource:
         return Architecture(
             source=self.name,
             name=name,
-            family=_family(module, name),
+            family=family_of(self.name, module, name).family,
             classes=config.num_classes,
             transform=_transform(config),
             module=module,
@@ -130,7 +109,8 @@ def adapt(published: Published, tensors: Mapping[str, torch.Tensor]) -> dict[str
     arguments = (dict(tensors), network)[: len(inspect.signature(rename).parameters)]
     try:
         renamed = rename(*arguments)
-    except _RENAMING_ERRORS as problem:
+    except Exception as problem:
+        # timm raises anything on keys that it does not expect.
         raise CheckpointError(
             f"timm cannot bring the keys of this file to those of {published.full_name}:"
             f" {type(problem).__name__}: {problem}",
@@ -192,12 +172,6 @@ def _module(name: str) -> str:
     return model_entrypoint(name).__module__.rpartition(".")[2]
 
 
-def _family(module: str, name: str) -> str:
-    from catalog.models.families import family_of
-
-    return family_of("timm", module, name).family
-
-
 def _transform(config: PretrainedCfg) -> InputTransform:
     """Return the transform that timm evaluates with at the size a network was trained for.
 
@@ -226,14 +200,12 @@ def _build(name: str) -> nn.Module:
 def _published() -> tuple[Published, ...]:
     import timm
 
-    defaults = {name: _config(name) for name in _names()}
-    names = sorted(timm.list_models(pretrained=True))
-    return tuple(_weights(name, defaults[name.partition(".")[0]]) for name in names)
+    return tuple(_weights(name) for name in sorted(timm.list_models(pretrained=True)))
 
 
-def _weights(name: str, default: PretrainedCfg) -> Published:
-    config = _config(name)
+def _weights(name: str) -> Published:
     architecture, _, tag = name.partition(".")
+    config, default = _config(name), _config(architecture)
     transform = _transform(config)
     return Published(
         source=TimmSource.name,
@@ -260,16 +232,17 @@ def _rules(name: str) -> KeyRules:
 
 def _file(config: PretrainedCfg) -> RemoteFile | None:
     licence = None if config.license == "unknown" else config.license
-    # In timm's own order: the hub before any other address.
+    # In timm's own order: the hub before any other address, and there this file first.
     if config.hf_hub_id:
-        name = config.hf_hub_filename or HUB_FILE
+        name = config.hf_hub_filename or "model.safetensors"
         return RemoteFile(url=f"hf://{config.hf_hub_id}/{name}", name=name, licence=licence)
     if not isinstance(config.url, str) or not config.url:
         return None
     name = config.url.rpartition("/")[2]
     hashed = _HASHED_NAME.search(name)
-    prefix = hashed[1] if hashed else None
-    return RemoteFile(url=config.url, name=name, sha256_prefix=prefix, licence=licence)
+    return RemoteFile(
+        url=config.url, name=name, sha256_prefix=hashed and hashed[1], licence=licence
+    )
 
 
 def _refusal(config: PretrainedCfg) -> str | None:
@@ -279,9 +252,9 @@ def _refusal(config: PretrainedCfg) -> str | None:
         return f"it takes images of {channels} channels, must be 3"
     if height != width:
         return f"it takes images of {height} x {width} pixels, must be square"
-    if config.crop_mode not in _SQUARE_CROPS:
+    if config.crop_mode not in {"center", "squash"}:
         return f"it pads images ({config.crop_mode}), must crop or squash them"
-    if config.interpolation not in _INTERPOLATIONS:
+    if config.interpolation not in {"bilinear", "bicubic"}:
         return f"it resizes images by {config.interpolation}, must be bilinear or bicubic"
     if config.architecture and config.architecture.endswith("_fl"):
         return "its file lacks the last normalisation (head.norm), which would stay untrained"

@@ -116,7 +116,7 @@ def _one(name: str, weights: Any) -> Published:
         recipe_url=weights.meta.get("recipe"),
         evidence=f"metadata of the installed package, {_version()}",
         notes=_NOTES.get(f"{name}/{weights.name}", ""),
-        build=_build_at(name, transform.size),
+        build=functools.partial(_build, name, transform.size),
     )
 
 
@@ -174,30 +174,17 @@ def _module(name: str) -> str:
     return cast("str", models.get_model_builder(name).__module__).rpartition(".")[2]
 
 
-def _build_at(name: str, size: int) -> functools.partial[nn.Module] | None:
-    """Return what builds a network for images of a size, where the architecture's own does not."""
-    same = size == _transform(_weights(name)[0]).size or not _has_size(name)
-    return None if same else functools.partial(_build, name, size)
-
-
 def _build(name: str, size: int) -> nn.Module:
     from torchvision import models
 
-    options = _options(name)
-    if _has_size(name):
-        options["image_size"] = size
+    module = _module(name)
+    options: dict[str, Any] = {}
+    if module == "vision_transformer":
+        # Such a network takes images of one size alone: its positions are weights.
+        options = {"image_size": size}
+    if module in {"googlenet", "inception"}:
+        # Torchvision itself adds these along with its weights. transform_input undoes ImageNet's
+        # normalisation: the published weights need it, and no key of a state dict would tell.
+        # Auxiliary heads are idle in eval mode, but in the files.
+        options = {"aux_logits": True, "transform_input": True, "init_weights": True}
     return cast("nn.Module", models.get_model(name, weights=None, **options))
-
-
-def _has_size(name: str) -> bool:
-    """Return whether a network takes images of one size alone: its positions are weights."""
-    return _module(name) == "vision_transformer"
-
-
-def _options(name: str) -> dict[str, Any]:
-    """Return the arguments that torchvision itself would add along with its weights."""
-    if _module(name) in {"googlenet", "inception"}:
-        # transform_input undoes ImageNet's normalisation: the published weights need it, and no
-        # key of a state dict would tell. Auxiliary heads are idle in eval mode, but in the files.
-        return {"aux_logits": True, "transform_input": True, "init_weights": True}
-    return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import BinaryIO
 
 from survey.errors import CheckpointError
 
@@ -18,6 +17,22 @@ _OTHER_FILES = (
 )
 
 
+def check_file(path: Path) -> None:
+    """Refuse a path that is not a file.
+
+    Raises
+    ------
+    CheckpointError
+        If there is no file there.
+    """
+    if not path.is_file():
+        happened = "is not a file" if path.exists() else "does not exist"
+        raise CheckpointError(
+            f"checkpoint file {path} {happened}",
+            hint="a relative path starts where the command was called, or beside the survey file",
+        )
+
+
 def check_kind(path: Path) -> None:
     """Refuse what is no file of weights at all, naming what it is.
 
@@ -26,16 +41,12 @@ def check_kind(path: Path) -> None:
     CheckpointError
         If there is no file, it is empty, or it is of another kind.
     """
-    if not path.is_file():
-        happened = "is not a file" if path.exists() else "does not exist"
-        raise CheckpointError(
-            f"checkpoint file {path} {happened}",
-            hint="a relative path starts where the command was called, or beside the survey file",
-        )
+    check_file(path)
     if is_safetensors(path):
         # Begins with a number, which may look like anything below.
         return
-    start = _head(path)
+    with path.open("rb") as file:
+        start = file.read(512)
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not head:
         raise unreadable(path, "it is empty", "fetch the file again")
@@ -50,11 +61,6 @@ def check_kind(path: Path) -> None:
         )
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(512)
-
-
 def _is_torchscript(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -66,17 +72,10 @@ def _is_torchscript(path: Path) -> bool:
 def is_safetensors(path: Path) -> bool:
     """Return whether a file begins as safetensors do."""
     with path.open("rb") as file:
-        return _header_bytes(file) > 0
-
-
-def _header_bytes(file: BinaryIO) -> int:
-    """Return the length of a safetensors header, or 0 for another kind of file."""
-    start = file.read(9)
-    if len(start) < 9 or start[8:] != b"{":
-        return 0
-    # The format's own limit; a larger number is some other file that has a brace there.
-    length = int.from_bytes(start[:8], "little")
-    return length if length <= 100_000_000 else 0
+        start = file.read(9)
+    # A number and a brace. The number is a length, and at most the format's own limit: a larger one
+    # is some other file that has a brace there.
+    return start[8:] == b"{" and 0 < int.from_bytes(start[:8], "little") <= 100_000_000
 
 
 def unreadable(path: Path, why: str, hint: str) -> CheckpointError:

@@ -1,6 +1,6 @@
 """The bundled zoo: eight small networks trained on handwritten digits.
 
-Owns where their weights lie and what accuracy they were published with. The architectures are
+Owns where their weights and the record of their training lie. The architectures are
 ``small:digits_*`` in ``catalog.models.small``; ``python -m catalog.zoo.train`` makes the files.
 """
 
@@ -13,12 +13,13 @@ from typing import Any
 from catalog.models.small import BUNDLED
 from survey.errors import CheckpointError, UnknownName
 
-__all__ = ["FOLDER", "bundled_checkpoint", "published_accuracy", "weights_file"]
+__all__ = ["FOLDER", "RESULTS", "bundled_checkpoint", "read_results", "weights_file"]
 
-#: Where the weights and the record of their training lie.
+#: The zoo that comes with this package.
 FOLDER = Path(__file__).parent
 
-_HINT = "install the package again, or make the files with: python -m catalog.zoo.train"
+#: The file of a zoo's folder that has the record of its training.
+RESULTS = "results.json"
 
 
 def bundled_checkpoint(name: str) -> Path:
@@ -38,46 +39,21 @@ def bundled_checkpoint(name: str) -> Path:
     """
     path = weights_file(FOLDER, name)
     if not path.is_file():
-        raise CheckpointError(f"the bundled weights {path} do not exist", hint=_HINT)
+        raise CheckpointError(
+            f"the bundled weights {path} do not exist",
+            hint="install the package again, or make the files with: python -m catalog.zoo.train",
+        )
     return path
-
-
-def published_accuracy(name: str) -> float:
-    """Return a bundled network's top-1 accuracy on the held-out digits, a fraction in [0, 1].
-
-    Raises
-    ------
-    UnknownName
-        If no bundled network is named so.
-    CheckpointError
-        If the installation lacks the record, or the network is not in it.
-    """
-    _require_bundled(name)
-    results = read_results(FOLDER)
-    if name not in results:
-        raise CheckpointError(f"{results_file(FOLDER)} does not exist or lacks {name}", hint=_HINT)
-    return float(results[name]["heldout_top1"])
 
 
 def weights_file(folder: Path, name: str) -> Path:
     """Return where below a zoo's folder a bundled network's weights lie."""
-    _require_bundled(name)
+    if name not in BUNDLED:
+        raise UnknownName("bundled network", name, BUNDLED)
     return folder / "weights" / f"{name}.safetensors"
-
-
-def results_file(folder: Path) -> Path:
-    """Return where in a zoo's folder the record of its training lies."""
-    return folder / "results.json"
 
 
 def read_results(folder: Path) -> dict[str, dict[str, Any]]:
     """Return what was recorded of each network's training; nothing where there is no record."""
-    path = results_file(folder)
-    if not path.is_file():
-        return {}
-    return dict(json.loads(path.read_text(encoding="utf-8")))
-
-
-def _require_bundled(name: str) -> None:
-    if name not in BUNDLED:
-        raise UnknownName("bundled network", name, BUNDLED)
+    path = folder / RESULTS
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}

@@ -26,7 +26,7 @@ from catalog.checkpoints import load_model, resolve
 from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
-from catalog.zoo import FOLDER, read_results, results_file, weights_file
+from catalog.zoo import FOLDER, RESULTS, read_results, weights_file
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def train_zoo(names: Iterable[str], folder: Path, recipe: Recipe) -> None:
         record = evaluate(architecture, path, recipe)
         results = read_results(folder) | {name: record}
         text = json.dumps(results, indent=2, sort_keys=True) + "\n"
-        results_file(folder).write_text(text, encoding="utf-8")
+        (folder / RESULTS).write_text(text, encoding="utf-8")
         _log.info("%s: held-out top-1 %.4f", name, record["heldout_top1"])
 
 
