@@ -125,7 +125,8 @@ class Selection:
             if not any(_FIELDS[name].fits(glob, run) for run in runs):
                 noun = _FIELDS[name].noun
                 known = {each for run in runs for each in _FIELDS[name].names(run) if each}
-                raise SettingsError(_message(noun, glob), hint=_hint(noun, glob, known))
+                message = f"no run fits the {noun} {glob!r}"
+                raise SettingsError(message, hint=_hint(noun, glob, known))
 
 
 def member_of(name: str, run: Run) -> str | None:
@@ -187,12 +188,8 @@ _FIELDS: Mapping[str, _Field] = {
 
 
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:
-    best: dict[tuple[str, ...], Run] = {}
-    for run in runs:
-        key = tuple(run[name] for name in MEASURED)
-        if key not in best or _rank(run) > _rank(best[key]):
-            best[key] = run
-    kept = {run["run_id"] for run in best.values()}
+    best = {tuple(run[name] for name in MEASURED): run["run_id"] for run in sorted(runs, key=_rank)}
+    kept = set(best.values())
     return [run for run in runs if run["run_id"] in kept]
 
 
@@ -201,10 +198,6 @@ def _rank(run: Run) -> tuple[bool, bool, float, str]:
     when = run["finished_at"]
     seconds = when.timestamp() if when is not None else 0.0
     return run["status"] == "done", when is not None, seconds, run["run_id"]
-
-
-def _message(noun: str, glob: str) -> str:
-    return f"no run fits the {noun} {glob!r}"
 
 
 def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:

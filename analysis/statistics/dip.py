@@ -41,9 +41,11 @@ def dip(values: ArrayLike) -> float:
     float
         In [0, 1/4]; 0 if all are the same.
     """
-    from analysis.statistics.dip_kernel import compiled
+    from analysis.statistics.dip_kernel import dip_of_steps
 
-    return float(compiled()(np.sort(np.asarray(values, float))))
+    x, counts = np.unique(np.asarray(values, float), return_counts=True)
+    above = counts.cumsum().astype(float)
+    return float(dip_of_steps(x, above - counts, above))
 
 
 def dip_p(statistic: float, n: int, draws: int = 1999, seed: int = 0) -> float:
@@ -83,9 +85,7 @@ def dip_p(statistic: float, n: int, draws: int = 1999, seed: int = 0) -> float:
 @functools.lru_cache(maxsize=1024)
 def uniform_dips(n: int, draws: int, seed: int) -> Floats:
     """Return the dips of uniform samples of size n, ascending, shape (draws,)."""
-    from analysis.statistics.dip_kernel import compiled
-
-    rng, dip_of = np.random.default_rng((seed, n)), compiled()
-    dips = np.sort([dip_of(np.sort(rng.random(n))) for _ in range(draws)])
+    rng = np.random.default_rng((seed, n))
+    dips = np.sort([dip(rng.random(n)) for _ in range(draws)])
     dips.setflags(write=False)
     return dips

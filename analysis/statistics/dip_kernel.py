@@ -1,31 +1,17 @@
-"""The dip of a sorted sample, as machine code; use it through ``analysis.statistics.dip``.
+"""The dip of a distribution function, as machine code; use it through ``analysis.statistics.dip``.
 
-Importing this module imports numba. Heights are counts: at the k-th different number x[k], the
-empirical distribution function rises from below[k] to above[k].
+Importing this module imports numba and compiles. Heights are counts: at the k-th different number
+x[k], the empirical distribution function rises from below[k] to above[k].
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
 from analysis.statistics import jit
-
-
-@numba.njit(nogil=True)
-def _steps(ordered: Any, x: Any, below: Any, above: Any) -> Any:
-    """Fill in the steps of the distribution function; return how many there are."""
-    count = 0
-    for i in range(ordered.size):
-        if i == 0 or ordered[i] > ordered[i - 1]:
-            x[count], below[count] = ordered[i], i
-            count += 1
-        above[count - 1] = i + 1.0
-    return count
 
 
 @numba.njit(nogil=True)
@@ -65,18 +51,16 @@ def _widest(under: Any, over: Any, on_under: Any, on_over: Any, first: Any, last
     return at
 
 
-def _dip(ordered: Any) -> Any:
-    """Return the dip of ascending numbers: an interval that holds the mode shrinks until it fits.
+def _dip(x: Any, below: Any, above: Any) -> Any:
+    """Return the dip: an interval that holds the mode shrinks until it fits.
 
     Outside of the interval the nearest function with one mode is known: half of what the
     distribution function is away from its hull there, or more, is the dip. Inside, the two hulls
     are apart by at most that, in the end.
     """
-    n = ordered.size
-    x, below, above = np.empty(n), np.empty(n), np.empty(n)
-    under, over = np.empty(n), np.empty(n)
-    on_under, on_over = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    first, last, deepest = 0, _steps(ordered, x, below, above) - 1, 0.0
+    under, over = np.empty(x.size), np.empty(x.size)
+    on_under, on_over = np.zeros(x.size, np.bool_), np.zeros(x.size, np.bool_)
+    first, last, deepest = 0, x.size - 1, 0.0
     while first < last:
         _hull(x, below, first, last, 1.0, under, on_under)
         _hull(x, above, first, last, -1.0, over, on_over)
@@ -95,10 +79,8 @@ def _dip(ordered: Any) -> Any:
         if low == first and high == last:
             break
         first, last = low, high
-    return deepest / (2.0 * n)
+    return deepest / (2.0 * above[-1])
 
 
-@functools.cache
-def compiled() -> Callable[..., Any]:
-    """Return the dip as machine code."""
-    return jit.compiled(_dip, np.zeros(1))
+#: The dip as machine code: of the different numbers x, ascending, and their heights.
+dip_of_steps = jit.compiled(_dip, np.zeros(1), np.zeros(1), np.ones(1))

@@ -106,9 +106,8 @@ def _prepared(curve: ArrayLike) -> Floats:
 
 
 def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) -> None:
-    from analysis.statistics.dtw_kernel import compiled
+    from analysis.statistics.dtw_kernel import fill_sums
 
-    fill_sums = compiled()
     sizes = np.array([curve.size for curve in curves], np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     flat, turned = np.concatenate(curves), np.concatenate([curve[::-1] for curve in curves])
@@ -124,18 +123,7 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
     # Longest first, so that the last chunks are short.
     order = np.argsort(-cells, kind="stable")
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(compute, _chunks(order, cells, threads)):
-            pass
-
-
-def _chunks(order: Integers, cells: Integers, threads: int) -> list[Integers]:
-    """Split the pairs into chunks of about equally many cells."""
-    if threads == 1:
-        return [order]
-    done = np.cumsum(cells[order])
-    shares = done[-1] * np.arange(1, threads * _CHUNKS) / (threads * _CHUNKS)
-    chunks = np.split(order, np.searchsorted(done, shares))
-    return [chunk for chunk in chunks if chunk.size]
+        list(pool.map(compute, np.array_split(order, threads * _CHUNKS)))
 
 
 def processors() -> int:

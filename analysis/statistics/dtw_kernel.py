@@ -1,16 +1,15 @@
 """Dynamic time warping as machine code; use it through ``analysis.statistics.dtw``.
 
-Importing this module imports numba. The cells of one anti-diagonal do not depend on each other, so
-they are computed many at a time: with the second curve reversed, the cells of an anti-diagonal and
-all that they need lie side by side in memory, and comparing by ``<`` instead of ``min`` lets the
-compiler use the processor's minimum instruction. Every cell is (x_i - y_j)^2 + min(...), in that
-order, without any reassociation: the sums are those of the plain recursion, bit for bit.
+Importing this module imports numba and compiles. The cells of one anti-diagonal do not depend on
+each other, so they are computed many at a time: with the second curve reversed, the cells of an
+anti-diagonal and all that they need lie side by side in memory, and comparing by ``<`` instead of
+``min`` lets the compiler use the processor's minimum instruction. Every cell is
+(x_i - y_j)^2 + min(...), in that order, without any reassociation: the sums are those of the plain
+recursion, bit for bit.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -82,8 +81,7 @@ def _sums(
         out[pair] = _squares(x, y_reversed, width, rows)
 
 
-@functools.cache
-def compiled() -> Callable[..., None]:
-    """Return the sums as machine code."""
-    ones, none = np.ones(1), np.zeros(1, np.int64)
-    return jit.compiled(_sums, ones, ones, none, none + 1, none, none, -1, np.empty(1))
+_ONES, _NONE = np.ones(1), np.zeros(1, np.int64)
+
+#: The sums as machine code.
+fill_sums = jit.compiled(_sums, _ONES, _ONES, _NONE, _NONE + 1, _NONE, _NONE, -1, np.empty(1))

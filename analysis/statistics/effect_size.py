@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import mannwhitneyu
 from scipy.stats import norm as gaussian
+
+from analysis.statistics.pearson import CONFIDENCE
 
 _EDGE = 1e-12
 
@@ -23,14 +25,15 @@ class Effect:
 
     #: P(a > b) - P(a < b), in [-1, 1]: 1 where every number lies above every number of the other.
     delta: float
-    #: The interval that holds the true one with the chance asked for.
+    #: The interval that holds the true one with a chance of ``CONFIDENCE``, if the numbers are
+    #: independent.
     low: float
     high: float
     #: Two-sided, of the hypothesis that neither lies above the other.
     p: float
 
 
-def cliffs_delta(group: ArrayLike, others: ArrayLike, confidence: float = 0.95) -> Effect:
+def cliffs_delta(group: ArrayLike, others: ArrayLike) -> Effect:
     """Compare two independent groups of numbers by their order alone.
 
     delta = (#(a > b) - #(a < b)) / (n m) [1]_. The test is that of Mann and Whitney, exact where
@@ -41,8 +44,6 @@ def cliffs_delta(group: ArrayLike, others: ArrayLike, confidence: float = 0.95) 
     ----------
     group, others : array of float, shapes (n,) and (m,)
         Neither of them empty.
-    confidence : float
-        The chance that the interval holds the truth, if numbers are independent.
 
     Returns
     -------
@@ -58,14 +59,15 @@ def cliffs_delta(group: ArrayLike, others: ArrayLike, confidence: float = 0.95) 
     """
     a, b = np.asarray(group, float), np.asarray(others, float)
     above = float(np.sign(a[:, None] - b[None, :]).mean())
-    low, high = _newcombe((above + 1) / 2, len(a), len(b), confidence)
-    p = float(mannwhitneyu(a, b, method="auto").pvalue) if _varied(a, b) else 1.0
+    low, high = _newcombe((above + 1) / 2, len(a), len(b))
+    varied = np.ptp(np.concatenate([a, b])) > 0
+    p = float(mannwhitneyu(a, b, method="auto").pvalue) if varied else 1.0
     return Effect(above, 2 * low - 1, 2 * high - 1, p)
 
 
-def _newcombe(theta: float, n: int, m: int, confidence: float) -> tuple[float, float]:
+def _newcombe(theta: float, n: int, m: int) -> tuple[float, float]:
     """Return where |theta - t| = z sqrt(V(t)), below and above theta."""
-    z = float(gaussian.ppf((1 + confidence) / 2))
+    z = float(gaussian.ppf((1 + CONFIDENCE) / 2))
     half = (n + m) / 2 - 1
 
     def beyond(t: float) -> float:
@@ -76,7 +78,3 @@ def _newcombe(theta: float, n: int, m: int, confidence: float) -> tuple[float, f
     low = 0.0 if theta == 0 else float(brentq(beyond, 0.0, min(theta, 1 - _EDGE)))
     high = 1.0 if theta == 1 else float(brentq(beyond, max(theta, _EDGE), 1.0))
     return low, high
-
-
-def _varied(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
-    return bool(np.ptp(np.concatenate([a, b])) > 0)

@@ -32,11 +32,11 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.clip(a @ b, -1.0, 1.0))
 
 
-def fisher_interval(r: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def fisher_interval(r: float, n: int) -> tuple[float, float]:
     """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
     if abs(r) == 1.0:
         return r, r
-    half = float(gaussian.ppf((1 + confidence) / 2)) / (n - 3) ** 0.5
+    half = float(gaussian.ppf((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
     centre = float(np.arctanh(r))
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 

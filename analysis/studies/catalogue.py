@@ -46,15 +46,15 @@ class Study:
     #: What it shows.
     sentence: str
 
-    def run(self, say: Callable[[str], None], **options: Sequence[Any] | None) -> pd.DataFrame:
+    def run(self, say: Callable[[str], None], **options: Sequence[Any]) -> pd.DataFrame:
         """Return the study's table.
 
         Parameters
         ----------
         say : callable
             Called with a sentence as a slow study goes on.
-        **options : sequence or None
-            The values of each of ``OPTIONS``; None where it was not given.
+        **options : sequence
+            The values of those of ``OPTIONS`` that were given.
 
         Raises
         ------
@@ -63,9 +63,15 @@ class Study:
         """
         scores = self._function(f"{self.noun}_scores")
         parameters = inspect.signature(scores).parameters
-        arguments = self._arguments(parameters, {k: list(v) for k, v in options.items() if v})
-        if "say" in parameters:
-            arguments["say"] = say
+        arguments: dict[str, Any] = {"say": say} if "say" in parameters else {}
+        for option, values in options.items():
+            parameter = self._parameter(option, parameters)
+            several = isinstance(parameter.default, tuple)
+            if len(values) > 1 and not several:
+                raise SettingsError(
+                    f"the study {self.name} takes one --{option}, {len(values)} were given"
+                )
+            arguments[parameter.name] = values if several else values[0]
         table: pd.DataFrame = scores(**arguments)
         return table
 
@@ -77,29 +83,20 @@ class Study:
     def _function(self, name: str) -> Any:
         return getattr(importlib.import_module(f"analysis.studies.{self.name}"), name)
 
-    def _arguments(
-        self, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
-        accepted = {
-            option: next(name for name in names if name in parameters)
-            for option, names in OPTIONS.items()
-            if not parameters.keys().isdisjoint(names)
-        }
-        arguments: dict[str, Any] = {}
-        for option, values in options.items():
-            if option not in accepted:
-                raise SettingsError(
-                    f"the study {self.name} takes no --{option}",
-                    hint=f"it takes {', '.join('--' + name for name in accepted)}",
-                )
-            name = accepted[option]
-            several = isinstance(parameters[name].default, tuple)
-            if len(values) > 1 and not several:
-                raise SettingsError(
-                    f"the study {self.name} takes one --{option}, {len(values)} were given"
-                )
-            arguments[name] = values if several else values[0]
-        return arguments
+    def _parameter(
+        self, option: str, parameters: Mapping[str, inspect.Parameter]
+    ) -> inspect.Parameter:
+        """Return the parameter that an option sets."""
+        for name in OPTIONS[option]:
+            if name in parameters:
+                return parameters[name]
+        accepted = [
+            each for each, names in OPTIONS.items() if not parameters.keys().isdisjoint(names)
+        ]
+        raise SettingsError(
+            f"the study {self.name} takes no --{option}",
+            hint=f"it takes {', '.join('--' + each for each in accepted)}",
+        )
 
 
 #: Every study, in the order of the paper's figures.
