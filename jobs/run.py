@@ -18,6 +18,7 @@ from catalog.datasets.base import ImageDataset
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.registry.registry import Registry
+from catalog.registry.rows import JobState
 from catalog.store.queries import batch_affinities
 from catalog.store.reader import run_row, run_states
 from catalog.store.records import RunState
@@ -105,7 +106,8 @@ def run_survey(
         writer.merge()
         registry.mark_interrupted()
         states = run_states(home)
-        plan = make_plan(definition, states, holdings_of(home, registry, store), held(registry))
+        holdings = holdings_of(home, registry, store)
+        plan = make_plan(definition, states, holdings, frozenset(held_jobs(registry)))
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo))
         record_plan(registry, definition, plan)
         check_accuracies(home, writer, plan, states)
@@ -145,9 +147,10 @@ def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
     return Holdings(checkpoint, dataset, store, home)
 
 
-def held(registry: Registry) -> frozenset[str]:
-    """Return the run ids of jobs that are parked or cancelled."""
-    return frozenset(job.run_id for job in registry.jobs() if job.state in ("parked", "cancelled"))
+def held_jobs(registry: Registry) -> dict[str, JobState]:
+    """Return the run ids of jobs that are parked or cancelled, with their state."""
+    jobs = registry.jobs()
+    return {job.run_id: job.state for job in jobs if job.state in ("parked", "cancelled")}
 
 
 def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:

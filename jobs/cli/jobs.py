@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,7 @@ from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
 if TYPE_CHECKING:
-    from catalog.home import Home
-    from catalog.registry.rows import JobRow
+    from catalog.registry.rows import JobRow, JobState
 
 RunsArgument = Annotated[
     list[str] | None,
@@ -28,11 +28,7 @@ def retry(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Mark jobs that failed, were parked or cancelled for the next survey run to try again."""
-    from catalog.open_home import open_home
-    from jobs.operations.control import retry_jobs
-
-    opened = open_home(home, create=False)
-    changed = retry_jobs(opened, _chosen(opened, runs, everything=all_))
+    changed = _moved(home, "todo", runs, everything=all_)
     _report(
         changed,
         "to be tried again by the next survey run",
@@ -47,11 +43,7 @@ def cancel(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Cancel jobs: a running scan stops their workers. Finished batches are kept."""
-    from catalog.open_home import open_home
-    from jobs.operations.control import cancel_jobs
-
-    opened = open_home(home, create=False)
-    changed = cancel_jobs(opened, _chosen(opened, runs, everything=all_))
+    changed = _moved(home, "cancelled", runs, everything=all_)
     _report(changed, "cancelled; survey retry undoes this", "nothing to cancel: every job is done")
 
 
@@ -69,17 +61,19 @@ def log(
     typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
 
 
-def _chosen(home: Home, runs: list[str] | None, *, everything: bool) -> list[JobRow] | None:
-    """Return the jobs named; None for all."""
-    from jobs.operations.control import find_job
+def _moved(home: Path, to: JobState, runs: list[str] | None, *, everything: bool) -> list[JobRow]:
+    """Move the jobs named, or all, to another state; return those that changed."""
+    from catalog.open_home import open_home
+    from jobs.operations.control import find_job, move_jobs
     from survey import SettingsError
 
+    opened = open_home(home, create=False)
     if everything == bool(runs):
         raise SettingsError(
             "both runs and --all were given" if runs else "no run was named",
             hint="name runs as survey status shows them, or pass --all",
         )
-    return None if everything else [find_job(home, run) for run in runs or ()]
+    return move_jobs(opened, to, [find_job(opened, run) for run in runs] if runs else None)
 
 
 def _report(changed: list[JobRow], what: str, nothing: str) -> None:

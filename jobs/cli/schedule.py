@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.choices import MissedChoice, OverlapChoice
+from catalog.registry.rows import Missed, Overlap
 from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
@@ -45,11 +45,11 @@ def add(
         str, typer.Option(help="Time zone of the due times, such as Europe/Paris.")
     ] = "UTC",
     missed: Annotated[
-        MissedChoice,
+        Missed,
         typer.Option(help="Which missed due times are run later: the latest, all or none."),
     ] = "latest",
     overlap: Annotated[
-        OverlapChoice,
+        Overlap,
         typer.Option(help="Due time during an earlier run: skip or queue it, or replace that run."),
     ] = "skip",
     home: HomeOption = DEFAULT_HOME,
@@ -111,7 +111,7 @@ def show(
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
         ticks = ticks_table(
-            [(schedule, tick) for tick in schedules.occurrences(schedule, last)], now
+            [(schedule, each) for each in schedules.occurrences(schedule, last)], now
         )
     if table.format != "table":
         table.write(schedule_table(schedule, ticks, now))
@@ -158,10 +158,10 @@ def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
-        for tick in schedules.open_occurrences(schedule):
-            if tick.state == "running" and not is_gone(tick, utc_now()):
+        for run in schedules.open_occurrences(schedule):
+            if run.state == "running" and not is_gone(run, utc_now()):
                 raise SettingsError(
-                    f"a run of {name} is in progress on {tick.host}, process {tick.pid}",
+                    f"a run of {name} is in progress on {run.host}, process {run.pid}",
                     hint=f"wait for it or stop it; `survey schedule pause {name}` prevents others",
                 )
         schedules.remove(schedule)
@@ -218,7 +218,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
     from jobs.schedules.tick import utc_now
 
     if ran or table.format != "table":
-        ticks = ticks_table([(one.schedule, one.tick) for one in ran], utc_now())
+        ticks = ticks_table([(one.schedule, one.occurrence) for one in ran], utc_now())
         table.write(ticks, TICK_HEADINGS)
     else:
         typer.echo("nothing is due", err=True)
@@ -226,7 +226,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
         _complain(one)
     if any(one.left and not one.busy for one in ran):
         raise typer.Exit(StoreError.exit_code)
-    if any(one.tick.state == "failed" for one in ran):
+    if any(one.occurrence.state == "failed" for one in ran):
         raise typer.Exit(SOME_FAILED)
 
 
@@ -235,8 +235,8 @@ def _complain(one: Ran) -> None:
         typer.echo(f"{one.schedule.name} waits: another scan is writing to the home", err=True)
     elif one.left:
         complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
-    elif one.outcome is None and one.tick.state == "failed":
-        complain(f"{one.schedule.name}: {one.tick.reason}", None)
+    elif one.outcome is None and one.occurrence.state == "failed":
+        complain(f"{one.schedule.name}: {one.occurrence.reason}", None)
     elif one.outcome:
         complain_of(one.outcome)
 

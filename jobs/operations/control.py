@@ -10,11 +10,11 @@ from catalog.registry.rows import JobRow, JobState
 from catalog.store.reader import run_states
 from survey import SettingsError, UnknownName
 
-#: States from which a job can be retried.
-HELD: tuple[JobState, ...] = ("failed", "parked", "cancelled")
-
-#: States of jobs that are not over.
-OPEN: tuple[JobState, ...] = ("todo", "running")
+#: The states a person may move jobs to: from which ones, and a hint on a job in another one.
+_MOVES: dict[JobState, tuple[tuple[JobState, ...], str]] = {
+    "todo": (("failed", "parked", "cancelled"), "survey run does it: nothing holds it back"),
+    "cancelled": (("todo", "running"), "only jobs that are not over can be cancelled"),
+}
 
 
 def find_job(home: Home, prefix: str) -> JobRow:
@@ -42,15 +42,20 @@ def find_job(home: Home, prefix: str) -> JobRow:
     return (exact or matching)[0]
 
 
-def retry_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
-    """Queue jobs again, with their count of lost workers reset.
+def move_jobs(home: Home, to: JobState, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
+    """Queue jobs again, with their count of lost workers reset, or cancel them.
+
+    A scan under way stops the jobs that are cancelled within seconds.
 
     Parameters
     ----------
     home : Home
         The home.
+    to : {"todo", "cancelled"}
+        The new state: ``todo`` of jobs that failed, were parked or cancelled, ``cancelled`` of
+        jobs that are not over.
     jobs : iterable of JobRow, optional
-        The jobs; by default all that failed, were parked or cancelled.
+        The jobs; by default all that can be moved.
 
     Returns
     -------
@@ -60,37 +65,9 @@ def retry_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]
     Raises
     ------
     SettingsError
-        If one of the jobs is neither failed, parked nor cancelled.
+        If one of the jobs cannot be moved.
     """
-    return _moved(home, jobs, HELD, "todo", "survey run does it: nothing holds it back")
-
-
-def cancel_jobs(home: Home, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:
-    """Cancel jobs; a scan under way stops them within seconds.
-
-    Parameters
-    ----------
-    home : Home
-        The home.
-    jobs : iterable of JobRow, optional
-        The jobs; by default all that are not over.
-
-    Returns
-    -------
-    list of JobRow
-        The jobs that changed state.
-
-    Raises
-    ------
-    SettingsError
-        If one of the jobs is over already.
-    """
-    return _moved(home, jobs, OPEN, "cancelled", "only jobs that are not over can be cancelled")
-
-
-def _moved(
-    home: Home, jobs: Iterable[JobRow] | None, from_: tuple[JobState, ...], to: JobState, hint: str
-) -> list[JobRow]:
+    from_, hint = _MOVES[to]
     named = list(jobs) if jobs is not None else None
     # Rows come before the registry: a scan killed in between has done the job all the same.
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}

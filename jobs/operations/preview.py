@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from catalog.downloads import FileStore
 from catalog.home import Home
-from catalog.models.base import RemoteFile
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import run_states
@@ -23,10 +22,10 @@ from jobs.planning.estimate import Estimate, History, amount_of, estimate, histo
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Plan, make_plan, plain_holdings
-from jobs.planning.prefetch import known_bytes, needed
+from jobs.planning.prefetch import needed, size_of
 from jobs.planning.preflight import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.staleness import Staleness, staleness, summary
-from jobs.run import holdings_of
+from jobs.run import held_jobs, holdings_of
 from jobs.scan.progress_display import batches_of
 from survey.text import counted, format_bytes, format_duration
 
@@ -51,13 +50,13 @@ class Forecast:
     """A plan with the time, memory and disk its jobs may need."""
 
     plan: Plan
-    #: One for each job of the plan, in the order in which they will be given out.
-    jobs: tuple[Job, ...]
-    states: tuple[str, ...]
-    estimates: tuple[Estimate, ...]
-    #: Bytes to fetch, as far as sizes are known, and files whose size is not.
-    fetch_bytes: int
-    unknown_files: int
+    #: The jobs of the plan, in the order in which they will be given out.
+    jobs: Sequence[Job]
+    #: How far each job is, and the time it may take, by run id.
+    states: Mapping[str, str]
+    estimates: Mapping[str, Estimate]
+    #: What is to be fetched, as a size.
+    to_fetch: str
     #: Bytes of decoded images and rows that the survey adds to the home.
     disk_bytes: int
     #: Bytes the most demanding job may hold.
@@ -75,11 +74,11 @@ class Forecast:
                 "dataset": job.dataset,
                 "images": job.images,
                 "batches": batches_of(job),
-                "state": state,
+                "state": self.states[job.run_id],
                 "why": str(reasons[job.run_id]) if job.run_id in reasons else None,
-                "seconds": round(guess.seconds, 1),
+                "seconds": round(self.estimates[job.run_id].seconds, 1),
             }
-            for job, state, guess in zip(self.jobs, self.states, self.estimates, strict=True)
+            for job in self.jobs
         ]
         # Their run ids depend on what is in files that are not here.
         rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
@@ -87,29 +86,20 @@ class Forecast:
 
     def summary(self) -> str:
         """Return how many jobs are done, and the time and space that the rest may need."""
-        todo = [
-            guess
-            for guess, state in zip(self.estimates, self.states, strict=True)
-            if state not in ("done", "parked", "cancelled")
-        ]
+        todo = [self.estimates[job.run_id] for job in self.plan.todo]
         longest = max((guess.seconds * guess.factor for guess in todo), default=0.0)
         low = sum(guess.seconds / guess.factor for guess in todo) / self.workers
         high = max(sum(guess.seconds * guess.factor for guess in todo) / self.workers, longest)
-        done = sum(state == "done" for state in self.states)
-        kept = sum(state in ("parked", "cancelled") for state in self.states)
+        done, kept = len(self.plan.done), len(self.plan.held)
         held = f", {kept} parked or cancelled" if kept else ""
         lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
         who = counted(self.workers, "worker needs", "workers need")
-        files = counted(self.unknown_files, "file")
-        unknown = f" and {files} of unknown size" if self.unknown_files else ""
         jobs = (
             f"{len(todo)} to measure, {done} done{held}{lacking}; {who} "
             f"{format_duration(low)} to {format_duration(high)}"
         )
-        fetch, disk, memory = map(
-            format_bytes, (self.fetch_bytes, self.disk_bytes, self.memory_bytes)
-        )
-        sizes = f"to fetch: {fetch}{unknown}; disk: about {disk}; memory: about {memory} a worker"
+        disk, memory = format_bytes(self.disk_bytes), format_bytes(self.memory_bytes)
+        sizes = f"to fetch: {self.to_fetch}; disk: about {disk}; memory: about {memory} a worker"
         why = summary(self.plan.reasons.values())
         return "\n".join(line for line in (jobs, why, sizes) if line)
 
@@ -131,50 +121,40 @@ def forecast(
         Number of workers.
     """
     states: dict[str, RunState] = {}
-    held: dict[str, str] = {}
-    history, holdings, store, opened = History(), plain_holdings(), None, None
-    if Home(home.absolute()).signatures.is_file():
-        opened = open_home(home, create=False)
-        states = run_states(opened)
-        store = FileStore(opened.files, offline=True)
-        history = history_of(opened, device)
+    held: Mapping[str, str] = {}
+    history, holdings, opened, files = History(), plain_holdings(), None, needed(definition)
     with ExitStack() as closing:
-        if opened and store and os.access(opened.path, os.W_OK):
-            registry = closing.enter_context(Registry(opened))
-            held = {job.run_id: job.state for job in registry.jobs()}
-            holdings = holdings_of(opened, registry, store)
-        plan = make_plan(definition, states, holdings)
-    waiting = [job for job in plan.todo if held.get(job.run_id) not in ("parked", "cancelled")]
+        if Home(home.absolute()).signatures.is_file():
+            opened = open_home(home, create=False)
+            states, history = run_states(opened), history_of(opened, device)
+            store = FileStore(opened.files, offline=True)
+            files = store.missing(files)
+            if os.access(opened.path, os.W_OK):
+                registry = closing.enter_context(Registry(opened))
+                held = held_jobs(registry)
+                holdings = holdings_of(opened, registry, store)
+        plan = make_plan(definition, states, holdings, frozenset(held))
+    waiting = plan.todo
     reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
-    plan = dataclasses.replace(plan, reasons=reasons)
-    guesses = {
+    estimates = {
         job.run_id: estimate(job.full_name, amount_of(job, states), history) for job in plan.jobs
     }
-    jobs = ordered(plan.jobs, {run_id: guess.seconds for run_id, guess in guesses.items()})
-    files = _to_fetch(definition, store)
+    jobs = ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()})
     todo = [job for job in jobs if job.run_id not in plan.done]
     return Forecast(
-        plan,
-        tuple(jobs),
-        tuple(_state(job, states, held) for job in jobs),
-        tuple(guesses[job.run_id] for job in jobs),
-        known_bytes(files),
-        sum(not (file.bytes or file.about_bytes) for file in files),
+        dataclasses.replace(plan, reasons=reasons),
+        jobs,
+        {run_id: _state(run_id, states, held) for run_id in estimates},
+        estimates,
+        size_of(files),
         pixel_bytes(todo) + row_bytes(todo, states),
         max((memory_bytes(job, history) for job in todo), default=0),
         workers,
     )
 
 
-def _to_fetch(definition: Definition, store: FileStore | None) -> Sequence[RemoteFile]:
-    files = needed(definition)
-    return files if store is None else store.missing(files)
-
-
-def _state(job: Job, states: dict[str, RunState], held: dict[str, str]) -> str:
-    state = states.get(job.run_id)
+def _state(run_id: str, states: Mapping[str, RunState], held: Mapping[str, str]) -> str:
+    state = states.get(run_id)
     if state is not None and state.status == "done":
         return "done"
-    if held.get(job.run_id) in ("parked", "cancelled"):
-        return held[job.run_id]
-    return f"{state.batches_done} batches done" if state else "new"
+    return held.get(run_id) or (f"{state.batches_done} batches done" if state else "new")

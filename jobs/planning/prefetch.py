@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -129,6 +129,13 @@ def known_bytes(files: Iterable[RemoteFile]) -> int:
     return sum(file.bytes or file.about_bytes or 0 for file in files)
 
 
+def size_of(files: Sequence[RemoteFile]) -> str:
+    """Return the size of files as text, and how many have an unknown one."""
+    unknown = sum(not (file.bytes or file.about_bytes) for file in files)
+    more = f" and {counted(unknown, 'file')} of unknown size" if unknown else ""
+    return f"{format_bytes(known_bytes(files))}{more}"
+
+
 def fetch(
     files: Iterable[RemoteFile], store: FileStore, progress: Progress
 ) -> dict[str, CatalogError]:
@@ -182,10 +189,8 @@ def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
     lacking = FileStore(home.files, offline=True).missing(files)
     if not lacking:
         return None
-    unknown = sum(not (file.bytes or file.about_bytes) for file in lacking)
-    more = f" and {unknown} of unknown size" if unknown else ""
-    what = f"{counted(len(lacking), 'file')} to fetch: {format_bytes(known_bytes(lacking))}"
-    return f"{what}{more}; terms: {_terms(lacking)}"
+    files_to_fetch = counted(len(lacking), "file")
+    return f"{files_to_fetch} to fetch: {size_of(lacking)}; terms: {_terms(lacking)}"
 
 
 def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:

@@ -81,11 +81,6 @@ def new_entry(
     if timezone not in available_timezones():
         raise UnknownName("time zone", timezone, available_timezones())
     _check_cron(cron)
-    if next(due_times(cron, timezone, datetime.now(UTC)), None) is None:
-        raise SettingsError(
-            f"the cron expression {cron!r} is never due: no date has that day in that month",
-            hint=_HINT,
-        )
     return ScheduleEntry(
         name=name,
         definition={**definition.to_dict(), "name": definition.name},
@@ -178,7 +173,7 @@ def _check_cron(cron: str) -> None:
                 f" {allowed}, lists (1,2), ranges (1-5), steps (*/2) and *",
                 hint=_HINT,
             )
-    if not _parses(cron):
+    if not _parses(cron) or next(due_times(cron, "UTC", datetime.now(UTC)), None) is None:
         raise SettingsError(
             f"the cron expression {cron!r} is never due: no date has that day in that month",
             hint=_HINT,

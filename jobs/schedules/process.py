@@ -27,12 +27,12 @@ def this_process() -> ProcessIdentity:
     return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{_born(pid)}")
 
 
-def is_gone(tick: Occurrence, now: datetime) -> bool:
+def is_gone(occurrence: Occurrence, now: datetime) -> bool:
     """Return whether the process of a running occurrence has ended."""
-    kernel, _, born = (tick.process or "").partition("/")
-    if tick.pid is not None and kernel and kernel == _kernel():
-        return _born(tick.pid) != born
-    return tick.lease_until is None or tick.lease_until < now
+    kernel, _, born = (occurrence.process or "").partition("/")
+    if occurrence.pid is not None and kernel and kernel == _kernel():
+        return _born(occurrence.pid) != born
+    return occurrence.lease_until is None or occurrence.lease_until < now
 
 
 def _kernel() -> str:

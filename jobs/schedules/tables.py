@@ -67,14 +67,14 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEDULES)
 
 
-def ticks_table(ticks: Iterable[tuple[Schedule, Occurrence]], now: datetime) -> pa.Table:
+def ticks_table(occurrences: Iterable[tuple[Schedule, Occurrence]], now: datetime) -> pa.Table:
     """Return one row a due time with its state and its counts of jobs."""
     kept = [name for name in TICKS.names if name not in ("schedule", "due", "state")]
     rows = [
-        {name: getattr(tick, name) for name in kept}
-        | {"schedule": schedule.name, "due": _local(schedule, tick.due_at)}
-        | {"state": state_of(tick, now)}
-        for schedule, tick in ticks
+        {name: getattr(occurrence, name) for name in kept}
+        | {"schedule": schedule.name, "due": _local(schedule, occurrence.due_at)}
+        | {"state": state_of(occurrence, now)}
+        for schedule, occurrence in occurrences
     ]
     return pa.Table.from_pylist(rows, TICKS)
 
@@ -114,9 +114,13 @@ def coming_up(schedule: Schedule, now: datetime) -> list[str]:
     return [_local(schedule, moment) for moment in islice(coming, COMING)]
 
 
-def state_of(tick: Occurrence, now: datetime) -> str:
+def state_of(occurrence: Occurrence, now: datetime) -> str:
     """Return an occurrence's state; ``interrupted`` where the process that ran it is gone."""
-    return "interrupted" if tick.state == "running" and is_gone(tick, now) else tick.state
+    return (
+        "interrupted"
+        if occurrence.state == "running" and is_gone(occurrence, now)
+        else occurrence.state
+    )
 
 
 def _local(schedule: Schedule, moment: datetime) -> str:

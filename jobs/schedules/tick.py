@@ -44,7 +44,7 @@ class Ran:
 
     schedule: Schedule
     #: The occurrence afterwards.
-    tick: Occurrence
+    occurrence: Occurrence
     #: Why it was left waiting; None if it was settled.
     left: SurveyError | None = None
     #: Whether it was left because another scan is writing to the home.
@@ -122,8 +122,7 @@ def tick(
             runner = make_runner()
             moment = now()
             lease_until = moment + timedelta(seconds=pace.lease)
-            taken = schedules.take(due, this_process(), moment, lease_until)
-            if taken is not None:
+            if taken := schedules.take(due, this_process(), moment, lease_until):
                 run = _Run(home, schedules, schedule, taken, now, pace)
                 ran.append(run.carry_out(runner, reporter, offline=offline, limits=limits))
             look(schedules, now(), pace.grace)
@@ -202,20 +201,16 @@ class _Stopped(Exception):
     """A run has to stop: a later one replaces it, or another process took it over."""
 
 
+@dataclass(frozen=True)
 class _Run:
     """The run of an occurrence that this process took."""
 
-    def __init__(
-        self,
-        home: Home,
-        schedules: Schedules,
-        schedule: Schedule,
-        due: Occurrence,
-        now: Clock,
-        pace: Pace,
-    ) -> None:
-        self._home, self._schedules, self._schedule = home, schedules, schedule
-        self._tick, self._now, self._pace = due, now, pace
+    home: Home
+    schedules: Schedules
+    schedule: Schedule
+    occurrence: Occurrence
+    now: Clock
+    pace: Pace
 
     def carry_out(
         self, runner: Runner, reporter: Reporter, *, offline: bool, limits: Limits | None
@@ -225,16 +220,16 @@ class _Run:
         from jobs.run import run_survey
 
         try:
-            with _Lease(self._schedules, self._tick, self._now, self._pace) as lease:
-                definition = definition_of(self._schedule)
+            with _Lease(self.schedules, self.occurrence, self.now, self.pace) as lease:
+                definition = definition_of(self.schedule)
                 stopping = cast("Reporter", _StoppingReporter(reporter, lease))
                 outcome = run_survey(
-                    self._home, definition, runner, stopping, offline=offline, limits=limits
+                    self.home, definition, runner, stopping, offline=offline, limits=limits
                 )
         except _Stopped:
             return self._settle(Settlement("replaced", "a later run took its place"))
         except KeyboardInterrupt:
-            self._schedules.release(self._tick, "interrupted", begun=True)
+            self.schedules.release(self.occurrence, "interrupted", begun=True)
             raise
         except (StoreError, ClusterError) as error:
             return self._leave(error)
@@ -246,19 +241,19 @@ class _Run:
         return self._settle(_settlement(outcome), outcome)
 
     def _settle(self, settlement: Settlement, outcome: Outcome | None = None) -> Ran:
-        self._schedules.settle(self._tick, settlement, self._now())
-        return Ran(self._schedule, self._latest(), outcome=outcome)
+        self.schedules.settle(self.occurrence, settlement, self.now())
+        return Ran(self.schedule, self._latest(), outcome=outcome)
 
     def _leave(self, error: SurveyError) -> Ran:
         from catalog.store.writer_lock import writing_process
 
         # Not the survey's fault: the store or the cluster may be there at the next look.
-        busy = isinstance(error, StoreError) and writing_process(self._home) is not None
-        self._schedules.release(self._tick, error.message, begun=not busy)
-        return Ran(self._schedule, self._latest(), left=error, busy=busy)
+        busy = isinstance(error, StoreError) and writing_process(self.home) is not None
+        self.schedules.release(self.occurrence, error.message, begun=not busy)
+        return Ran(self.schedule, self._latest(), left=error, busy=busy)
 
     def _latest(self) -> Occurrence:
-        return self._schedules.latest(self._tick) or self._tick
+        return self.schedules.latest(self.occurrence) or self.occurrence
 
 
 def _settlement(outcome: Outcome) -> Settlement:

@@ -16,7 +16,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
 from catalog.store.reader import query
-from jobs.operations.control import cancel_jobs, retry_jobs
+from jobs.operations.control import move_jobs
 from jobs.planning.devices import Devices
 from jobs.run import run_survey
 from jobs.runners.base import TaskSource
@@ -115,7 +115,7 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     reporter, text = plain()
     assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
     assert "0 of 1 jobs to measure, 1 parked or cancelled" in text.getvalue()
-    assert [each.key for each in retry_jobs(open_home(home, create=False))] == [job.key]
+    assert [each.key for each in move_jobs(open_home(home, create=False), "todo")] == [job.key]
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
 
 
@@ -180,14 +180,14 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
             for number, events in enumerate(LocalRunner.run(self, source)):
                 yield events
                 if number == 2:
-                    cancel_jobs(open_home(home, create=False))
+                    move_jobs(open_home(home, create=False), "cancelled")
 
     outcome = scan(home, Cancelling(ON_CPU))
     assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
     job = only_job(home)
     assert job.state == "cancelled"
     assert scan(home, LocalRunner(ON_CPU)).done == ()
-    retry_jobs(open_home(home, create=False), [job])
+    move_jobs(open_home(home, create=False), "todo", [job])
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
     assert asked(home, "SELECT attempt, count(*) AS n FROM batches GROUP BY 1 ORDER BY 1") == [
         {"attempt": 1, "n": 2},

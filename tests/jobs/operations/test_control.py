@@ -13,7 +13,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from jobs.cli.main import app
 from jobs.operations import control
-from jobs.operations.control import cancel_jobs
+from jobs.operations.control import move_jobs
 from survey import SettingsError
 from tests.catalog.records import begin, end
 from tests.jobs.jobs import job
@@ -43,16 +43,16 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
         return {}
 
     monkeypatch.setattr(control, "run_states", states)
-    cancel_jobs(home, [one])
+    move_jobs(home, "cancelled", [one])
     assert registry.jobs()[0].state == "done"
 
 
 def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
     (one,) = registry.jobs()
     end(registry, one.key, begin(registry, one.key, "w"), "done")
-    for move in (control.retry_jobs, control.cancel_jobs):
+    for to in ("todo", "cancelled"):
         with pytest.raises(SettingsError, match="is done") as caught:
-            move(open_home(tmp_path / "home", create=False), registry.jobs())
+            move_jobs(open_home(tmp_path / "home", create=False), to, registry.jobs())
         assert caught.value.hint == "what is measured stays: survey show shows it"
 
 

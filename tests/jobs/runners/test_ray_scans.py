@@ -11,7 +11,7 @@ import pytest
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
-from jobs.operations.control import cancel_jobs, find_job
+from jobs.operations.control import find_job, move_jobs
 from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
@@ -126,7 +126,7 @@ class Cancelling(Reporter):
     def event(self, job: Job, event: Event) -> None:
         if self.cancelled is None:
             home = open_home(self.home, create=False)
-            (self.cancelled,) = cancel_jobs(home, [find_job(home, job.run_id)])
+            (self.cancelled,) = move_jobs(home, "cancelled", [find_job(home, job.run_id)])
 
 
 def test_a_cancelled_job_gives_its_worker_back(tmp_path, machine):

@@ -39,7 +39,8 @@ def main(home: str, first: str, step: str, count: str, kill: str) -> None:
         reporter = KillsItself(int(kill))
         for ran in tick(opened, lambda: LocalRunner(ON_CPU), reporter, now=lambda now=now: now):
             if ran.left is None:
-                print(ran.schedule.name, ran.tick.due_at.isoformat(), ran.tick.state, flush=True)  # noqa: T201
+                due = ran.occurrence
+                print(ran.schedule.name, due.due_at.isoformat(), due.state, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

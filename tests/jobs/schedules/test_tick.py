@@ -105,7 +105,9 @@ def states(home: Home, schedule: Schedule) -> list[tuple[float, str]]:
 
 
 def ran_at(ran: list[Ran]) -> list[tuple[float, str]]:
-    return [((one.tick.due_at - at(0)) / timedelta(hours=1), one.tick.state) for one in ran]
+    return [
+        ((one.occurrence.due_at - at(0)) / timedelta(hours=1), one.occurrence.state) for one in ran
+    ]
 
 
 def runs(home: Home) -> list[dict]:
@@ -128,13 +130,12 @@ def test_what_is_due_runs_once_and_a_second_look_does_nothing(fresh):
     schedule = added(home)
     assert ticked(home, 8.9) == []
     (ran,) = ticked(home, 9)
-    assert (ran.tick.state, ran.tick.measured, ran.tick.failed, ran.tick.skipped) == (
-        *("done", 1, 0, 0),
-    )
+    due = ran.occurrence
+    assert (due.state, due.measured, due.failed, due.skipped) == ("done", 1, 0, 0)
     assert ticked(home, 9) == []
     assert ticked(home, 9.5) == []
     (again,) = ticked(home, 10)
-    assert (again.tick.measured, again.tick.skipped) == (0, 1)
+    assert (again.occurrence.measured, again.occurrence.skipped) == (0, 1)
     assert states(home, schedule) == [(9, "done"), (10, "done")]
     assert [run["status"] for run in runs(home)] == ["done"]
 
@@ -148,7 +149,7 @@ def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
         limits=Limits(deadline=1e-9),
         now=lambda: at(9),
     )
-    assert (ran.tick.state, ran.tick.failed) == ("failed", 1)
+    assert (ran.occurrence.state, ran.occurrence.failed) == ("failed", 1)
     assert "the deadline of a job" in ran.outcome.failed[0][1].message
 
 
@@ -277,7 +278,7 @@ def test_another_scan_makes_a_due_time_wait(home):
         (left,) = ticked(home, 9)
         assert left.busy
         assert left.left is not None
-        assert "another scan is writing" in str(left.tick.reason)
+        assert "another scan is writing" in str(left.occurrence.reason)
     assert states(home, schedule) == [(9, "waiting")]
     assert ran_at(ticked(home, 9.1)) == [(9, "done")]
 
@@ -300,8 +301,8 @@ def test_a_survey_that_cannot_be_planned_fails_in_words(home):
         gone = {**made.definition, "models": [{"name": "small:gone_13"}]}
         schedule = registry.schedules.add(dataclasses.replace(made, definition=gone), BEGIN)
     (ran,) = ticked(home, 9)
-    assert (ran.tick.state, ran.outcome) == ("failed", None)
-    assert "gone_13" in str(ran.tick.reason)
+    assert (ran.occurrence.state, ran.outcome) == ("failed", None)
+    assert "gone_13" in str(ran.occurrence.reason)
     assert states(home, schedule) == [(9, "failed")]
 
 
@@ -335,7 +336,7 @@ def test_another_hosts_lease_has_to_run_out(home):
     schedule, lost = taken_by(home, far, 9.2)
     assert ticked(home, 9.1) == []
     (ran,) = ticked(home, 9.3)
-    assert (ran.tick.id, ran.tick.state, ran.tick.losses) == (lost.id, "done", 1)
+    assert (ran.occurrence.id, ran.occurrence.state, ran.occurrence.losses) == (lost.id, "done", 1)
     with Registry(home) as registry:
         late = registry.schedules
         # The one that was taken for dead comes back: it is told to stop and can settle nothing.
@@ -433,7 +434,7 @@ def test_a_run_killed_in_the_middle_is_one_run(fresh):
     (row,) = query(home, "SELECT count(*) AS batches FROM batches").to_pylist()
     assert 2 <= row["batches"] < 6
     (ran,) = ticked(home, 9.1)
-    assert (ran.tick.state, ran.tick.losses, ran.tick.claim) == ("done", 1, 2)
+    assert (ran.occurrence.state, ran.occurrence.losses, ran.occurrence.claim) == ("done", 1, 2)
     assert states(home, schedule) == [(9, "done")]
     assert runs(home) == [{"status": "done", "attempt": 2, "batches": 6}]
 
@@ -447,7 +448,7 @@ def test_processes_that_look_at_once_run_each_due_time_once(home):
     lines = [line for one in daemons for line in one.communicate()[0].splitlines()]
     assert [one.returncode for one in daemons] == [0, 0, 0]
     lines += [
-        f"{one.schedule.name} {one.tick.due_at.isoformat()} {one.tick.state}"
+        f"{one.schedule.name} {one.occurrence.due_at.isoformat()} {one.occurrence.state}"
         for one in ticked(home, 21)
     ]
     expected = [f"{name} {at(hour).isoformat()} done" for name in "ab" for hour in range(10, 22)]
