@@ -29,7 +29,7 @@ from catalog.files import sync_folder
 from catalog.open_home import open_home
 from catalog.store import schema
 from catalog.store.records import BatchRecord
-from catalog.store.segments import Segment, batch_table, run_table, score_rows, write_segment
+from catalog.store.segments import PLACE, batch_table, run_table, score_rows, write_segment
 from catalog.store.writer import Writer
 from survey.results import BatchScores, Site, SiteScore
 
@@ -142,7 +142,7 @@ def feed_duckdb(path: Path, number: int, pipe: Connection) -> None:
         connection.execute(table.ddl()).fetchall()
     for last in iter(pipe.recv, None):
         batches = pa.concat_tables(itertools.islice(waiting, number // ROUNDS)).combine_chunks()
-        scores = score_rows(Segment(run_table([]), batches))
+        scores = score_rows(batches).drop_columns(PLACE)
         rows = {"batches": batches.drop_columns("scores"), "batch_scores": scores}
         del batches
         clock = Clock()

@@ -26,14 +26,13 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +44,7 @@ from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
 from survey.columns import Column, columns_of
 from survey.errors import StoreError
-from survey.results import BatchScores, Site, SiteScore, Status
+from survey.results import BatchScores, Site, SiteScore
 
 #: Ending of a segment that is not whole yet.
 UNFINISHED = ".unfinished"
@@ -62,9 +61,10 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 _KEY = ("run_id", "batch")
 
-_METRICS = tuple(column.name for column in METRIC_COLUMNS)
+#: Which row of a segment's batches it is, in the order of writing; a score has that of its batch.
+PLACE = "place"
 
-_DECLARED = frozenset(BATCH_SCORES.names)
+_METRICS = tuple(column.name for column in METRIC_COLUMNS)
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
@@ -72,16 +72,27 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
 
 
-@cache
-def batch_schema(extra: tuple[str, ...] = ()) -> pa.Schema:
-    """Return what a segment holds of batches, whose scores have more metrics than are declared."""
-    scores = [*arrow_schema(BATCH_SCORES.columns), *(pa.field(n, pa.float64()) for n in extra)]
-    nested = pa.struct([field for field in scores if field.name not in _KEY])
-    return arrow_schema(BATCHES.columns).append(pa.field("scores", pa.list_(nested)))
-
-
 #: What a segment holds of runs.
 RUN_SCHEMA = arrow_schema(RUNS.columns)
+
+_BATCH, _RECORD = arrow_schema(columns_of(BatchScores)), arrow_schema(columns_of(BatchRecord))
+_SITE = arrow_schema(columns_of(Site))
+_SCORE = arrow_schema(
+    c for c in BATCH_SCORES.columns if c.name not in (*_KEY, *_SITE.names, *_METRICS)
+)
+_run_values = attrgetter(*RUN_SCHEMA.names)
+_batch_values, _record_values = attrgetter(*_BATCH.names), attrgetter(*_RECORD.names)
+_site_values, _score_values = attrgetter(*_SITE.names), attrgetter(*_SCORE.names)
+
+
+def _scores_field(metrics: Iterable[str]) -> pa.Field:
+    """Return the field of a batch that holds its scores."""
+    scores = [*_SITE, *_SCORE, *(pa.field(name, pa.float64()) for name in metrics)]
+    return pa.field("scores", pa.list_(pa.struct(scores)))
+
+
+#: What a segment holds of batches, whose scores may have more metrics than are declared.
+BATCH_SCHEMA = arrow_schema(BATCHES.columns).append(_scores_field(_METRICS))
 
 _CHECKSUM_BYTES = 4
 
@@ -100,43 +111,12 @@ class Segment:
 
     #: A row a run, as ``RUN_SCHEMA``.
     runs: pa.Table
-    #: A row a batch, as ``batch_schema``.
+    #: A row a batch, as ``BATCH_SCHEMA``.
     batches: pa.Table
 
-    @property
-    def score_fields(self) -> tuple[pa.Field, ...]:
-        """The fields of a batch's scores."""
-        return tuple(self.batches.schema.field("scores").type.value_type)
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """The names of metrics, of installed packages, that the scores have."""
-        return tuple(f.name for f in self.score_fields if f.name not in _DECLARED)
-
-
-class _Form:
-    """Makes rows of what objects have as attributes, all columns at once.
-
-    A call a column takes three times as long where rows are few.
-    """
-
-    def __init__(self, columns: Iterable[Column]) -> None:
-        schema = arrow_schema(columns)
-        self.names, self.type = tuple(schema.names), pa.struct(list(schema))
-        self._values = attrgetter(*self.names)
-
-    def columns(self, objects: Iterable[object]) -> dict[str, pa.Array]:
-        """Return the columns, by name, of a row an object."""
-        rows = pa.array(list(map(self._values, objects)), self.type)
-        return dict(zip(self.names, rows.flatten(), strict=True))
-
-
-_RUN_FORM, _SITE_FORM = _Form(columns_of(RunRecord)), _Form(columns_of(Site))
-_BATCH_FORM, _RECORD_FORM = _Form(columns_of(BatchScores)), _Form(columns_of(BatchRecord))
-_SCORE_FORM = _Form((*columns_of(SiteScore), Column("affinity", "DOUBLE", "")))
 
 #: The numbers of a score beside its metrics.
-_NUMBERS = tuple(f.name for f in _SCORE_FORM.type if pa.types.is_floating(f.type))
+_NUMBERS = tuple(field.name for field in _SCORE if pa.types.is_floating(field.type))
 
 
 @cache
@@ -157,35 +137,29 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
     """Return the segment rows of some runs."""
     if not records:
         return _empty(RUN_SCHEMA)
-    columns = _RUN_FORM.columns(records)
-    unfit = _infinite(columns.values(), len(records))
-    if unfit.any():
-        fit = [_storable_run(r) if bad else r for r, bad in zip(records, unfit, strict=True)]
-        columns = _RUN_FORM.columns(fit)
-    return pa.table(columns, RUN_SCHEMA)
+    rows = [_run_values(_storable_run(record)) for record in records]
+    return pa.Table.from_struct_array(pa.array(rows, pa.struct(list(RUN_SCHEMA))))
 
 
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
     """Return the segment rows of some batches."""
     if not records:
-        return _empty(batch_schema())
-    batches = [record.batch for record in records]
-    scores = [score for batch in batches for score in batch.scores]
-    columns = _storable_columns(scores)
-    schema = batch_schema(tuple(name for name in columns if name not in _DECLARED))
-    fields = list(schema.field("scores").type.value_type)
-    rows = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
-    ends = np.cumsum([0, *(len(batch.scores) for batch in batches)], dtype=np.int32)
-    seconds = [b.seconds if math.isfinite(b.seconds) else None for b in batches]
-    columns = {
-        **_BATCH_FORM.columns(batches),
-        **_RECORD_FORM.columns(records),
-        "skipped_images": pa.array([len(record.skipped_names) for record in records], pa.int64()),
-        "seconds": pa.array(seconds, pa.float64()),
-        "recorded_at": pa.array([datetime.now(UTC)] * len(records), pa.timestamp("us", "UTC")),
-        "scores": pa.ListArray.from_arrays(pa.array(ends), rows),
+        return _empty(BATCH_SCHEMA)
+    rows = [(*_batch_values(record.batch), *_record_values(record)) for record in records]
+    batches = pa.array(rows, pa.struct([*_BATCH, *_RECORD]))
+    columns = dict(zip((*_BATCH.names, *_RECORD.names), batches.flatten(), strict=True))
+    scores = _storable_rows([score for record in records for score in record.batch.scores])
+    ends = np.cumsum([0, *(len(record.batch.scores) for record in records)], dtype=np.int32)
+    seconds = columns["seconds"]
+    columns |= {
+        "seconds": pc.if_else(pc.is_finite(seconds), seconds, pa.scalar(None, pa.float64())),
+        "skipped_images": pc.list_value_length(columns["skipped_names"]).cast(pa.int64()),
+        "recorded_at": pa.repeat(
+            pa.scalar(datetime.now(UTC), _ARROW_TYPES["TIMESTAMPTZ"]), len(records)
+        ),
+        "scores": pa.ListArray.from_arrays(pa.array(ends), scores),
     }
-    return pa.table(columns, schema)
+    return pa.table(columns)
 
 
 def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
@@ -239,13 +213,11 @@ def read_segment(path: Path) -> Segment:
         if not content or _checksum(content) != checksum:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
-        segment = Segment(_empty(RUN_SCHEMA), _empty(batch_schema()))
+        segment = Segment(_empty(RUN_SCHEMA), _empty(BATCH_SCHEMA))
         while source.tell() < source.size():
             rows = pa.ipc.open_stream(source).read_all()
-            if "scores" in rows.schema.names:
-                segment = dataclasses.replace(segment, batches=rows)
-            else:
-                segment = dataclasses.replace(segment, runs=_adapted(rows, RUN_SCHEMA))
+            kind = "batches" if "scores" in rows.schema.names else "runs"
+            segment = dataclasses.replace(segment, **{kind: rows})
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -253,72 +225,62 @@ def read_segment(path: Path) -> Segment:
             f"segment {path} cannot be read: {error}",
             hint="move that file out of the spool; what it held will be measured again",
         ) from error
-    return dataclasses.replace(
-        segment, batches=_adapted(segment.batches, batch_schema(segment.extra))
-    )
+    return segment
 
 
-def joined(segments: Iterable[Segment], extra: Iterable[str] = ()) -> Segment:
+def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
     """Return the rows of some segments, in the order they were written, as one.
 
     Parameters
     ----------
     segments : iterable of Segment
         In the order they were written.
-    extra : iterable of str
+    metrics : iterable of str
         Metrics of which the result has a column, also where no segment has one.
     """
     parts = list(segments)
-    names = dict.fromkeys((*extra, *(name for part in parts for name in part.extra)))
-    schema = batch_schema(tuple(name for name in names if name not in _METRICS))
-    runs = [part.runs for part in parts if len(part.runs)]
-    batches = [_adapted(part.batches, schema) for part in parts if len(part.batches)]
+    more = pa.schema([_scores_field(metrics)]).empty_table()
     return Segment(
-        _in_few_pieces([_empty(RUN_SCHEMA), *runs]), _in_few_pieces([_empty(schema), *batches])
+        _in_few_pieces([_empty(RUN_SCHEMA), *(part.runs for part in parts if len(part.runs))]),
+        _in_few_pieces(
+            [_empty(BATCH_SCHEMA), more, *(part.batches for part in parts if len(part.batches))]
+        ),
     )
 
 
-def score_rows(rows: Segment) -> pa.Table:
-    """Return the rows of ``batch_scores`` nested in a segment's batches, in their order."""
-    keys = [rows.batches.schema.field(name) for name in _KEY]
-    schema = pa.schema([*keys, *rows.score_fields])
-    pieces = [
-        pa.RecordBatch.from_arrays(
-            [
-                *(piece[name].take(pc.list_parent_indices(piece["scores"])) for name in _KEY),
-                *piece["scores"].flatten().flatten(),
-            ],
-            schema=schema,
-        )
-        for piece in rows.batches.to_batches()
-    ]
-    return pa.Table.from_batches(pieces, schema)
-
-
-def score_owners(batches: pa.Table) -> pa.ChunkedArray:
-    """Return which of the batches, counting from 0, each of their ``score_rows`` belongs to."""
-    lengths = pc.fill_null(pc.list_value_length(batches["scores"]), 0).to_numpy()
-    return pa.chunked_array([np.repeat(np.arange(batches.num_rows), lengths)], pa.int64())
+def score_rows(batches: pa.Table) -> pa.Table:
+    """Return the scores nested in batches, a row each in their order, with ``PLACE``."""
+    places = pc.list_parent_indices(batches["scores"])
+    rows = pa.Table.from_struct_array(pc.list_flatten(batches["scores"]))
+    for name in _KEY:
+        rows = rows.append_column(name, batches[name].take(places))
+    return rows.append_column(PLACE, places)
 
 
 def storable(score: SiteScore) -> SiteScore:
     """Return the score as it may be stored: finite numbers, an affinity if and only if it is ok."""
     broken = [name for name in _NUMBERS if not _finite(getattr(score, name))]
     missing = [name for name, value in score.metrics.items() if not _finite(value)]
+    status, reason = score.status, score.reason
+    if broken:
+        reason = _with(reason, f"not finite: {', '.join(broken)}")
+    if status == "ok" and broken:
+        status = "nonfinite"
+    elif status == "ok" and score.affinity is None:
+        status, reason = "failed", _with(reason, "its status is ok, but it has no affinity")
+    elif status == "ok" and not 0 <= cast("float", score.affinity) <= 1:
+        status, reason = "out_of_range", _with(reason, f"{score.affinity!r} lies outside [0, 1]")
     changes: dict[str, Any] = {
         **dict.fromkeys(broken),
+        "status": status,
+        "reason": reason,
         "metrics": {**score.metrics, **dict.fromkeys(missing)},
         "notes": score.notes + tuple(f"{name}: not finite" for name in missing),
     }
-    if broken:
-        changes["reason"] = _with(score.reason, f"not finite: {', '.join(broken)}")
-    if score.status != "ok":
-        return dataclasses.replace(score, **{**changes, "affinity": None})
-    status, reason = _status(score, broken)
     if status != "ok":
-        changes |= {"status": status, "reason": reason, "affinity": None}
-        if "raw_affinity" not in broken and score.raw_affinity is None:
-            changes["raw_affinity"] = None if "affinity" in broken else score.affinity
+        changes["affinity"] = None
+    if status != score.status and score.raw_affinity is None and "affinity" not in broken:
+        changes["raw_affinity"] = score.affinity
     return dataclasses.replace(score, **changes)
 
 
@@ -326,68 +288,50 @@ def _finite(value: float | None) -> bool:
     return value is None or math.isfinite(value)
 
 
-def _status(score: SiteScore, broken: list[str]) -> tuple[Status, str | None]:
-    if broken:
-        return "nonfinite", _with(score.reason, f"not finite: {', '.join(broken)}")
-    if score.affinity is None:
-        return "failed", _with(score.reason, "said to be ok, but came without an affinity")
-    if not 0 <= score.affinity <= 1:
-        return "out_of_range", _with(score.reason, f"{score.affinity!r} lies outside [0, 1]")
-    return "ok", score.reason
-
-
-def _storable_columns(scores: Sequence[SiteScore]) -> dict[str, pa.Array]:
-    columns = _score_columns(scores)
-    unfit = _infinite(columns.values(), len(scores)) | _mistaken(columns)
+def _storable_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
+    rows = _score_rows(scores)
+    unfit = _infinite(rows) | _mistaken(rows)
     if unfit.any():
-        fit = [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
-        columns = _score_columns(fit)
-    return columns
+        rows = _score_rows(
+            [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
+        )
+    return rows
 
 
-def _score_columns(scores: Sequence[SiteScore]) -> dict[str, pa.Array]:
-    return {
-        **_SITE_FORM.columns(map(attrgetter("place"), scores)),
-        **_SCORE_FORM.columns(scores),
-        **_metric_columns(list(map(attrgetter("metrics"), scores))),
-    }
+def _score_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
+    """Return a row a score, with the declared metrics and any others that one has a value of."""
+    metrics = [score.metrics for score in scores]
+    names = (*_METRICS, *sorted(set().union(*metrics).difference(_METRICS)))
+    complete = all(len(each) == len(names) for each in metrics)
+    of = itemgetter(*names) if complete else lambda each: map(each.get, names)
+    rows = [(*_site_values(s.place), *_score_values(s), *of(s.metrics)) for s in scores]
+    return pa.array(rows, _scores_field(names).type.value_type)
 
 
-def _metric_columns(values: list[Mapping[str, float | None]]) -> dict[str, pa.Array]:
-    """Return the columns of the declared metrics, and of any others that have a value."""
-    names, rows = _METRICS, None
-    if set(map(len, values)) <= {len(names)}:
-        with suppress(KeyError):
-            rows = list(map(itemgetter(*names), values))
-    if rows is None:
-        others = sorted(set(itertools.chain(*values)) - set(names))
-        names = (*names, *others)
-        rows = [tuple(map(each.get, names)) for each in values]
-    columns = pa.array(rows, pa.struct([(name, pa.float64()) for name in names])).flatten()
-    return dict(zip(names, columns, strict=True))
-
-
-def _infinite(columns: Iterable[pa.Array], rows: int) -> np.ndarray:
-    """Return which rows hold a number that is none."""
-    numbers = [column for column in columns if pa.types.is_floating(column.type)]
+def _infinite(rows: pa.StructArray) -> np.ndarray:
+    """Return which rows hold a number that is not finite."""
+    numbers = [column for column in rows.flatten() if pa.types.is_floating(column.type)]
     finite = pc.fill_null(pc.is_finite(pa.concat_arrays(numbers)), fill_value=True)
-    by_column = finite.to_numpy(zero_copy_only=False).reshape(len(numbers), rows)
+    by_column = finite.to_numpy(zero_copy_only=False).reshape(len(numbers), len(rows))
     unfit: np.ndarray = ~by_column.all(axis=0)
     return unfit
 
 
-def _mistaken(columns: dict[str, pa.Array]) -> np.ndarray:
+def _mistaken(rows: pa.StructArray) -> np.ndarray:
     """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
     # NULL becomes NaN, which is within nothing.
-    numbers = columns["affinity"].to_numpy(zero_copy_only=False)
-    ok = pc.equal(columns["status"], _ok()).to_numpy(zero_copy_only=False)
+    numbers = rows.field("affinity").to_numpy(zero_copy_only=False)
+    ok = pc.equal(rows.field("status"), _ok()).to_numpy(zero_copy_only=False)
     mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
     return mistaken
 
 
 def _storable_run(record: RunRecord) -> RunRecord:
-    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    broken = [k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)]
+    """Return the run with no number that is not finite."""
+    values = zip(RUN_SCHEMA.names, _run_values(record), strict=True)
+    broken = [k for k, v in values if isinstance(v, float) and not math.isfinite(v)]
+    if not broken:
+        return record
     error = _with(record.error, f"not finite: {', '.join(broken)}")
     changes: dict[str, Any] = {**dict.fromkeys(broken), "error": error}
     return dataclasses.replace(record, **changes)
@@ -408,29 +352,11 @@ def _checksum(content: memoryview | pa.Buffer) -> bytes:
 
 
 def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:
+    """Return the tables as one; where one lacks a column, or a metric of its scores, it is NULL."""
     # DuckDB takes long over many small pieces, and copying large ones takes longer than that.
-    whole = pa.concat_tables(tables)
+    whole = pa.concat_tables(tables, promote_options="permissive")
     small = whole.get_total_buffer_size() < len(tables) * _LARGE_BYTES
     return whole.combine_chunks() if small else whole
-
-
-def _adapted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns of a schema: those that are missing are NULL."""
-    if rows.schema.equals(schema):
-        return rows
-    return pa.table([_column(rows, field) for field in schema], schema)
-
-
-def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if field.name not in rows.column_names:
-        return pa.nulls(rows.num_rows, field.type)
-    if field.name != "scores":
-        return rows[field.name].cast(field.type)
-    lengths = pc.fill_null(pc.list_value_length(rows["scores"]), 0).to_numpy()
-    ends = np.cumsum([0, *lengths], dtype=np.int32)
-    nested = pa.Table.from_struct_array(pc.list_flatten(rows["scores"]))
-    scores = _adapted(nested, pa.schema(list(field.type.value_type))).to_struct_array()
-    return pa.ListArray.from_arrays(pa.array(ends), scores.combine_chunks())
 
 
 def _hint(error: OSError) -> str:

@@ -22,18 +22,15 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, views
-from catalog.store.segments import Segment, score_owners, score_rows
+from catalog.store.segments import PLACE, Segment, score_rows
 from survey.columns import Column
-
-#: Which row it is in the order of writing; a score has that of its batch.
-_PLACE = "place"
 
 # `rank` orders the unmerged rows among themselves, `old` lets a stored row stand.
 _STAGE = f"""
 CREATE TEMP TABLE spooled_runs AS
 SELECT {", ".join(RUNS.names)} FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY run_id ORDER BY attempt DESC, status <> 'running' DESC, {_PLACE} DESC) AS rank
+    PARTITION BY run_id ORDER BY attempt DESC, status <> 'running' DESC, {PLACE} DESC) AS rank
   FROM incoming_runs
 ) AS new
 WHERE rank = 1 AND NOT EXISTS (
@@ -41,9 +38,9 @@ WHERE rank = 1 AND NOT EXISTS (
     old.attempt > new.attempt OR old.attempt = new.attempt
     AND old.status <> 'running' AND new.status = 'running'));
 CREATE TEMP TABLE spooled_batches AS
-SELECT {", ".join(BATCHES.names)}, {_PLACE} FROM (
+SELECT {", ".join(BATCHES.names)}, {PLACE} FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY run_id, batch ORDER BY attempt DESC, {_PLACE}) AS rank
+    PARTITION BY run_id, batch ORDER BY attempt DESC, {PLACE}) AS rank
   FROM incoming_batches
 ) AS new
 WHERE rank = 1 AND NOT EXISTS (
@@ -63,7 +60,7 @@ _STAGED = {
     "batch_scores": "FROM incoming_scores",
 }
 
-_OF_STAGED_BATCHES = f" SEMI JOIN temp.spooled_batches USING ({_PLACE})"
+_OF_STAGED_BATCHES = f" SEMI JOIN temp.spooled_batches USING ({PLACE})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +92,17 @@ def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> 
     Staged
         What ``store_staged`` and ``show_staged`` want to know.
     """
-    scores = score_rows(rows)
-    owned = scores.append_column(_PLACE, score_owners(rows.batches))
+    scores = score_rows(rows.batches)
     connection.register("incoming_runs", _placed(rows.runs))
     connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
-    connection.register("incoming_scores", owned)
+    connection.register("incoming_scores", scores)
     connection.execute(_STAGE.format(stored=stored)).fetchall()
     ((count, replaced),) = connection.execute(_COUNTED.format(stored=stored)).fetchall()
-    return Staged(replaced > 0, count == rows.batches.num_rows, tuple(scores.column_names))
+    return Staged(
+        replaced > 0,
+        count == rows.batches.num_rows,
+        tuple(n for n in scores.column_names if n != PLACE),
+    )
 
 
 def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
@@ -172,7 +172,7 @@ def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) ->
 
 
 def _placed(rows: pa.Table) -> pa.Table:
-    return rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
+    return rows.append_column(PLACE, pa.array(np.arange(rows.num_rows)))
 
 
 def _rows(table: Table, staged: Staged) -> str:

@@ -220,8 +220,8 @@ def _merge(path: Path, segments: list[Path]) -> int | None:
 
 def _merge_fresh(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> None:
     rows = joined(read_segment(path) for path in segments)
-    add_metrics(connection, rows.extra)
     staged = stage(connection, "main", rows)
+    add_metrics(connection, staged.score_columns)
     if not staged.replaces:
         # Closing would join row groups that are not full, and for a few write all beside them anew.
         connection.execute("SET max_vacuum_tasks = 0").fetchall()
