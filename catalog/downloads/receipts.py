@@ -9,12 +9,9 @@ import os
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from catalog.models.base import RemoteFile
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 _PIECE_BYTES = 2**20
 
@@ -116,7 +113,7 @@ def read_note(path: Path, kind: type[_Note]) -> _Note | None:
     return note if all(isinstance(getattr(note, name), hints[name]) for name in hints) else None
 
 
-def write_note(path: Path, note: DataclassInstance) -> None:
+def write_note(path: Path, note: Any) -> None:
     """Write a dataclass as a small JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two processes may write the same note.

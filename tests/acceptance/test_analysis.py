@@ -33,9 +33,9 @@ from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import family_predictions, novelty
 from jobs.cli.main import app
 from tests.acceptance.command import ROOT, survey
-from tests.acceptance.notebook import code_cells
-from tests.acceptance.notebook import run as run_notebook
 from tests.analysis.homes import Builder
+from tests.docs.notebook import code_cells
+from tests.docs.notebook import run as run_notebook
 
 VERBS = ("cluster", "neighbours", "correlate", "regress", "timeline")
 KINDS = ("residual", "twins", "datasets", "checkpoints", "training", "distributions", "paper")

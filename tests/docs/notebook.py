@@ -1,6 +1,6 @@
 """Notebooks without a kernel: their cells in order, in one namespace, each with its last value.
 
-``python -m tests.acceptance.notebook docs/notebook.ipynb`` runs a notebook beside a folder
+``python -m tests.docs.notebook docs/notebook.ipynb`` runs a notebook beside a folder
 ``survey-home`` and keeps its small outputs in it.
 """
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from docs.generate.schema_page import page
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_page_is_what_the_code_says():
