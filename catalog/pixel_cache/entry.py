@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from catalog.datasets.base import Sample
 from catalog.datasets.images.decoding import ahead
+from catalog.pixel_cache.sums import Sums
 
 #: The two files.
 PIXELS, SAMPLES = "pixels.npy", "samples.json"
@@ -109,36 +110,6 @@ class EntryLayout:
         return len(self.header) + self.images * self.image_bytes
 
 
-class Sums:
-    """A 64-bit sum over an image, to detect damage.
-
-    Words of 64 bits are added under odd weights, modulo 2^64. Any change within one word shows,
-    and so do pieces that are missing, exchanged or overwritten. What can hide is an even number of
-    flips of one same bit, in different words: always for the topmost bit, half as often for each
-    bit below. zlib's crc32 would show two flips anywhere, but takes longer than all else that
-    reading costs.
-
-    Parameters
-    ----------
-    image_bytes : int
-        Bytes of one image.
-    """
-
-    def __init__(self, image_bytes: int) -> None:
-        words = image_bytes // 8
-        self._end = 8 * words
-        self._weights = np.random.PCG64(0).random_raw(words) | np.uint64(1)
-        # Up to seven bytes are left where an image is no whole number of words.
-        self._places = np.uint64(256) ** np.arange(image_bytes % 8, dtype=np.uint64)
-
-    def of(self, images: NDArray[np.uint8]) -> list[int]:
-        """Return the sum of each image of a stack whose images lie in one piece each."""
-        flat = images.reshape(len(images), -1)
-        words, rest = flat[:, : self._end].view("<u8"), flat[:, self._end :].astype(np.uint64)
-        sums = np.einsum("ni,i->n", words, self._weights) + rest @ self._places
-        return [int(value) for value in sums]
-
-
 class EntryWriter:
     """Writes the two files into a new folder. What it writes counts only once both are there.
 
@@ -159,7 +130,7 @@ class EntryWriter:
         folder.mkdir()
         self._file = (folder / PIXELS).open("xb")
         self._file.write(layout.header)
-        # At once of its whole size, so that others who make room know of it. Never written through
+        # At once of its whole size, so that others that make room know of it. Never written through
         # a map: a full disk would then end the process rather than raise.
         self._file.flush()
         self._file.truncate(layout.file_bytes)
@@ -222,7 +193,7 @@ def require_fit(sample: Sample, layout: EntryLayout, position: int) -> None:
         raise Unfit(f"image {position} is no uint8 picture of {layout.size} pixels")
     kinds = {type(getattr(sample, name)) for name in LISTED}
     if sample.position != position or not kinds <= {str, int, type(None)}:
-        raise Unfit(f"image {position} is out of order, or more than text and numbers tells of it")
+        raise Unfit(f"image {position} is out of order, or has fields other than text and numbers")
 
 
 def read_entry(entry: Path, layout: EntryLayout, start: int) -> Iterator[Sample]:

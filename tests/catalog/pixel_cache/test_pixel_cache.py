@@ -30,8 +30,9 @@ from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.random import RandomDataset
 from catalog.models.base import InputTransform
 from catalog.pixel_cache import cache as cache_module
-from catalog.pixel_cache import entry
+from catalog.pixel_cache import entry, eviction
 from catalog.pixel_cache.cache import PixelCache
+from catalog.pixel_cache.sums import Sums
 from survey.errors import DatasetError
 from tests.shared_data import shared
 
@@ -364,7 +365,7 @@ def test_another_process_is_not_waited_for_and_its_death_is_no_harm(
     assert through(cache, Pictures()) == expected
     assert len(entries(cache)) == 1
     assert unfinished(cache) == [left]
-    monkeypatch.setattr(cache_module, "STALE_SECONDS", 0)
+    monkeypatch.setattr(eviction, "STALE_SECONDS", 0)
     through(cache, Pictures(seed=1))
     assert not unfinished(cache)
     assert through(cache, Pictures()) == expected
@@ -457,7 +458,7 @@ def test_an_entry_under_another_name_is_not_taken_for_it(cache: PixelCache) -> N
 
 @pytest.mark.parametrize("image_bytes", [3, 8, 75, 768])
 def test_a_sum_shows_every_flip_of_a_bit_and_every_exchange(image_bytes: int) -> None:
-    sums = entry.Sums(image_bytes)
+    sums = Sums(image_bytes)
     image = np.random.default_rng(0).integers(0, 256, image_bytes, dtype=np.uint8)
     expected = sums.of(image[np.newaxis])
     for place, bit in itertools.product(range(image_bytes), range(8)):
@@ -526,7 +527,7 @@ def test_what_is_larger_than_the_limit_is_not_kept_and_removes_nothing(cache: Pi
 
 
 class Disk(NamedTuple):
-    """What ``shutil.disk_usage`` tells."""
+    """What ``shutil.disk_usage`` returns."""
 
     free: int
 
@@ -537,7 +538,7 @@ def test_a_gigabyte_of_the_disk_stays_free(
     through(cache, Pictures())
     kept = entries(cache)
     free = [2**30 - 1]
-    monkeypatch.setattr(cache_module.shutil, "disk_usage", lambda path: Disk(free[0]))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(free[0]))
     large = dataclasses.replace(SMALL, size=64)
     assert through(cache, Pictures(), large) == plain(Pictures().samples(large))
     assert entries(cache) == kept
