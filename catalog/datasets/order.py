@@ -9,15 +9,18 @@ from pathlib import Path
 from catalog.datasets.base import ORDER_SEED
 
 
-def place(name: str) -> bytes:
+def place(name: str, seed: int = ORDER_SEED) -> bytes:
     """Return a key that shuffles images by name, the same way on every platform and for ever.
 
     Parameters
     ----------
     name : str
         The image's name. Images more or less leave the others in their order.
+    seed : int
+        Seed of the order.
     """
-    return hashlib.sha256(f"{ORDER_SEED}/{name}".encode(errors="surrogateescape")).digest()
+    # A hash, and no random generator, whose numbers may change with its library.
+    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
 
 
 def fingerprint_of(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
+from catalog.datasets.order import place
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError, SettingsError
 
@@ -64,11 +65,11 @@ def split_name(name: str) -> tuple[str, ImageSelection | None]:
     match = _SELECTION.fullmatch(name[start:])
     if match is None:
         raise DatasetError(f"{name!r} ends in no selection of images", hint=_HINT)
-    if match["limit"] is not None and int(match["limit"]) < 1:
+    limit = None if match["limit"] is None else int(match["limit"])
+    if limit == 0:
         raise DatasetError(f"{name!r} selects 0 images, must be at least 1", hint=_HINT)
     if _start(name[:start]) >= 0:
         raise DatasetError(f"{name!r} selects images twice", hint=_HINT)
-    limit = None if match["limit"] is None else int(match["limit"])
     seed = ORDER_SEED if match["order"] is None else int(match["order"])
     return name[:start], ImageSelection(limit, match["stratified"] is not None, seed)
 
@@ -226,7 +227,7 @@ def _positions(dataset: ImageDataset, selection: ImageSelection) -> Sequence[int
     labels = dataset.labels()
     ranked = _ranked([labels[position] for position in order])
     _require_enough(dataset, selection, len(ranked))
-    return tuple(order[place] for place in sorted(at for _, at in ranked[: selection.limit]))
+    return tuple(order[at] for at in sorted(at for _, at in ranked[: selection.limit]))
 
 
 def _order(dataset: ImageDataset, seed: int) -> Sequence[int]:
@@ -239,13 +240,7 @@ def _order(dataset: ImageDataset, seed: int) -> Sequence[int]:
             f" {MOST_REORDERED:,}",
             hint=f"write {dataset.name} for its own order",
         )
-    return tuple(sorted(range(len(dataset)), key=lambda position: _place(seed, position)))
-
-
-def _place(seed: int, position: int) -> bytes:
-    # A hash, and no random generator, whose numbers may change with its library: the fingerprint
-    # holds the seed alone.
-    return hashlib.sha256(f"{seed}/{position}".encode()).digest()
+    return tuple(sorted(range(len(dataset)), key=lambda position: place(str(position), seed)))
 
 
 def _ranked(labels: Sequence[int | None]) -> list[tuple[int, int]]:

@@ -105,7 +105,7 @@ class FileStore:
         file : RemoteFile
             What is wanted.
         progress : callable, optional
-            Told the bytes so far, and of how many where that is known, while they arrive.
+            Called while bytes arrive; see ``Progress``.
 
         Raises
         ------
@@ -149,16 +149,11 @@ class FileStore:
     def _kept(self, file: RemoteFile) -> Path | None:
         """Return the file's place in the store, by its address or its sha256."""
         receipt = read_note(self._receipt_path(file), Receipt)
-        if receipt is not None:
-            path = self.root / receipt.path
-            if self._is(file, path, receipt.sha256, receipt):
-                return path
+        places = [(self.root / receipt.path, receipt.sha256)] if receipt else []
         sha256 = (file.sha256 or "").lower()
         if _SHA256.fullmatch(sha256):
-            path = self._content_path(sha256)
-            if self._is(file, path, sha256, receipt):
-                return path
-        return None
+            places.append((self._content_path(sha256), sha256))
+        return next((path for path, one in places if self._is(file, path, one, receipt)), None)
 
     def _is(self, file: RemoteFile, path: Path, sha256: str, receipt: Receipt | None) -> bool:
         """Return whether a path still holds the content it should, which is a file's."""
@@ -195,7 +190,7 @@ class FileStore:
             return None
         content = self._checked(file, place)
         if place.is_symlink():
-            # Whoever put it there meant not to copy it. It is checked again when it changes.
+            # A link is there to save the copy. Its file is checked again when it changes.
             self._note(file, place, content)
             return place
         return self._stored(file, place, content)
@@ -240,7 +235,7 @@ class FileStore:
         target = self._content_path(content.sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):
-            # A file put there by hand may belong to somebody else; it is used all the same.
+            # A file put there by hand may belong to another user; it is used all the same.
             source.chmod(0o444)
         with source.open("rb") as opened:
             os.fsync(opened.fileno())

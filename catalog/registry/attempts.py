@@ -1,6 +1,6 @@
 """Attempts at jobs: their values, and the statements that store them.
 
-Every function works within a transaction of its caller's, which is the registry.
+Every function works within its caller's transaction.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _move(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
 
 def _values_after(state: JobState, outcome: AttemptOutcome, progressed: bool) -> dict[str, Any]:
     after: Any = state
-    # What somebody cancelled or parked meanwhile stays so.
+    # A job that was cancelled or parked meanwhile stays so.
     if state in ("todo", "running"):
         after = case((JOBS.c.state == "running", state), else_=JOBS.c.state)
     elif state in ("failed", "parked"):

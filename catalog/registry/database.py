@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     CursorResult,
     Engine,
@@ -98,12 +99,18 @@ class Database:
 
         return postgresql.insert(table)
 
-    def upsert(self, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
-        """Insert a row, or bring the one with this key up to date."""
-        statement = self.insert(table).values(**key, **values)
+    def upsert(
+        self,
+        table: Table,
+        key: dict[str, Any],
+        values: dict[str, Any],
+        where: ColumnElement[bool] | None = None,
+    ) -> None:
+        """Insert a row, or bring the one with this key up to date where a condition holds."""
+        new = self.insert(table).values(**key, **values)
         with self.transaction() as connection:
             connection.execute(
-                statement.on_conflict_do_update(index_elements=list(key), set_=values)
+                new.on_conflict_do_update(index_elements=list(key), set_=values, where=where)
             )
 
     def close(self) -> None:

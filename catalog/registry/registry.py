@@ -81,7 +81,7 @@ class Registry:
     def start_attempts(self, starts: Sequence[AttemptStart]) -> list[int | None]:
         """Begin attempts at jobs and return their numbers, counting from 1.
 
-        None for a job that somebody cancelled: nothing begins then, and it stays cancelled.
+        None for a job that was cancelled: nothing begins then, and it stays cancelled.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Registry:
         """
         keys = {one.job_key for one in starts}
         with self._database.transaction() as connection:
-            # The jobs' rows are taken first: whoever else begins one of them waits for its number.
+            # The jobs' rows first: another process that begins one of them waits for its number.
             taken = attempts.take(connection, keys)
             if taken != keys:
                 known = set(connection.scalars(select(JOBS.c.key)))
@@ -192,7 +192,7 @@ class Registry:
     def mark_interrupted(self) -> int:
         """End what a killed scan left open: its attempts are interrupted, its jobs are to do.
 
-        For the holder of the writer's lock, who knows that no other scan runs.
+        To be called under the writer's lock, so that no other scan runs.
 
         Returns
         -------
@@ -230,14 +230,7 @@ class Registry:
         """
         key = {"architecture": architecture, "device_name": device_name, "size": size}
         values = {"micro_batch": micro_batch, "recorded_at": _now()}
-        statement = self._database.insert(MEMORY).values(**key, **values)
-        smaller = statement.excluded.micro_batch < MEMORY.c.micro_batch
-        with self._database.transaction() as connection:
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=list(key), set_=values, where=smaller
-                )
-            )
+        self._database.upsert(MEMORY, key, values, MEMORY.c.micro_batch > micro_batch)
 
     def micro_batches(self) -> dict[tuple[str, str, int], int]:
         """Return what fitted, by architecture, device name and image size."""

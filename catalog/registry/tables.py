@@ -205,10 +205,7 @@ TICKS = _table_of(
     UniqueConstraint("schedule_id", "due_at", name="one_row_a_due_time"),
     # In PostgreSQL too, by the migration; to say so here costs every verb that dialect's import.
     Index(
-        "one_running_a_schedule",
-        "schedule_id",
-        unique=True,
-        sqlite_where=text("state = 'running'"),
+        "one_running_a_schedule", "schedule_id", unique=True, sqlite_where=text("state = 'running'")
     ),
     id={"primary_key": True},
     state={"index": True},

@@ -56,44 +56,29 @@ def open_imagenet(request: DatasetRequest) -> PictureDataset:
         return TarDataset(name, root, find_devkit(root))
     for folder in (root, root / "val"):
         if any((folder / wnid).is_dir() for wnid in imagenet_wnids()):
-            return ClassFoldersDataset(name, folder)
+            return _class_folders(name, folder)
         if next(folder.glob("ILSVRC2012_val_*"), None):
             return FlatDataset(name, folder, find_devkit(root))
     raise DatasetError(f"{root} holds no validation images of ImageNet", hint=_what_to_put(root))
 
 
-class ClassFoldersDataset(FolderDataset):
-    """The images in one subfolder a class, named by wnid.
-
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by.
-    root : Path
-        The folder.
-
-    Raises
-    ------
-    DatasetError
-        If it holds other folders, or not all images.
-    """
-
-    def __init__(self, name: str, root: Path) -> None:
-        super().__init__(name, root)
-        strange = sorted(set(self.class_names) - set(imagenet_wnids()))
-        if strange:
-            raise DatasetError(
-                f"{root} holds folders that are no classes of ImageNet: {', '.join(strange[:3])}",
-                hint=f"take them away, or write folder:{root} for pictures of other classes",
-            )
-        images = Counter(picture.label for picture in self._pictures)
-        right = len(images) == CLASSES and set(images.values()) == {IMAGES // CLASSES}
-        if not right:
-            raise DatasetError(
-                f"{root} holds {len(self):,} images of {len(images):,} classes, the validation"
-                f" images are {IMAGES:,}, {IMAGES // CLASSES} of each of {CLASSES:,} classes",
-                hint=f"write folder:{root} to measure a part of them, or other images",
-            )
+def _class_folders(name: str, root: Path) -> FolderDataset:
+    """Return the images in one subfolder a class, named by wnid."""
+    dataset = FolderDataset(name, root)
+    strange = sorted(set(dataset.class_names) - set(imagenet_wnids()))
+    if strange:
+        raise DatasetError(
+            f"{root} holds folders that are no classes of ImageNet: {', '.join(strange[:3])}",
+            hint=f"take them away, or write folder:{root} for pictures of other classes",
+        )
+    images = Counter(dataset.labels())
+    if len(images) != CLASSES or set(images.values()) != {IMAGES // CLASSES}:
+        raise DatasetError(
+            f"{root} holds {len(dataset):,} images of {len(images):,} classes, the validation"
+            f" images are {IMAGES:,}, {IMAGES // CLASSES} of each of {CLASSES:,} classes",
+            hint=f"write folder:{root} to measure a part of them, or other images",
+        )
+    return dataset
 
 
 class FlatDataset(FilePictures):
