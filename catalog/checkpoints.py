@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -29,8 +28,6 @@ CheckpointKind = Literal["init", "file", "bundled", "built", "published"]
 
 #: The largest seed a run can record.
 LARGEST_SEED = 2**63 - 1
-
-_CHOICES = "init:SEED (random weights), file:PATH (weights of your own) or published weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +108,13 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
         reference = "built"
     if reference is None:
         reference = "bundled" if architecture.bundled else "default"
-    kind, separator, detail = reference.partition(":")
-    if kind == "bundled" and not separator:
+    if reference == "bundled":
         return _bundled(architecture)
-    if kind == "built" and not separator and architecture.brings_weights:
+    if reference == "built" and architecture.brings_weights:
         return Checkpoint("built", "built", architecture=architecture.full_name)
-    if kind == "default" and not separator:
+    if reference == "default":
         return _default(architecture)
+    kind, separator, detail = reference.partition(":")
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
@@ -173,22 +170,19 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     try:
         dropped = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
     except CheckpointError as problem:
-        raise _of_published(problem, checkpoint) from problem
+        if published is None:
+            raise
+        anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
+        raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
     return LoadedModel(model.eval(), dropped, sha256)
-
-
-def _of_published(problem: CheckpointError, checkpoint: Checkpoint) -> CheckpointError:
-    """Return an error that also says how to get published weights anew: they count as here."""
-    if checkpoint.kind != "published":
-        return problem
-    anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
-    return CheckpointError(problem.message, hint=f"{problem.hint}; {anew}")
 
 
 def _bundled(architecture: Architecture) -> Checkpoint:
     if not architecture.bundled:
         raise CheckpointError(
-            f"{architecture.full_name} has no bundled weights", hint=f"choose {_CHOICES}"
+            f"{architecture.full_name} has no bundled weights",
+            hint="choose init:SEED (random weights), file:PATH (weights of your own) or published"
+            " weights",
         )
     from catalog.zoo import bundled_checkpoint
 
@@ -242,21 +236,15 @@ def _published(reference: str, architecture: Architecture, base_dir: Path) -> Ch
             hint=f"measure it with --model {reference}",
         )
     known = published_for(architecture)
-    tagged = [each for each in known if each.tag == reference]
-    if tagged:
-        return _usable(tagged[0])
-    choices = "init:SEED, file:PATH, bundled, default or the name of published weights"
+    tagged = {each.tag: each for each in reversed(known)}
+    if reference in tagged:
+        return _usable(tagged[reference])
+    hint = UnknownName("checkpoint", reference, tagged).hint if tagged else None
     raise CheckpointError(
         f"checkpoint {reference!r} is not understood for {architecture.full_name}, must be"
-        f" {choices}",
-        hint=f"write file:{reference}"
-        if (base_dir / reference).is_file()
-        else _suggestion(reference, [each.tag for each in known]),
+        " init:SEED, file:PATH, bundled, default or the name of published weights",
+        hint=f"write file:{reference}" if (base_dir / reference).is_file() else hint,
     )
-
-
-def _suggestion(reference: str, tags: list[str]) -> str | None:
-    return UnknownName("checkpoint", reference, tags).hint if tags else None
 
 
 def _usable(weights: Published) -> Checkpoint:
@@ -275,16 +263,10 @@ def _init(seed: str) -> Checkpoint:
 
 
 def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    with _seeded(seed):
-        return build()
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's generator for a while; weights are drawn there on every machine."""
+    """Build with the CPU's generator seeded: weights are drawn there on every machine."""
     import torch
 
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # torch.manual_seed would also seed every GPU, which fork_rng leaves out here.
         torch.default_generator.manual_seed(seed)
-        yield
+        return build()

@@ -69,7 +69,8 @@ def installed_sources() -> Extensions[ModelSource]:
     return load_extensions("model source", accept)
 
 
-_GLOB_CHARACTERS = frozenset("*?[")
+#: What makes a name a glob.
+GLOB_CHARACTERS = frozenset("*?[")
 
 
 def find(pattern: str) -> list[Architecture]:
@@ -94,31 +95,27 @@ def find(pattern: str) -> list[Architecture]:
     source, separator, name = pattern.partition(":")
     if not separator:
         source, name = "*", pattern
-    if _GLOB_CHARACTERS & set(name):
-        matches = _matching(source, name)
+    if GLOB_CHARACTERS & set(name):
+        matches = [
+            each.get(other)
+            for each in _sources(source)
+            for other in each.names()
+            if fnmatchcase(other, name)
+        ]
     else:
         # Sources are asked one after another: the first that has a name alone spares the others.
         named = _named(source, name)
         matches = list(named if separator else islice(named, 1))
-    if not matches and source == PythonSource.name:
-        # Its own refusal says how such a name is written; there are no close ones.
-        PythonSource().get(name)
     if not matches:
+        if source == PythonSource.name:
+            # Its own refusal says how such a name is written; there are no close ones.
+            PythonSource().get(name)
         unknown = UnknownName("architecture", pattern, _known(bare=not separator))
         broken = installed_sources().broken
         if broken and separator and not _sources(source):
             unknown.hint = "; ".join(map(str, broken))
         raise unknown
     return matches
-
-
-def _matching(source_glob: str, name_glob: str) -> list[Architecture]:
-    return [
-        source.get(name)
-        for source in _sources(source_glob)
-        for name in source.names()
-        if fnmatchcase(name, name_glob)
-    ]
 
 
 def _named(source_glob: str, name: str) -> Iterator[Architecture]:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 TRANSFORM = InputTransform(size=224, resize=256)
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_ARCHITECTURE_KEYS = ("classes", "family")
-
 _CHOICES = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
 _FORMS = {
     **dict.fromkeys(("size", "resize"), "a whole number of pixels"),
@@ -73,12 +71,12 @@ class PythonSource:
         if not _NAME.fullmatch(name):
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
         settings = _attribute(name)
-        facts = {key: settings.pop(key) for key in _ARCHITECTURE_KEYS if key in settings}
+        family, classes = settings.pop("family", "own"), settings.pop("classes", 0)
         return Architecture(
             source=self.name,
             name=name,
-            family=facts.get("family", "own"),
-            classes=facts.get("classes", 0),
+            family=family,
+            classes=classes,
             transform=_transform(name, settings),
             brings_weights=True,
             module=name.partition(":")[0],
@@ -122,11 +120,10 @@ def _attribute(name: str) -> dict[str, Any]:
             f"{name}'s survey attribute is a {type(settings).__name__}, must be a dictionary",
             hint="write such as: make_net.survey = {'size': 32, 'classes': 10}",
         )
-    known = [*(field.name for field in dataclasses.fields(InputTransform)), *_ARCHITECTURE_KEYS]
     for key in settings:
-        if key not in known:
+        if key not in _FORMS:
             # Not as an unknown name: that would be taken for no such model.
-            wrong = UnknownName(f"key of {name}'s survey attribute:", key, known)
+            wrong = UnknownName(f"key of {name}'s survey attribute:", key, _FORMS)
             raise CatalogError(wrong.message, hint=wrong.hint)
     for key, value in settings.items():
         if not _fits(key, value):
@@ -137,12 +134,11 @@ def _attribute(name: str) -> dict[str, Any]:
 
 
 def _transform(name: str, settings: dict[str, Any]) -> InputTransform:
-    if "size" in settings and "resize" not in settings:
-        settings["resize"] = settings["size"]
-    pairs: dict[str, Any] = {
-        key: tuple(value) if key in ("mean", "std") else value for key, value in settings.items()
-    }
-    transform = dataclasses.replace(TRANSFORM, **pairs)
+    if "size" in settings:
+        settings.setdefault("resize", settings["size"])
+    for key in {"mean", "std"} & settings.keys():
+        settings[key] = tuple(settings[key])
+    transform = dataclasses.replace(TRANSFORM, **settings)
     if transform.resize < transform.size:
         raise CatalogError(
             f"{name}'s survey attribute has resize = {transform.resize} and"
@@ -153,9 +149,9 @@ def _transform(name: str, settings: dict[str, Any]) -> InputTransform:
 
 def _fits(key: str, value: Any) -> bool:
     if key in ("size", "resize"):
-        return _is_whole(value) and value > 0
+        return type(value) is int and value > 0
     if key == "classes":
-        return _is_whole(value) and value >= 0
+        return type(value) is int and value >= 0
     if key == "family":
         return isinstance(value, str) and bool(value.strip())
     if key in ("mean", "std"):
@@ -163,10 +159,6 @@ def _fits(key: str, value: Any) -> bool:
         # Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
         return numbers and all(_is_number(part) and (key == "mean" or part > 0) for part in value)
     return value in _CHOICES[key]
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:

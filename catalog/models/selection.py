@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from catalog.models import find, sources
-from catalog.models.base import Architecture
+from catalog.models import GLOB_CHARACTERS, find, sources
+from catalog.models.base import Architecture, Published
 from catalog.models.published import look_up, published, published_by
 from catalog.models.sets import SETS
 from survey.errors import UnknownName
@@ -45,13 +45,13 @@ def select(pattern: str) -> list[Match]:
         If nothing has that name or fits that glob.
     """
     if pattern in SETS:
-        return [_with_weights(name) for name in SETS[pattern].members]
-    if look_up(pattern) is not None:
-        return [_with_weights(pattern)]
+        return [_with_weights(published(name)) for name in SETS[pattern].members]
+    if weights := look_up(pattern):
+        return [_with_weights(weights)]
     try:
         return [Match(architecture) for architecture in find(pattern)]
     except UnknownName as unknown:
-        matching = [_with_weights(name) for name in _published_matching(pattern)]
+        matching = [_with_weights(weights) for weights in _published_matching(pattern)]
         if not matching:
             raise unknown
         return matching
@@ -59,21 +59,20 @@ def select(pattern: str) -> list[Match]:
 
 def is_glob(pattern: str) -> bool:
     """Return whether a name may stand for several models, so that unusable ones are passed over."""
-    return pattern in SETS or any(mark in pattern for mark in "*?[")
+    return pattern in SETS or bool(GLOB_CHARACTERS & set(pattern))
 
 
-def _with_weights(name: str) -> Match:
-    weights = published(name)
+def _with_weights(weights: Published) -> Match:
     (architecture,) = find(weights.architecture)
     return Match(architecture, weights.full_name)
 
 
-def _published_matching(pattern: str) -> list[str]:
+def _published_matching(pattern: str) -> list[Published]:
     source_glob, separator, name_glob = pattern.partition(":")
-    if not separator or not any(mark in pattern for mark in "*?["):
+    if not separator or not GLOB_CHARACTERS & set(pattern):
         return []
     return [
-        weights.full_name
+        weights
         for source in sources()
         if fnmatchcase(source.name, source_glob)
         for name, weights in published_by(source).items()

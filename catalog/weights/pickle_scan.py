@@ -30,11 +30,7 @@ MOST_ODD_KEYS = 5_000
 
 
 class PickleBombError(Exception):
-    """A pickle would unfold to far more than a file of weights holds, or take for ever."""
-
-
-class EmptyTensorError(Exception):
-    """A pickle makes a tensor or storage of a size it chooses, instead of reading its values."""
+    """A pickle would take far more memory or time than a file of weights does."""
 
 
 class Inert:
@@ -113,9 +109,8 @@ def names_asked_for(stream: BinaryIO) -> list[str]:
     ------
     PickleBombError
         If the pickle is too long or too deeply nested, hashes or calls something with values that,
-        nested in each other, unfold to more than ``MOST_UNFOLDED``, or has too many odd keys.
-    EmptyTensorError
-        If it calls a class of tensors or storages, which takes memory for a number alone.
+        nested in each other, unfold to more than ``MOST_UNFOLDED``, or has too many odd keys; or
+        if it calls a class of tensors or storages, which takes memory for a number alone.
     pickle.UnpicklingError
         If it is no pickle or a damaged one.
     """
@@ -230,7 +225,7 @@ class _StackMachine:
         # The first files of torch make a tensor of no size, and give it its values after that.
         sized = any(each.parts or each.argument is not None for each in arguments)
         if sized and _MAKERS.fullmatch(called.name):
-            raise EmptyTensorError(f"it calls {called.name} instead of holding its values")
+            raise PickleBombError(f"it calls {called.name} instead of holding its values")
 
     def _count_keys(self, operation: str, taken: list[_Value]) -> None:
         """Count what a dict or a set would hash, except where no two hashes are made alike."""
