@@ -33,7 +33,7 @@ class DatasetInfo:
     files: tuple[RemoteFile, ...] = ()
     #: Folder below the home's ``datasets`` that users put it into; None where there is none.
     home_folder: str | None = None
-    #: Terms it is offered under, as its publisher words them; None where there are none.
+    #: Terms it is offered under, in its publisher's wording; None where there are none.
     licence: str | None = None
     #: Address of its publisher.
     source: str | None = None

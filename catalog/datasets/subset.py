@@ -44,7 +44,7 @@ class ImageSelection:
     order_seed: int = ORDER_SEED
 
     def __str__(self) -> str:
-        """Return how it is written behind a dataset's name; empty for all in the own order."""
+        """Return how it is written behind a dataset's name; empty for all in its order."""
         parts = [] if self.limit is None else [f":{self.limit}"]
         parts += ["stratified"] if self.stratified else []
         parts += [f"order {self.order_seed}"] if self.order_seed != ORDER_SEED else []
@@ -195,7 +195,7 @@ class DatasetSubset(ImageDataset):
         """
         whole, selection = self._dataset.fingerprint(), self._selection
         if len(self) == len(self._dataset):
-            # However they were asked for: the order alone is left to tell them apart.
+            # However they were asked for: they differ by their order alone.
             selection = ImageSelection(None, order_seed=selection.order_seed)
         return _hash(whole, selection) if str(selection) else whole
 

@@ -61,10 +61,8 @@ class FileStore:
         Whether to use what is here alone, and explain what is missing.
     patience : Patience, optional
         How long a download waits and how often it tries.
-    torch_cache : Path, optional
-        Where torch keeps the checkpoints it fetched; as torch is set up, unless given.
-    hub_cache : Path, optional
-        Where huggingface_hub keeps files; as that is set up, unless given.
+    caches : Caches, optional
+        Where other libraries keep the files they fetched.
     """
 
     def __init__(
@@ -73,13 +71,12 @@ class FileStore:
         *,
         offline: bool = False,
         patience: Patience | None = None,
-        torch_cache: Path | None = None,
-        hub_cache: Path | None = None,
+        caches: Caches | None = None,
     ) -> None:
         self.root = root
         self.offline = offline
         self._patience = patience or Patience()
-        self._caches = Caches(torch_cache, hub_cache)
+        self._caches = caches or Caches()
 
     def find(self, file: RemoteFile) -> Path | None:
         """Return where a file lies already, checked; None where it is not here.

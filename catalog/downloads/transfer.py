@@ -34,14 +34,14 @@ Progress = Callable[[int, int | None], None]
 #: What a download leaves free on its disk, in bytes.
 SPARE_BYTES = 10**9
 
-#: Small, because what came of a chunk is lost when the connection breaks within it.
+#: Small, because a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
 #: Bytes after which free disk space is checked again, where the length is not known.
 _LOOK_BYTES = 2**26
 _REDIRECTS = 10
 _HEADERS = {
     "User-Agent": "model-zoo-survey",
-    # Compressed on the way, neither lengths nor ranges would be the file's.
+    # Of a compressed transfer neither lengths nor ranges would be the file's.
     "Accept-Encoding": "identity",
 }
 
@@ -286,8 +286,8 @@ def _hub_login(url: str) -> Callable[[requests.PreparedRequest], requests.Prepar
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
-    # Some servers call an archive's own compression an encoding of the way: published lengths and
-    # hashes are of the bytes as they are sent.
+    # Some servers declare an archive's compression as the transfer's: published lengths and hashes
+    # are of the bytes as they are sent.
     response.raw.headers.pop("Content-Encoding", None)
     return response.iter_content(_CHUNK_BYTES)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Formats Pillow may try, whatever a file calls itself: others run programs (EPS: Ghostscript).
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
 
-#: Pixels of the largest picture decoded: Pillow's own line for decompression bombs.
+#: Pixels of the largest picture decoded: Pillow's limit for decompression bombs.
 MOST_PIXELS = 89_478_485
 
 #: Raised when the same bytes become other pixels than before: what was kept of them is then stale.

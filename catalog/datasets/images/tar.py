@@ -36,8 +36,8 @@ def read_members(
     most_bytes : dict of str to int
         The largest content that is read, by the member's path in the archive.
     whole : bool
-        Whether to read on to the end, where a compressed file has its own sum of all content: for
-        archives that nothing else vouches for.
+        Whether to read on to the end, where a compressed file has the checksum of its content:
+        for archives whose hash is not known.
 
     Raises
     ------

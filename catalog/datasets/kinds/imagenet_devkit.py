@@ -40,7 +40,7 @@ def find_devkit(root: Path) -> Path:
         if candidate.exists():
             return candidate
     raise DatasetError(
-        f"{root} lacks the development kit, which tells the images' classes",
+        f"{root} lacks the development kit, which lists the images' classes",
         hint=f"put {ARCHIVE} beside the images (from https://image-net.org), or unpack it"
         f" there as {FOLDER}",
     )
@@ -70,7 +70,7 @@ def validation_wnids(devkit: Path, images: int, classes: int) -> tuple[str, ...]
     if len(shown) != images or set(Counter(shown).values()) != {images // classes}:
         raise _refused(
             devkit,
-            f"its ground truth tells the classes of {len(shown):,} images,"
+            f"its ground truth lists the classes of {len(shown):,} images,"
             f" must be {images:,}, {images // classes} of each class",
         )
     return shown

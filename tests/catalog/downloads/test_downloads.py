@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from catalog.downloads import FileStore, transfer
+from catalog.downloads.caches import Caches
 from catalog.downloads.responses import is_page
 from catalog.downloads.transfer import Patience
 from catalog.downloads.urls import browser_address, direct_address, public_address
@@ -81,8 +82,7 @@ def a_store(tmp_path: Path, offline: bool = False, patience: Patience = QUICK) -
         tmp_path / "files",
         offline=offline,
         patience=patience,
-        torch_cache=tmp_path / "torch",
-        hub_cache=tmp_path / "hub",
+        caches=Caches(tmp_path / "torch", tmp_path / "hub"),
     )
 
 
