@@ -153,8 +153,6 @@ class _Field:
     names: Callable[[Run], tuple[str, ...]]
 
     def fits(self, glob: str, run: Run) -> bool:
-        if self.noun == "set":
-            return member_of(glob, run) is not None
         wanted = glob.casefold()
         return any(
             name.casefold() == wanted or fnmatchcase(name.casefold(), wanted)
@@ -183,7 +181,7 @@ _FIELDS: Mapping[str, _Field] = {
     "images_per_score": _Field("number of images a score", _column("images_per_score")),
     "shrinkages": _Field("shrinkage", _column("shrinkage")),
     "ridges": _Field("ridge", _column("ridge")),
-    "sets": _Field("set", lambda _: ()),
+    "sets": _Field("set", lambda run: tuple(name for name in SETS if member_of(name, run))),
 }
 
 

@@ -7,6 +7,7 @@ Bouniot et al. 2025, arXiv:2310.11439, Figure 7. n and d are stated for none of 
 
 from __future__ import annotations
 
+import altair as alt
 import pandas as pd
 
 #: By activation: the score under averaging, flattening and summing, and the deviation printed
@@ -26,3 +27,6 @@ FIGURE_7 = pd.DataFrame.from_dict(
     orient="index",
     columns=["pooled", "pooled_deviation", "unshrunk", "shrunk"],
 )
+
+#: Its vertical axis.
+FIGURE_7_SCORE = alt.Y("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0.5, 1]))

@@ -202,14 +202,10 @@ def mlp_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     scores : pandas.DataFrame
         From ``mlp_scores``.
     """
-    base = (
-        alt.Chart(mlp_summary(scores))
-        .mark_line(point=True, strokeWidth=1.5)
-        .encode(
-            x=alt.X("scale:Q", title="scale of the weights", scale=alt.Scale(type="log")),
-            color=alt.Color("activation:N", title=None),
-        )
-        .properties(width=280, height=230)
+    lines = alt.Chart(mlp_summary(scores), width=280, height=230).mark_line(
+        point=True, strokeWidth=1.5
     )
+    x = alt.X("scale:Q", title="scale of the weights", scale=alt.Scale(type="log"))
+    base = lines.encode(x, alt.Color("activation:N", title=None))
     complexity = alt.Y("complexity:Q", title="mean frequency (cycles)")
     return styled(alt.hconcat(base.encode(y=AFFINITY), base.encode(y=complexity)))

@@ -128,13 +128,9 @@ def spread(signatures: pd.DataFrame, over: str) -> pd.DataFrame:
 
 def signature_chart(scores: pd.DataFrame, colour: alt.Color) -> alt.TopLevelMixin:
     """Draw one network's signatures, a line for each value of the colour's column."""
-    return styled(
-        alt.Chart(scores)
-        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
-        .encode(
-            x=alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0)),
-            y=AFFINITY,
-            color=colour,
-        )
-        .properties(width=380, height=260, title=", ".join(scores["architecture"].unique()))
+    title = ", ".join(scores["architecture"].unique())
+    lines = alt.Chart(scores, width=380, height=260, title=title).mark_line(
+        point=alt.OverlayMarkDef(size=25), strokeWidth=1.2
     )
+    x = alt.X("site:O", title="activation site", axis=alt.Axis(labelAngle=0))
+    return styled(lines.encode(x, AFFINITY, colour))

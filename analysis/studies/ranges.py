@@ -165,16 +165,12 @@ def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.TopL
         scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
     )
     lines = scores[(scores["activation"] == activation) & (scores["sample"] == "normal")]
-    score_lines = (
-        alt.Chart(lines)
-        .mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=1.5)
-        .encode(
-            x=alt.X("mean:Q", title="mean of the input"),
-            y=AFFINITY,
-            color=alt.Color("deviation:O", title="deviation", scale=alt.Scale(scheme="viridis")),
-        )
-    )
-    layered = alt.layer(score_lines, _curve(scores, activation)).resolve_scale(y="independent")
+    x = alt.X("mean:Q", title="mean of the input")
+    colour = alt.Color("deviation:O", title="deviation", scale=alt.Scale(scheme="viridis"))
+    score_lines = alt.Chart(lines).mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=1.5)
+    layered = alt.layer(
+        score_lines.encode(x, AFFINITY, colour), _curve(scores, activation)
+    ).resolve_scale(y="independent")
     return styled(layered.properties(width=420, height=260, title=activation))
 
 

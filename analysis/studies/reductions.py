@@ -12,7 +12,7 @@ import torch
 from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise
-from analysis.studies.figure_7 import FIGURE_7
+from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
 from analysis.studies.inputs import (
     Say,
     activation_functions,
@@ -139,20 +139,11 @@ def reduction_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
         panel=scores["construction"] + ", c = " + scores["channels"].astype(str),
         reduction=scores["reduction"].replace({"average": "ave.", "flatten": "flat."}),
     )
-    drawn = (
-        alt.Chart(panels)
-        .mark_line(point=alt.OverlayMarkDef(size=30), strokeWidth=1.2)
-        .encode(
-            x=alt.X(
-                "reduction:N",
-                title=None,
-                sort=["ave.", "flat.", "sum"],
-                axis=alt.Axis(labelAngle=0),
-            ),
-            y=alt.Y("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0.5, 1])),
-            color=alt.Color("activation:N", title=None),
-        )
-        .properties(width=150, height=170)
+    lines = alt.Chart(panels, width=150, height=170).mark_line(
+        point=alt.OverlayMarkDef(size=30), strokeWidth=1.2
     )
+    level = alt.Axis(labelAngle=0)
+    x = alt.X("reduction:N", title=None, sort=["ave.", "flat.", "sum"], axis=level)
+    drawn = lines.encode(x, FIGURE_7_SCORE, alt.Color("activation:N", title=None))
     order = list(dict.fromkeys(panels["panel"]))
     return styled(drawn.facet(facet=alt.Facet("panel:N", title=None, sort=order), columns=4))

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS
-from analysis.studies.figure_7 import FIGURE_7
+from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
 from analysis.studies.inputs import (
     Say,
     activation_functions,
@@ -106,15 +106,10 @@ def shrinkage_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     named = scores.assign(
         panel=scores["shrinkage"].map({"ledoit-wolf": "shrunk (Ledoit-Wolf)", "none": "unshrunk"})
     )
-    drawn = (
-        alt.Chart(named)
-        .mark_line(point=alt.OverlayMarkDef(size=25), strokeWidth=1.2)
-        .encode(
-            x=alt.X("d:Q", title="dimension d"),
-            y=alt.Y("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0.5, 1])),
-            color=alt.Color("activation:N", title=None),
-        )
-        .properties(width=300, height=260)
+    lines = alt.Chart(named, width=300, height=260).mark_line(
+        point=alt.OverlayMarkDef(size=25), strokeWidth=1.2
     )
+    x = alt.X("d:Q", title="dimension d")
+    drawn = lines.encode(x, FIGURE_7_SCORE, alt.Color("activation:N", title=None))
     order = ["unshrunk", "shrunk (Ledoit-Wolf)"]
     return styled(drawn.facet(column=alt.Column("panel:N", title=None, sort=order)))

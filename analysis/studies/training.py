@@ -76,15 +76,11 @@ def training_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
         From ``training_scores``.
     """
     require_columns(scores, ("architecture", "checkpoint", "site", "affinity"), "training_scores()")
-    drawn = (
-        alt.Chart(scores)
-        .mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=1.2)
-        .encode(
-            x=alt.X("site:Q", title="activation site", axis=alt.Axis(tickMinStep=1)),
-            y=AFFINITY,
-            color=alt.Color("checkpoint:N", title=None, scale=COLOURS),
-        )
-        .properties(width=190, height=150)
+    x = alt.X("site:Q", title="activation site", axis=alt.Axis(tickMinStep=1))
+    colour = alt.Color("checkpoint:N", title=None, scale=COLOURS)
+    lines = alt.Chart(scores, width=190, height=150).mark_line(
+        point=alt.OverlayMarkDef(size=20), strokeWidth=1.2
     )
-    faceted = drawn.facet(facet=alt.Facet("architecture:N", title=None), columns=4)
+    panel = alt.Facet("architecture:N", title=None)
+    faceted = lines.encode(x, AFFINITY, colour).facet(facet=panel, columns=4)
     return styled(faceted.resolve_scale(x="independent"))
