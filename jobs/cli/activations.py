@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from analysis.options import option
 from analysis.studies.catalogue import STUDIES
 from analysis.studies.catalogue import study as find_study
 from jobs.cli.app import verb
@@ -15,35 +16,26 @@ from jobs.cli.output import TableFileOptions
 
 
 def _option(text: str) -> Any:
-    return typer.Option(help=text, show_default="that of the study")
+    return option(None, text, none="that of the study")
 
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
     """What a study computes, where it is not what the paper's figure shows."""
 
-    activation: Annotated[
-        list[str] | None, _option("Function in torch.nn.functional; may be repeated.")
-    ] = None
-    mean: Annotated[list[float] | None, _option("Mean of a sample; may be repeated.")] = None
-    deviation: Annotated[
-        list[float] | None, _option("Standard deviation of a sample; may be repeated.")
-    ] = None
-    degree: Annotated[list[int] | None, _option("Degree of a power; may be repeated.")] = None
-    scale: Annotated[
-        list[float] | None, _option("Scale of a perceptron's weights; may be repeated.")
-    ] = None
-    n: Annotated[int | None, _option("Points in a sample.")] = None
-    d: Annotated[
-        list[int] | None,
-        _option("Dimension of a sample, or channels of a tensor; may be repeated."),
-    ] = None
-    seed: Annotated[list[int] | None, _option("Random seed; may be repeated.")] = None
-    model: Annotated[list[str] | None, _option("Bundled network; may be repeated.")] = None
-    dataset: Annotated[str | None, _option("Dataset, as for survey run.")] = None
-    images_per_score: Annotated[
-        list[int] | None, _option("Images in one score; may be repeated.")
-    ] = None
+    activation: list[str] | None = _option("Function in torch.nn.functional; may be repeated.")
+    mean: list[float] | None = _option("Mean of a sample; may be repeated.")
+    deviation: list[float] | None = _option("Standard deviation of a sample; may be repeated.")
+    degree: list[int] | None = _option("Degree of a power; may be repeated.")
+    scale: list[float] | None = _option("Scale of a perceptron's weights; may be repeated.")
+    n: int | None = _option("Points in a sample.")
+    d: list[int] | None = _option(
+        "Dimension of a sample, or channels of a tensor; may be repeated."
+    )
+    seed: list[int] | None = _option("Random seed; may be repeated.")
+    model: list[str] | None = _option("Bundled network; may be repeated.")
+    dataset: str | None = _option("Dataset, as for survey run.")
+    images_per_score: list[int] | None = _option("Images in one score; may be repeated.")
 
     def given(self) -> dict[str, list[Any]]:
         """Return the values of the options that were given, by their names."""

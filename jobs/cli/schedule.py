@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,22 +59,19 @@ def add(
 
     Sets and globs in the file, such as timm:*, are looked up at every run.
     """
-    from catalog.open_home import open_home
-    from catalog.registry.registry import Registry
     from jobs.planning.definition import read_definition
     from jobs.planning.plan import check, plain_holdings
     from jobs.schedules.cron import new_entry
     from jobs.schedules.tables import coming_up
-    from jobs.schedules.tick import utc_now
 
     definition = read_definition(file)
     entry = new_entry(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
     check(definition, plain_holdings(home))
-    with Registry(open_home(home, create=True)) as registry:
-        schedule = registry.schedules.add(entry, utc_now())
-    typer.echo(f"{name} is due next at {coming_up(schedule, utc_now())[0]}", err=True)
+    with _schedules(home, create=True) as schedules:
+        schedule = schedules.add(entry, datetime.now(UTC))
+    typer.echo(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}", err=True)
     typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)
 
 
@@ -86,10 +84,9 @@ def list_all(
 ) -> None:
     """List the schedules, with the next due time and the result of the last one."""
     from jobs.schedules.tables import schedules_table
-    from jobs.schedules.tick import utc_now
 
     with _schedules(home) as schedules:
-        table.write(schedules_table(schedules, utc_now()))
+        table.write(schedules_table(schedules, datetime.now(UTC)))
 
 
 @schedule.command("show")
@@ -105,9 +102,8 @@ def show(
 ) -> None:
     """Show one schedule: its survey, its next due times, and the results of the last ones."""
     from jobs.schedules.tables import TICK_HEADINGS, coming_up, facts, schedule_table, ticks_table
-    from jobs.schedules.tick import utc_now
 
-    now = utc_now()
+    now = datetime.now(UTC)
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
         ticks = ticks_table(
@@ -131,10 +127,8 @@ def show(
 @verb
 def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Pause a schedule: no new run begins; a run in progress continues."""
-    from jobs.schedules.tick import utc_now
-
     with _schedules(home) as schedules:
-        paused = schedules.pause(schedules.named(name), utc_now())
+        paused = schedules.pause(schedules.named(name), datetime.now(UTC))
     typer.echo(f"{name} is paused" if paused else f"{name} was paused before", err=True)
 
 
@@ -142,10 +136,8 @@ def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 @verb
 def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Resume a paused schedule. Due times during the pause do not count as missed."""
-    from jobs.schedules.tick import utc_now
-
     with _schedules(home) as schedules:
-        resumed = schedules.resume(schedules.named(name), utc_now())
+        resumed = schedules.resume(schedules.named(name), datetime.now(UTC))
     typer.echo(f"{name} is resumed" if resumed else f"{name} was not paused", err=True)
 
 
@@ -154,12 +146,11 @@ def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
     """Remove a schedule and its history. What it measured stays."""
     from jobs.schedules.process import is_gone
-    from jobs.schedules.tick import utc_now
 
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
         for run in schedules.open_occurrences(schedule):
-            if run.state == "running" and not is_gone(run, utc_now()):
+            if run.state == "running" and not is_gone(run, datetime.now(UTC)):
                 raise SettingsError(
                     f"a run of {name} is in progress on {run.host}, process {run.pid}",
                     hint=f"wait for it or stop it; `survey schedule pause {name}` prevents others",
@@ -215,10 +206,9 @@ def tick(
 
 def _report(ran: list[Ran], table: TableOptions) -> None:
     from jobs.schedules.tables import TICK_HEADINGS, ticks_table
-    from jobs.schedules.tick import utc_now
 
     if ran or table.format != "table":
-        ticks = ticks_table([(one.schedule, one.occurrence) for one in ran], utc_now())
+        ticks = ticks_table([(one.schedule, one.occurrence) for one in ran], datetime.now(UTC))
         table.write(ticks, TICK_HEADINGS)
     else:
         typer.echo("nothing is due", err=True)
@@ -255,9 +245,9 @@ def _declared(schedule: Schedule) -> Iterator[str]:
 
 
 @contextmanager
-def _schedules(home: Path) -> Iterator[Schedules]:
+def _schedules(home: Path, *, create: bool = False) -> Iterator[Schedules]:
     from catalog.open_home import open_home
     from catalog.registry.registry import Registry
 
-    with Registry(open_home(home, create=False)) as registry:
+    with Registry(open_home(home, create=create)) as registry:
         yield registry.schedules

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from analysis.options import option
 from survey.errors import SettingsError
 from survey.settings import MeasureSettings
 
@@ -23,45 +24,33 @@ _SETTINGS = {each.name: each.default for each in dataclasses.fields(MeasureSetti
 
 
 def _setting(name: str, text: str) -> Any:
-    """Return the option of a setting; a survey file may hold another default."""
-    return typer.Option(help=text, show_default=str(_SETTINGS[name]))
+    """Return an option of a setting; a survey file may hold another default."""
+    return option(None, text, none=str(_SETTINGS[name]))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """Which models are measured on which datasets: a survey file, or names."""
 
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE.toml", help="Survey file.", show_default=False),
-    ] = None
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="Architecture, published weights, glob or set of models; may be repeated.",
-        ),
-    ] = None
-    checkpoint: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--checkpoint",
-            "-c",
-            help="Weights: bundled, default, init:SEED, file:PATH or a tag; may be repeated.",
-            show_default="bundled, else the published default",
-        ),
-    ] = None
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            help="Dataset, such as digits, folder:PATH or imagenet (survey datasets lists them);"
-            " may be repeated.",
-            show_default="digits",
-        ),
-    ] = None
+    file: Path | None = option(None, "Survey file.", metavar="FILE.toml", positional=True)
+    model: list[str] | None = option(
+        None,
+        "Architecture, published weights, glob or set of models; may be repeated.",
+        flags=("--model", "-m"),
+    )
+    checkpoint: list[str] | None = option(
+        None,
+        "Weights: bundled, default, init:SEED, file:PATH or a tag; may be repeated.",
+        none="bundled, else the published default",
+        flags=("--checkpoint", "-c"),
+    )
+    dataset: list[str] | None = option(
+        None,
+        "Dataset, such as digits, folder:PATH or imagenet (survey datasets lists them); may be"
+        " repeated.",
+        none="digits",
+        flags=("--dataset", "-d"),
+    )
 
     def definition(self) -> Definition:
         """Return the survey that the file or the names declare.
@@ -78,63 +67,33 @@ class ModelOptions:
 class SurveyOptions(ModelOptions):
     """What is measured, and how."""
 
-    images_per_score: Annotated[
-        int | None, _setting("images_per_score", "Images in one score.")
-    ] = None
-    micro_batch: Annotated[int | None, _setting("micro_batch", "Images in one forward pass.")] = (
-        None
+    images_per_score: int | None = _setting("images_per_score", "Images in one score.")
+    micro_batch: int | None = _setting("micro_batch", "Images in one forward pass.")
+    shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
+    ridge: str | None = _setting("ridge", "What is added to variances: absolute or relative.")
+    pooling: str | None = _setting(
+        "pooling", "Pooling over space: mean, pre, sum, flatten or public_code."
     )
-    shrinkage: Annotated[
-        str | None, _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
-    ] = None
-    ridge: Annotated[
-        str | None, _setting("ridge", "What is added to variances: absolute or relative.")
-    ] = None
-    pooling: Annotated[
-        str | None,
-        _setting("pooling", "Pooling over space: mean, pre, sum, flatten or public_code."),
-    ] = None
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", help="Images of each dataset.", show_default="all"),
-    ] = None
-    stratified: Annotated[
-        bool, typer.Option("--stratified", help="With --limit: equally many images of every class.")
-    ] = False
-    order_seed: Annotated[
-        int | None,
-        typer.Option(
-            "--order-seed",
-            help="Seed of the order of the images.",
-            show_default="0, the dataset's order",
-        ),
-    ] = None
-    precision: Annotated[
-        float | None,
-        typer.Option(
-            "--precision",
-            help="Standard error of every site's affinity at which a job stops early.",
-            show_default="none: all images are measured",
-        ),
-    ] = None
-    least_batches: Annotated[
-        int | None, _setting("least_batches", "Batches to measure before --precision counts.")
-    ] = None
-    remeasure: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--remeasure",
-            help="Library, such as torch, of which another version makes runs stale; may be"
-            " repeated.",
-        ),
-    ] = None
-    expect_top1: Annotated[
-        float | None,
-        typer.Option(
-            "--expect-top1",
-            help="Accuracy from 0 to 1; runs that differ from it are marked suspect.",
-        ),
-    ] = None
+    limit: int | None = option(None, "Images of each dataset.", none="all")
+    stratified: bool = option(False, "With --limit: equally many images of every class.")
+    order_seed: int | None = option(
+        None, "Seed of the order of the images.", none="0, the dataset's order"
+    )
+    precision: float | None = option(
+        None,
+        "Standard error of every site's affinity at which a job stops early.",
+        none="none: all images are measured",
+    )
+    least_batches: int | None = _setting(
+        "least_batches", "Batches to measure before --precision counts."
+    )
+    remeasure: list[str] | None = option(
+        None,
+        "Library, such as torch, of which another version makes runs stale; may be repeated.",
+    )
+    expect_top1: float | None = option(
+        None, "Accuracy from 0 to 1; runs that differ from it are marked suspect."
+    )
 
     def definition(self) -> Definition:
         """Return the survey that the file or the options declare.

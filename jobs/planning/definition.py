@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -33,6 +34,21 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
+def _require_text(name: str) -> str:
+    """Refuse a name that no store can keep: of a file whose bytes are no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(
+            f"{name!r} must be text in UTF-8",
+            hint="rename the file or folder, or name it by a link",
+        ) from None
+    return name
+
+
+Name = Annotated[str, AfterValidator(_require_text)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,9 +58,9 @@ class ModelChoice(_Strict):
 
     #: An architecture (``torchvision:resnet50``), published weights (``ssl:swav_800``), a glob
     #: (``small:digits_*``) or a set (``paper``).
-    name: str
+    name: Name
     #: Checkpoints to measure it with; empty means the bundled ones, else the published default.
-    checkpoints: tuple[str, ...] = ()
+    checkpoints: tuple[Name, ...] = ()
 
     @field_validator("checkpoints", mode="before")
     @classmethod
@@ -70,7 +86,7 @@ class DatasetChoice(_Strict):
     """One ``[[datasets]]`` entry."""
 
     #: A name such as ``digits``, ``folder:PATH`` or ``imagenet``.
-    name: str
+    name: Name
     #: Number of its images to measure; None for all.
     limit: PositiveInt | None = None
     #: Whether the limit takes equally many of every class, not the first of the fixed order.
@@ -216,7 +232,6 @@ def _tables(values: dict[str, Any], key: str) -> list[dict[str, Any]]:
 def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
     label = "model key" if kind is ModelChoice else "dataset key"
     _known(label, item, tuple(kind.model_fields))
-    _require_text(label, item)
     try:
         return kind.model_validate(item)
     except ValidationError as error:
@@ -225,21 +240,6 @@ def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
         # Of a value that may be of several kinds pydantic names each kind it is not.
         where = ".".join(str(part) for part in first["loc"] if part in kind.model_fields)
         raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
-
-
-def _require_text(label: str, item: dict[str, Any]) -> None:
-    """Refuse names that no store can keep: of files whose bytes are no text."""
-    for key, value in item.items():
-        for text in filter(_is_no_text, value if isinstance(value, list | tuple) else (value,)):
-            raise SettingsError(
-                f"{label} {key} is {text!r}, must be text in UTF-8",
-                hint="rename the file or folder, or name it by a link",
-            )
-
-
-def _is_no_text(value: object) -> bool:
-    # Python escapes a byte of a file's name that is not UTF-8 as half of a surrogate pair.
-    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _known(kind: str, values: dict[str, Any], allowed: tuple[str, ...]) -> None:

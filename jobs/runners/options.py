@@ -1,13 +1,13 @@
 """What a user chooses about the runner of a scan and the limits of its jobs, declared once.
 
-The command line makes an option from every field: its name, its default, and from the field's
-metadata its help and, as ``none``, what stands for no value.
+The command line makes an option from every field.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from analysis.options import option
 from jobs.choices import DeviceChoice
 from survey.errors import SettingsError
 
@@ -16,45 +16,20 @@ from survey.errors import SettingsError
 class RunnerOptions:
     """Which runner computes the jobs, and on what; a runner ignores options it has no use for."""
 
-    runner: str = field(
-        default="ray",
-        metadata={"help": "Where jobs are computed: ray, local or an installed runner."},
+    runner: str = option("ray", "Where jobs are computed: ray, local or an installed runner.")
+    device: DeviceChoice = option("auto", "The device that workers compute on.")
+    workers: int | None = option(None, "Number of workers.", none="one a GPU, else one a machine")
+    gpus_per_worker: float = option(1.0, "Share of a GPU that each worker gets.")
+    threads: int | None = option(
+        None, "CPU threads of each worker.", none="its share of the machine's cores"
     )
-    device: DeviceChoice = field(
-        default="auto", metadata={"help": "The device that workers compute on."}
+    address: str | None = option(
+        None, "HOST:PORT of an existing Ray cluster, or auto.", none="a local Ray"
     )
-    workers: int | None = field(
-        default=None,
-        metadata={"help": "Number of workers.", "none": "one a GPU, else one a machine"},
-    )
-    gpus_per_worker: float = field(
-        default=1.0, metadata={"help": "Share of a GPU that each worker gets."}
-    )
-    threads: int | None = field(
-        default=None,
-        metadata={
-            "help": "CPU threads of each worker.",
-            "none": "its share of the machine's cores",
-        },
-    )
-    address: str | None = field(
-        default=None,
-        metadata={
-            "help": "HOST:PORT of an existing Ray cluster, or auto.",
-            "none": "a local Ray",
-        },
-    )
-    insecure: bool = field(
-        default=False,
-        metadata={"help": "Join a cluster on the network that asks for no token."},
-    )
-    stall: float = field(
-        default=900.0,
-        metadata={"help": "Seconds without progress after which a worker is replaced."},
-    )
-    allow_cpu_for_gpu: bool = field(
-        default=False,
-        metadata={"help": "Compute on the CPU where torch does not see the GPU assigned by Ray."},
+    insecure: bool = option(False, "Join a cluster on the network that asks for no token.")
+    stall: float = option(900.0, "Seconds without progress after which a worker is replaced.")
+    allow_cpu_for_gpu: bool = option(
+        False, "Compute on the CPU where torch does not see the GPU assigned by Ray."
     )
 
 
@@ -62,18 +37,13 @@ class RunnerOptions:
 class Limits:
     """What a scan allows its jobs."""
 
-    deadline: float | None = field(
-        default=None,
-        metadata={"help": "Seconds that one attempt at a job may take.", "none": "no deadline"},
+    deadline: float | None = option(
+        None, "Seconds that one attempt at a job may take.", none="no deadline"
     )
-    losses: int = field(
-        default=3,
-        metadata={
-            "help": "Workers that a job may lose in a row, without a new batch, before it is"
-            " parked."
-        },
+    losses: int = option(
+        3, "Workers that a job may lose in a row, without a new batch, before it is parked."
     )
-    split: bool = field(default=True, metadata={"help": "Spread long jobs over several workers."})
+    split: bool = option(True, "Spread long jobs over several workers.")
 
     def __post_init__(self) -> None:
         if self.deadline is not None and not self.deadline > 0:
