@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from analysis.answers.columns import TableColumn
@@ -113,7 +113,7 @@ class Answer:
     def statistics(self) -> Any:
         """What was computed; everything else of the answer is made from it."""
         options = {each.name: getattr(self, each.name) for each in option_fields(self)}
-        return imported(self.computed_by)(self.material.signatures, **options)
+        return resolve_name(self.computed_by)(self.material.signatures, **options)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -123,7 +123,7 @@ class Answer:
 
     def finding(self) -> str:
         """Return what follows, as a sentence; or why there is no answer."""
-        sentence: str = imported(self.found_by)(self.statistics)
+        sentence: str = resolve_name(self.found_by)(self.statistics)
         return sentence
 
     def details(self) -> Sequence[str]:
@@ -145,7 +145,7 @@ class Answer:
         if self.figure:
             limit = {} if self.most is None else {"most": self.most}
             chart, rows = (
-                imported(f"analysis.figures:{self.figure}_{kind}")(*self.drawn, **limit)
+                resolve_name(f"analysis.figures:{self.figure}_{kind}")(*self.drawn, **limit)
                 for kind in ("chart", "rows")
             )
             yield Drawing(chart, rows, self.file or self.name)
@@ -182,7 +182,7 @@ class DistanceAnswer(Answer):
         """What was computed from the distances and the other options."""
         names = [each.name for each in option_fields(self)]
         options = {name: getattr(self, name) for name in names if name not in _OF_DISTANCES}
-        return imported(self.computed_by)(self.matrix, **options)
+        return resolve_name(self.computed_by)(self.matrix, **options)
 
     def details(self) -> Sequence[str]:
         """Return which distances it is made from, and what they leave out."""
@@ -204,9 +204,3 @@ _OF_DISTANCES = ("normalisation", "band")
 def untrained_option(counts: str) -> Any:
     """Return the option whether random weights take part in something."""
     return option(False, f"Random weights (init:...) {counts} too.", flags=("--untrained",))
-
-
-def imported(name: str) -> Any:
-    """Return what ``module:name`` names."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)

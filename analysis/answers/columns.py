@@ -66,21 +66,12 @@ _DECIMALS = {
 }
 
 _WHOLE = (
-    "after",
-    "cluster",
-    "clusters",
-    "labels",
-    "models",
-    "n",
-    "others",
-    "rank",
-    "site",
-    "sites",
+    *("after", "cluster", "clusters", "labels", "models", "n", "others", "rank", "site", "sites"),
 )
 
 _EVERY = (
     *(TableColumn(name, form=fixed(n)) for n, names in _DECIMALS.items() for name in names),
-    *(TableColumn(name, form=whole) for name in (*_WHOLE, "sites")),
+    *(TableColumn(name, form=whole) for name in _WHOLE),
     *(TableColumn(name, form=spaced) for name in ("label", "metric", "predictor", "quantity")),
     TableColumn("adjusted_rand", "", fixed(2), "1 for the same parts, 0 for chance"),
     TableColumn("affinity_after", "", fixed(4), terminal="is"),

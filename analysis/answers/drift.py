@@ -45,6 +45,7 @@ class DriftAnswer(Answer):
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
         "detail",
     )
+    found_by = "analysis.contrasts.drift:Drift.finding"
     without = ("role", "all_runs")
 
     since: str | None = option(
@@ -105,11 +106,6 @@ class DriftAnswer(Answer):
     def alarm(self) -> bool:
         """Whether anything moved."""
         return bool(self.statistics.moved)
-
-    def finding(self) -> str:
-        """Return how many sites moved, and which moved farthest."""
-        sentence: str = self.statistics.finding()
-        return sentence
 
     def details(self) -> Sequence[str]:
         """Return what was tested, how large a move had to be, and the verdicts."""

@@ -66,10 +66,7 @@ def barycentre_rows(barycentres: Barycentres) -> pd.DataFrame:
 def barycentre_chart(barycentres: Barycentres) -> Figure:
     """Draw each cluster's barycentre over the signatures of its members, a panel a cluster.
 
-    Parameters
-    ----------
-    barycentres : Barycentres
-        From ``analysis.similarity.clusters.kmeans``.
+    Its parameters are those of ``barycentre_rows``.
     """
     rows = barycentre_rows(barycentres)
     names = families(barycentres.table)

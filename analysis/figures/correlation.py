@@ -56,12 +56,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
 def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Figure:
     """Draw the correlations, a row a model or family and a column a metric.
 
-    Parameters
-    ----------
-    correlations : pandas.DataFrame
-        From ``analysis.relations.correlation.correlations``.
-    level : {"family", "model", "all"}
-        Whose; the mean over all architectures is added below families.
+    Its parameters are those of ``correlation_rows``.
     """
     rows = correlation_rows(correlations, level)
     names, metrics = list(dict.fromkeys(rows["label"])), list(dict.fromkeys(rows["metric"]))

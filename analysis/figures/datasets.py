@@ -53,12 +53,7 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
 def dataset_chart(deviations: pd.DataFrame, measure: Measure = "dtw") -> Figure:
     """Draw each model's distance from its signature on the reference dataset.
 
-    Parameters
-    ----------
-    deviations : pandas.DataFrame
-        From ``analysis.contrasts.datasets.dataset_deviations``.
-    measure : {"dtw", "euclidean"}
-        Which distance.
+    Its parameters are those of ``dataset_rows``.
     """
     rows = dataset_rows(deviations, measure)
     names, models = sorted(rows["label"].unique()), list(dict.fromkeys(rows["model"]))

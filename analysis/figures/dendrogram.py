@@ -21,9 +21,6 @@ from analysis.figures.theme import (
 from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted
 
-#: The call that returns what is drawn; the table that ``clusters`` returns has no tree.
-_SOURCE = "cluster(distance_matrix(signatures))"
-
 #: Width of the tree, and height of a leaf, in pixels.
 WIDTH, LEAF = 380, 15
 
@@ -46,7 +43,6 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
         ends), ``low``, ``high`` (place among the leaves at its ends, from 0), ``cluster`` (the
         cluster it lies in; 0 above the cut). Three rows a merge: two branches, and their join.
     """
-    require_kind(clustering, Clustering, _SOURCE)
     leaves = leaves_of(clustering, most)
     places = {int(node): float(place) for node, place in leaves[["node", "leaf"]].to_numpy()}
     clusters = dict(zip(leaves["node"], leaves["cluster"], strict=True))
@@ -73,14 +69,8 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
 def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
     """Draw the hierarchy, a leaf a model with colour and shape by family, and the cut's clusters.
 
-    Parameters
-    ----------
-    clustering : Clustering
-        From ``analysis.similarity.clusters.cluster``.
-    most : int, optional
-        Leaves at most; see ``dendrogram_rows``.
+    Its parameters are those of ``dendrogram_rows``.
     """
-    require_kind(clustering, Clustering, _SOURCE)
     leaves = leaves_of(clustering, most)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
@@ -129,6 +119,8 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
         ``family`` (the commonest of it), ``cluster`` (0 where it lies in several), ``models``
         (how many it stands for).
     """
+    # The table that ``clusters`` returns has no tree.
+    require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
     models = _models(clustering)
     if most is None or len(models) <= most:
         return models.assign(node=range(len(models)), models=1)

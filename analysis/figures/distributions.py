@@ -131,14 +131,7 @@ def distribution_chart(
     Of more than 100 models a strip holds a family instead. Where no family is known, or there are
     over 100 of those too, the 100 strips with the highest medians are drawn; the subtitle says so.
 
-    Parameters
-    ----------
-    signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``.
-    shapes : pandas.DataFrame, optional
-        From ``analysis.relations.distributions.shapes``, for the bimodality in labels of models.
-    by : {"model", "family"}
-        What a strip holds.
+    Its parameters are those of ``distribution_rows``.
     """
     asked, by = by, _drawn_by(signatures, by)
     rows = distribution_rows(signatures, shapes, by)

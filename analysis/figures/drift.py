@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.contrasts.drift import Drift
 from analysis.data.validation import require_kind
-from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, legend
+from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, marked
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280
@@ -42,17 +42,13 @@ def drift_rows(drift: Drift) -> pd.DataFrame:
 def drift_chart(drift: Drift) -> Figure:
     """Draw each site's difference over the affinity it had before.
 
-    Parameters
-    ----------
-    drift : Drift
-        From ``analysis.contrasts.drift.drift``.
+    Its parameters are those of ``drift_rows``.
     """
     rows = drift_rows(drift)
     farthest = float(rows[["low", "high"]].abs().max().max()) if len(rows) else 0.0
     reach = 1.1 * max(farthest, 2 * drift.tolerance)
     scale = alt.Scale(domain=[-reach, reach], nice=False)
     before = alt.X("affinity_before:Q", title="affinity score before", scale=UNIT)
-    names, shown = [MOVED, STAYED], legend(columns=2, title=None)
     band = pd.DataFrame({"low": [-drift.tolerance], "high": [drift.tolerance]})
     tolerated = (
         alt.Chart(band)
@@ -63,12 +59,7 @@ def drift_chart(drift: Drift) -> Figure:
     bars = base.mark_rule(color=QUIET).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     points = base.mark_point(filled=True, opacity=1, size=48).encode(
         y=alt.Y("difference:Q", scale=scale),
-        color=alt.Color(
-            "mark:N", scale=alt.Scale(domain=names, range=[CONTRAST, QUIET]), legend=shown
-        ),
-        shape=alt.Shape(
-            "mark:N", scale=alt.Scale(domain=names, range=["square", "circle"]), legend=shown
-        ),
+        **marked("mark", {MOVED: (CONTRAST, "square"), STAYED: (QUIET, "circle")}),
         tooltip=["architecture:N", "checkpoint:N", "dataset:N", "site_name:N", "difference:Q"],
     )
     return figure(

@@ -103,14 +103,7 @@ def matrix_chart(
 ) -> Figure:
     """Draw the distances between models as shades, dark for near.
 
-    Parameters
-    ----------
-    matrix : DistanceMatrix
-        From ``analysis.similarity.distances.distance_matrix``.
-    clustering : Clustering, optional
-        Whose leaves order the models.
-    number_of_models : int, optional
-        Draw the ``representatives`` of so many families instead of all models.
+    Its parameters are those of ``matrix_rows``.
 
     Raises
     ------

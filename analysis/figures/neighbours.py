@@ -65,10 +65,7 @@ def neighbour_rows(neighbours: pd.DataFrame) -> pd.DataFrame:
 def neighbour_chart(neighbours: pd.DataFrame) -> Figure:
     """Draw the distances to each model's nearest neighbours, a panel a model, or a row if one each.
 
-    Parameters
-    ----------
-    neighbours : pandas.DataFrame
-        From ``analysis.similarity.neighbours.neighbours``.
+    Its parameters are those of ``neighbour_rows``.
     """
     rows = neighbour_rows(neighbours)
     several = rows["model"].nunique() > 1
@@ -112,12 +109,7 @@ def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame
 def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
     """Draw how unlike any other family each model is, the most unlike first.
 
-    Parameters
-    ----------
-    novelty : pandas.DataFrame
-        From ``analysis.similarity.neighbours.novelty``.
-    most : int, optional
-        Draw only so many, the most unlike.
+    Its parameters are those of ``novelty_rows``.
     """
     every = novelty_rows(novelty)
     rows = novelty_rows(novelty, most)

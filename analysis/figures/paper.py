@@ -53,10 +53,7 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
 def paper_chart(comparison: pd.DataFrame) -> Figure:
     """Draw ours over the paper's, a panel a table; on the diagonal both agree.
 
-    Parameters
-    ----------
-    comparison : pandas.DataFrame
-        From ``analysis.paper.compare.compare_paper``.
+    Its parameters are those of ``paper_rows``.
     """
     rows = paper_rows(comparison)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]

@@ -63,10 +63,7 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
 def prediction_chart(predictions: pd.DataFrame) -> Figure:
     """Draw how often each family is taken for each, dark for most of its models.
 
-    Parameters
-    ----------
-    predictions : pandas.DataFrame
-        From ``analysis.family_predictions``.
+    Its parameters are those of ``prediction_rows``.
     """
     cells = prediction_rows(predictions)
     order = list(dict.fromkeys(cells["predicted"]))

@@ -95,16 +95,7 @@ def regression_chart(
 ) -> Figure:
     """Draw the best predictor of each group and kind with its line, and what picking it is worth.
 
-    Parameters
-    ----------
-    regressions : pandas.DataFrame
-        From ``analysis.relations.regression.regressions``.
-    signatures, models : pandas.DataFrame
-        What they were made from.
-    accuracy : {"measured", "reported"}
-        Which top-1 they were made from.
-    kinds : tuple of str
-        The kinds of predictor to show.
+    Its parameters are those of ``regression_rows``.
     """
     rows = regression_rows(regressions, signatures, models, accuracy, kinds)
     panels = [_panel(group) for _, group in rows.groupby("panel", sort=True)]

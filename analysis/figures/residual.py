@@ -18,7 +18,7 @@ from analysis.figures.theme import (
     PALETTE,
     Figure,
     figure,
-    legend,
+    marked,
     names_down,
     text_width,
 )
@@ -70,32 +70,17 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def residual_chart(signatures: pd.DataFrame) -> Figure:
     """Draw sites after an addition apart from the others, and plain twins beside them.
 
-    Parameters
-    ----------
-    signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``.
+    Its parameters are those of ``residual_rows``.
     """
     rows = residual_rows(signatures)
     order = list(dict.fromkeys(rows["label"]))
-    domain = list(KINDS)
-    shown = legend(columns=3)
-    lanes = (rows["kind"] == domain[0]).map({True: "after", False: "rest"})
+    lanes = (rows["kind"] == next(iter(KINDS))).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(
         y=names_down("label", order, grid=True),
         yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
     )
     points = base.mark_point(filled=True, opacity=0.75, size=32).encode(
-        x=AFFINITY_ACROSS,
-        color=alt.Color(
-            "kind:N",
-            scale=alt.Scale(domain=domain, range=[colour for colour, _ in KINDS.values()]),
-            legend=shown,
-        ),
-        shape=alt.Shape(
-            "kind:N",
-            scale=alt.Scale(domain=domain, range=[shape for _, shape in KINDS.values()]),
-            legend=shown,
-        ),
+        x=AFFINITY_ACROSS, **marked("kind", KINDS)
     )
     return figure(
         points.properties(width=WIDTH, height=STRIP * max(len(order), 1)),

@@ -30,8 +30,8 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``panel`` (architecture, with its source where several have it, dataset and number of
-        checkpoints), ``metric`` (by the paper's
-        name), ``relative_std`` and ``cell`` (mean and deviation, in words).
+        checkpoints), ``metric`` (by the paper's name), ``relative_std`` and ``cell`` (mean and
+        deviation, in words).
     """
     require_columns(robustness, ("metric", "relative_std"), "robustness(signatures)")
     rows = robustness[robustness["relative_std"].notna()].copy()
@@ -39,15 +39,8 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
     most = rows.groupby(["source", "architecture", "dataset"])["n"].transform("max")
     by_name = rows.groupby(["architecture", "dataset"])["source"]
     sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")
-    rows["panel"] = (
-        sources
-        + rows["architecture"]
-        + " on "
-        + rows["dataset"]
-        + " ("
-        + most.astype("str")
-        + " checkpoints)"
-    )
+    places = sources + rows["architecture"] + " on " + rows["dataset"]
+    rows["panel"] = places + " (" + most.astype("str") + " checkpoints)"
     rows["cell"] = [
         f"{number(row['mean'])} ± {number(row['std'])}"
         + (f" (n = {row['n']})" if row["n"] != count else "")
@@ -59,10 +52,7 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
 def robustness_chart(robustness: pd.DataFrame) -> Figure:
     """Draw each metric's deviation over checkpoints in units of its mean, a panel an architecture.
 
-    Parameters
-    ----------
-    robustness : pandas.DataFrame
-        From ``analysis.robustness``.
+    Its parameters are those of ``robustness_rows``.
     """
     rows = robustness_rows(robustness)
     # Room to the right of the longest bar for its words.
@@ -89,7 +79,5 @@ def _panel(rows: pd.DataFrame, reach: float) -> Any:
     bars = base.mark_bar(size=BAR - 7).encode(color=ours)
     labels = base.mark_text(align="left", dx=5, fontSize=LABEL_SIZE).encode(text="cell:N")
     title = head(str(rows["panel"].iloc[0]))
-    drawn: Any = alt.layer(bars, labels).properties(
-        width=WIDTH, height=BAR * len(rows), title=title
-    )
-    return drawn
+    layered = alt.layer(bars, labels)
+    return layered.properties(width=WIDTH, height=BAR * len(rows), title=title)

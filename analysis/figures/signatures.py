@@ -68,12 +68,7 @@ def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure
 
     The finding, the order of the families and their numbers are those of all models.
 
-    Parameters
-    ----------
-    signatures : pandas.DataFrame
-        Rows of the view ``signatures``.
-    most : int, optional
-        Lines at most; see ``signature_lines``.
+    Its parameters are those of ``signature_lines``.
     """
     lines = signature_lines(signatures)
     medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
@@ -120,10 +115,7 @@ def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def model_chart(signatures: pd.DataFrame) -> Figure:
     """Draw signatures, one panel a model, coloured by activation and shaped by repeat position.
 
-    Parameters
-    ----------
-    signatures : pandas.DataFrame
-        Rows of the view ``signatures``.
+    Its parameters are those of ``model_rows``.
     """
     rows = model_rows(signatures)
     return _models(rows, _model_finding(rows), signatures)

@@ -14,8 +14,8 @@ at least 3 to 1 with white paper. Colour never tells things apart alone: shape o
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import altair as alt
 import pandas as pd
@@ -119,19 +119,13 @@ def figure(
     )  # fmt: skip
     described = f"{finding} {note}".strip()
     framed = Figure(vconcat=[titled], title=below, description=described)
-    whole: Figure = _configured(framed)
-    return whole
+    return cast("Figure", styled(framed))
 
 
 def styled(chart: Any) -> alt.TopLevelMixin:
     """Return a chart without finding and caption in the frame, grid and letters of every figure."""
-    figure: alt.TopLevelMixin = _configured(chart)
-    return figure
-
-
-def _configured(chart: Any) -> Any:
     # Labels for screen readers on every mark would make a figure several times as large.
-    return (
+    result: alt.TopLevelMixin = (
         chart.configure(aria=False, font=FONT, background="white")
         .configure_view(stroke="#CCCCCC")
         .configure_axis(
@@ -149,6 +143,7 @@ def _configured(chart: Any) -> Any:
             subtitlePadding=4, offset=10, lineHeight=TITLE_SIZE + 4, subtitleLineHeight=15,
         )
     )  # fmt: skip
+    return result
 
 
 def wrapped(
@@ -203,9 +198,22 @@ def told_apart(
         What the values are.
     """
     shown = legend(columns=columns_of(names, width), title=title)
+    return _marks(column, colour_scale(names), shape_scale(names), shown)
+
+
+def marked(column: str, looks: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """Return the colour and shape of marks by a column, given for each value, with one legend."""
+    colours, shapes = (
+        alt.Scale(domain=list(looks), range=list(each))
+        for each in zip(*looks.values(), strict=True)
+    )
+    return _marks(column, colours, shapes, legend(columns=len(looks)))
+
+
+def _marks(column: str, colours: alt.Scale, shapes: alt.Scale, shown: alt.Legend) -> dict[str, Any]:
     return {
-        "color": alt.Color(f"{column}:N", scale=colour_scale(names), legend=shown),
-        "shape": alt.Shape(f"{column}:N", scale=shape_scale(names), legend=shown),
+        "color": alt.Color(f"{column}:N", scale=colours, legend=shown),
+        "shape": alt.Shape(f"{column}:N", scale=shapes, legend=shown),
     }
 
 

@@ -90,10 +90,7 @@ def timeline_chart(timeline: pd.DataFrame) -> Figure:
 
     A year of more than ``MOST`` models is one box, of the quartiles of their medians.
 
-    Parameters
-    ----------
-    timeline : pandas.DataFrame
-        From ``analysis.relations.timeline.timeline``.
+    Its parameters are those of ``timeline_rows``.
     """
     rows = timeline_rows(timeline)
     first, last = (int(rows["year"].min()), int(rows["year"].max())) if len(rows) else (0, 0)

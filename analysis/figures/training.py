@@ -50,10 +50,7 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def training_chart(signatures: pd.DataFrame) -> Figure:
     """Draw signatures before and after training, a panel an architecture.
 
-    Parameters
-    ----------
-    signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``.
+    Its parameters are those of ``training_rows``.
     """
     rows = training_rows(signatures)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]

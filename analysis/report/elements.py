@@ -140,20 +140,6 @@ class Section:
     tables: tuple[PageTable, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A name and what it is, of a list of facts."""
-
-    name: str
-    text: str
-    #: Where it leads to, below the report's folder; empty for nowhere.
-    link: str = ""
-
-
-def facts(**values: Any) -> list[Fact]:
+def facts(**values: Any) -> dict[str, str]:
     """Return facts of what is known: names with spaces for underscores, missing values left out."""
-    return [
-        Fact(spaced(name), value if isinstance(value, str) else cell(value))
-        for name, value in values.items()
-        if not missing(value)
-    ]
+    return {spaced(name): cell(value) for name, value in values.items() if not missing(value)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,7 @@ from analysis.answers.columns import TableColumn
 from analysis.answers.neighbours import Neighbours
 from analysis.data.provenance import narrowed
 from analysis.report.data import ReportMaterial, slug, statement
-from analysis.report.elements import Exhibit, Fact, PageTable, facts, table
+from analysis.report.elements import Exhibit, PageTable, facts, table
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.metrics import listed_quantities
@@ -42,32 +41,8 @@ _SITES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Titled:
-    """A table under a heading of its own."""
-
-    name: str
-    title: str
-    table: PageTable
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPage:
-    """What the page of a model shows."""
-
-    heading: str
-    lead: str
-    facts: list[Fact]
-    #: What is wrong with the run, as pairs of what and why.
-    problems: list[dict[str, str]]
-    exhibits: list[Exhibit]
-    tables: list[Titled]
-    provenance: list[Fact]
-    sql: str
-
-
-def model_page(material: ReportMaterial, run: dict[str, Any]) -> ModelPage:
-    """Return what the page of a run shows.
+def model_page(material: ReportMaterial, run: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page of a run shows, by its names in the template.
 
     Parameters
     ----------
@@ -78,16 +53,15 @@ def model_page(material: ReportMaterial, run: dict[str, Any]) -> ModelPage:
     """
     group = material.signatures[material.signatures["run_id"] == run["run_id"]]
     gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
-    return ModelPage(
-        heading=run["model"],
-        lead=_lead(run, group),
-        facts=_facts(run),
-        problems=_problems(run, group, gaps),
-        exhibits=_exhibits(group, run),
-        tables=[*_sites(group, gaps), *_neighbours(material, run)],
-        provenance=_provenance(run),
-        sql=statement([run["run_id"]], view="runs"),
-    )
+    return {
+        "lead": _lead(run, group),
+        "facts": _facts(run),
+        "problems": _problems(run, group, gaps),
+        "exhibits": _exhibits(group, run),
+        "tables": _sites(group, gaps) | _neighbours(material, run),
+        "provenance": _provenance(run),
+        "sql": statement([run["run_id"]], view="runs"),
+    }
 
 
 def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
@@ -102,7 +76,7 @@ def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
     )
 
 
-def _facts(run: dict[str, Any]) -> list[Fact]:
+def _facts(run: dict[str, Any]) -> dict[str, str]:
     return facts(
         architecture=f"{run['source']}:{run['architecture']}",
         checkpoint=run["checkpoint"],
@@ -173,20 +147,18 @@ def _exhibits(group: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
     return [Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows")]
 
 
-def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> list[Titled]:
+def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
+    """Return the table of a run's sites by its heading; none where there is no site."""
     if group.empty:
-        return []
+        return {}
     why = gaps.groupby("site").agg(
         why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(cell, reasons))))
     )
     others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
     rows = group.merge(why, on="site", how="left")
-    rows = rows.reindex(
-        columns=[*rows, *(each.name for each in _others() if each.name not in rows)]
-    )
     columns: list[str | TableColumn] = [*_SITES, *others, TableColumn("why", "without a score")]
     caption = "Every activation site in the order of execution."
-    return [Titled("sites", "Site by site", table("sites", caption, rows, columns))]
+    return {"Site by site": table("sites", caption, rows, columns)}
 
 
 def _others() -> list[Quantity]:
@@ -194,20 +166,19 @@ def _others() -> list[Quantity]:
     return [quantity for quantity in listed_quantities() if quantity.name != "affinity"]
 
 
-def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> list[Titled]:
+def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> dict[str, PageTable]:
     answer = Neighbours(material, model=run["run_id"], number=NEIGHBOURS)
     try:
         rows = answer.rows
     except (SettingsError, UnknownName):
         # Too few curves, or none of this run: the page of clusters says so.
-        return []
+        return {}
     caption = f"The {len(rows)} models with the most similar signatures."
     columns = ("other_model", "rank", "other_family", "distance")
-    nearest = table("neighbours", caption, rows, columns, material.links)
-    return [Titled("neighbours", "Nearest models", nearest)]
+    return {"Nearest models": table("neighbours", caption, rows, columns, material.links)}
 
 
-def _provenance(run: dict[str, Any]) -> list[Fact]:
+def _provenance(run: dict[str, Any]) -> dict[str, str]:
     names = ("torch", "torchvision", "numpy", "scipy", "python")
     versions = [
         f"{name} {run[f'{name}_version']}" for name in names if not missing(run[f"{name}_version"])

@@ -10,7 +10,7 @@ from analysis.answers.base import CURVE
 from analysis.answers.columns import TableColumn
 from analysis.data.comparability import mixed
 from analysis.report.data import ReportMaterial, statement
-from analysis.report.elements import Exhibit, Fact, PageTable, Section, facts, table
+from analysis.report.elements import Exhibit, PageTable, Section, facts, table
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.text import counted
 
@@ -82,7 +82,7 @@ def lead(material: ReportMaterial) -> str:
     return text + (f" {' and '.join(others)}." if others else "")
 
 
-def overview_facts(material: ReportMaterial) -> list[Fact]:
+def overview_facts(material: ReportMaterial) -> dict[str, str]:
     """Return the survey in numbers."""
     done, models = material.done, material.models
     measured = done["finished_at"].dropna()
@@ -205,14 +205,10 @@ def _settings_table(material: ReportMaterial) -> PageTable:
 
 def _libraries(models: pd.DataFrame) -> list[str]:
     """Return what each run was measured with, in words; empty where nobody knows."""
-    columns = [models[f"{name}_version"] for name in _WITH]
+    versions = models[[f"{name}_version" for name in _WITH]].set_axis(_WITH, axis="columns")
     return [
-        ", ".join(
-            f"{name} {version}"
-            for name, version in zip(_WITH, row, strict=True)
-            if not missing(version)
-        )
-        for row in zip(*columns, strict=True)
+        ", ".join(f"{name} {version}" for name, version in row.items() if not missing(version))
+        for row in versions.to_dict("records")
     ]
 
 

@@ -7,7 +7,6 @@ unique, and the whole becomes one image with a text. Decides nothing of what is 
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,10 +54,6 @@ class Shown:
     note: str
     caption: str
     drawings: tuple[PageDrawing, ...]
-    #: Addresses of its files, below the report's folder.
-    file: str
-    data: str
-    statement: str
     sql: str
     sql_gives: str
 
@@ -77,25 +72,13 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
     spec = specification(exhibit.chart, validate=False)
     labels = _take_words(spec)
     drawn = _drawn_each(spec)
-    file, data = f"figures/{exhibit.name}.svg", f"data/{exhibit.name}.csv"
-    statement = f"data/{exhibit.name}.sql"
-    folder.write(file, framed(next(iter(drawn.values())), labels))
-    folder.write(data, csv_text(exhibit.rows))
-    folder.write(statement, exhibit.sql)
+    folder.write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), labels))
+    folder.write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
+    folder.write(f"data/{exhibit.name}.sql", exhibit.sql)
     finding, note, caption = map(" ".join, (labels.finding, labels.note, labels.caption))
     text = " ".join(sentence(each) for each in (finding, note) if each)
-    return Shown(
-        name=exhibit.name,
-        finding=finding,
-        note=note,
-        caption=caption,
-        drawings=tuple(_drawings(drawn, exhibit.name, text)),
-        file=file,
-        data=data,
-        statement=statement,
-        sql=exhibit.sql,
-        sql_gives=exhibit.sql_gives,
-    )
+    drawings = tuple(_drawings(drawn, exhibit.name, text))
+    return Shown(exhibit.name, finding, note, caption, drawings, exhibit.sql, exhibit.sql_gives)
 
 
 def _take_words(spec: dict[str, Any]) -> Words:
@@ -140,11 +123,10 @@ def _choices(spec: dict[str, Any]) -> list[str]:
 
 
 def _chosen(spec: dict[str, Any], choice: str) -> dict[str, Any]:
-    chosen = copy.deepcopy(spec)
-    for parameter in chosen["params"]:
-        if parameter.get("name") == _DEPTH:
-            parameter["value"] = choice
-    return chosen
+    parameters = [
+        {**each, "value": choice} if each.get("name") == _DEPTH else each for each in spec["params"]
+    ]
+    return {**spec, "params": parameters}
 
 
 def embedded(drawn: str, name: str, text: str) -> str:

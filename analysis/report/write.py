@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.answers.material import Watch, unwatched
@@ -105,10 +104,6 @@ def write_report(
     return _Builder(ReportMaterial(home, selection, watch=watch), title).write(out)
 
 
-def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    yield from frame.itertuples(index=False, name=None)
-
-
 class _Builder:
     """Puts values into templates and files into the folder, page by page."""
 
@@ -189,17 +184,14 @@ class _Builder:
 
     def _write_models(self, folder: ReportFolder) -> None:
         material = self._material
-        names = [str(name) for name in material.models]
-        runs = [dict(zip(names, row, strict=True)) for row in _rows(material.models)]
+        runs: list[dict[Any, Any]] = material.models.to_dict("records")
         links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
         around = zip([None, *links], links, [*links[1:], None], strict=False)
         placed = list(zip(runs, around, strict=True))
         for run, (before, here, after) in material.watch("pages of models", placed):
-            page = model_page(material, run)
-            values = {name: getattr(page, name) for name in page.__slots__ if name != "heading"}
-            values["exhibits"] = [shown(each, folder) for each in page.exhibits]
-            around_it = {"before": before, "after": after}
-            self._page(folder, here.address, "model.html", page.heading, **around_it, **values)
+            page = model_page(material, run) | {"before": before, "after": after}
+            page["exhibits"] = [shown(each, folder) for each in page["exhibits"]]
+            self._page(folder, here.address, "model.html", here.title, **page)
 
     def _page(
         self, folder: ReportFolder, address: str, template: str, heading: str, **values: Any
