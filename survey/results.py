@@ -70,7 +70,7 @@ class SiteScore:
     flags: tuple[Flag, ...] = column(
         "What to know: constant, dead, nonfinite, few_images, ridge.", default=()
     )
-    #: Empty where the pair itself is no good (not finite, not poolable): ``reason`` says it then.
+    #: Empty where the pair itself is not finite or not poolable, which ``reason`` explains.
     notes: tuple[str, ...] = column(
         "Why a metric has no value: its name and a reason, one each.", default=()
     )

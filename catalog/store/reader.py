@@ -94,7 +94,7 @@ def reading(
     with connect_reading(home.signatures, timeout_seconds) as connection:
         check_version(connection, home.signatures)
         with explained(home.signatures):
-            _show_spool(connection, home, early, _declared_metrics() if every_metric else ())
+            _show_spool(connection, home, early, every_metric=every_metric)
         yield connection
 
 
@@ -222,29 +222,26 @@ def _show_spool(
     connection: duckdb.DuckDBPyConnection,
     home: Home,
     early: dict[Path, Segment],
-    metrics: tuple[str, ...],
+    *,
+    every_metric: bool,
 ) -> None:
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
-    if not paths and not metrics:
+    if not paths and not every_metric:
         return
+    from catalog.store.schema import installed_columns
     from catalog.store.segments import joined, read_segment
     from catalog.store.staging import merged_names, show_staged, stage
 
     known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
-    if waiting or metrics:
+    if waiting or every_metric:
         stored = f"{home.signatures.stem}.main"
         segments = (early[path] if path in early else read_segment(path) for path in waiting)
-        rows = joined(segments, metrics)
+        metrics = installed_columns() if every_metric else ()
+        rows = joined(segments, (column.name for column in metrics))
         show_staged(connection, stored, stage(connection, stored, rows))
-
-
-def _declared_metrics() -> tuple[str, ...]:
-    from catalog.store.schema import METRIC_COLUMNS, installed_columns
-
-    return tuple(column.name for column in (*METRIC_COLUMNS, *installed_columns()))
 
 
 def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -3,8 +3,8 @@
 A segment holds one or two Arrow streams, one after the other, and a checksum over them: a row a
 run, then a row a batch with its site scores nested in it, so that a batch and its scores are one
 thing; a stream without rows is left out. It appears under its name whole or not at all; names sort
-in the order of writing. Arrow's own form it is because every query reads what is not merged yet,
-and small Parquet files take ten times as long to write and to read; and one file, one wait for the
+in the order of writing. The format is Arrow's because every query reads what is not merged yet, and
+small Parquet files take ten times as long to write and to read; and one file, one wait for the
 disk, can hold both kinds of rows.
 
 Which numbers may enter the store is decided here: NaN and infinity become NULL, with a reason, and
@@ -101,7 +101,7 @@ _LARGE_BYTES = 1 << 19
 
 _counter = itertools.count()
 
-#: When this module was loaded, less what its steady clock said then.
+#: When this module was loaded, less the reading of the steady clock then.
 _LOADED = time.time_ns() - time.monotonic_ns()
 
 

@@ -1,12 +1,13 @@
 """The signature store's one writer.
 
-What it is given is durable when the call returns: a small Arrow segment in the spool. Now and
-then it merges the segments into the DuckDB file in one short transaction, each at most once, and
-only when no reader has the file open: a reader never stops a scan, and a scan never stops a
-reader. A crash at any moment is harmless. Segments that were merged but not yet removed are known
-by name and only removed; files that were not finished were never acknowledged and are swept away.
+A row is durable when the call that writes it returns: in a small Arrow segment in the spool. Now
+and then the writer merges the segments into the DuckDB file in one short transaction, each at most
+once, and only when no reader has the file open: a reader never stops a scan, and a scan never
+stops a reader. A crash at any moment is harmless. Segments that were merged but not yet removed are
+known by name and only removed; files that were not finished were never acknowledged and are swept
+away.
 
-What it costs is waiting for the disk, twice a call: many records in one call wait as long as one.
+A call waits for the disk twice: many records in one call wait as long as one.
 
 One thread uses a writer at a time. Every process may read at any time, through
 ``catalog.store.reader``.
@@ -56,7 +57,7 @@ BYTES_A_MERGE = 64 << 20
 #: Days for which a merged segment is known by name after its file is gone.
 DAYS_KNOWN = 1
 
-#: How long opening waits for the lock: longer than anybody takes to ask whether it is held.
+#: How long opening waits for the lock: longer than asking whether it is held takes.
 OPENING_SECONDS = 0.3
 
 #: How long closing waits for readers before it leaves the rest to the next writer.

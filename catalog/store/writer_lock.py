@@ -11,8 +11,8 @@ from catalog.home import Home
 def writing_process(home: Home) -> str | None:
     """Return which process is writing to a home, and since when; None if none is.
 
-    The lock tells, wherever its holder runs: a killed writer leaves its note behind, and by now
-    another process may have its number.
+    The lock decides, on whatever machine its holder runs: a killed writer leaves its note behind,
+    and by now another process may have its number.
     """
     return holder(home) if _is_locked(home.writer_lock) else None
 

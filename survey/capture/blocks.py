@@ -67,12 +67,12 @@ class Blocks:
 
     def _holds(self, name: str) -> bool:
         """Return whether a module could be a block by itself."""
-        own = not type(self._modules[name]).__module__.startswith("torch.nn")
-        return bool(name) and own and self._weights[name] >= 2
+        container = type(self._modules[name]).__module__.startswith("torch.nn")
+        return bool(name) and not container and self._weights[name] >= 2
 
 
 def _around(path: str) -> Iterator[str]:
-    """Yield the paths of all modules around a module, outermost first, and its own."""
+    """Yield the paths of the modules around a module, outermost first, then its path itself."""
     yield ""
     parts = path.split(".") if path else []
     for length in range(1, len(parts) + 1):

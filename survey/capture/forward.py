@@ -5,8 +5,8 @@ outermost call is met once, in execution order. The input is pooled before the a
 since an in-place one overwrites it. The network computes exactly what it would compute
 unwatched: nothing in it is called twice, re-laid out or replaced.
 
-What a tensor's axes mean is followed in ``layout``, what it descends from in ``lineage``; which
-call of its block a site is, ``blocks`` tells once the pass is over.
+``layout`` follows what a tensor's axes mean, ``lineage`` what it descends from; ``blocks`` numbers
+the activation calls of a block once the pass is over.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class _Open:
     """An activation that has been entered and not left."""
 
     number: int
-    site: Site
+    #: The pair, with its output still missing.
+    pair: PooledPair
     #: The module whose forward calls it.
     caller: str
     #: What its output descends from.
@@ -134,10 +135,6 @@ class _Open:
     half: torch.Tensor | None
     axes: Layout
     shape: tuple[int, ...]
-    x: torch.Tensor | None
-    before: NearZero
-    resolution: float
-    reason: str | None
 
 
 class _Pass:
@@ -158,7 +155,7 @@ class _Pass:
         self._paused: list[tuple[nn.Module, Any]] = []
 
     def finished(self, output: Any, blocks: Blocks) -> list[PooledPair]:
-        """Return the pairs, with what can be told of their sites only at the end."""
+        """Return the pairs, with the roles and repeats that are known only at the end."""
         gates = self._descent.gates(output)
         repeats = blocks.repeats([caller for _, caller, _ in self._sites])
         pairs = []
@@ -272,41 +269,29 @@ class _Pass:
             layout=axes.describe(tensor.shape, self.images),
             spatial=axes.spatial(tensor.shape),
         )
+        resolution = _resolution(tensor.dtype)
         return _Open(
             number=number,
-            site=site,
+            pair=PooledPair(site, x, None, before, NearZero(0, 0), resolution, reason),
             caller=self._path[-1][1],
             lineage=lineage,
             again=again,
             half=half,
             axes=axes,
             shape=tuple(tensor.shape),
-            x=x,
-            before=before,
-            resolution=_resolution(tensor.dtype),
-            reason=reason,
         )
 
     def _close(
         self, entered: _Open, target: torch.Tensor, output: torch.Tensor, rectified: bool
     ) -> None:
         self._descent.mark(output, entered.lineage, [target])
-        activated = output
-        if entered.half is not None:
-            activated = self._again(entered, entered.half)
-        known = entered.before.rectified() if rectified else None
+        pair = entered.pair
+        activated = output if entered.half is None else self._again(entered, entered.half)
+        known = pair.before.rectified() if rectified else None
         y, after, reason = self._pool(activated, entered.axes, known)
-        if self._pooling == "pre" and entered.x is not None:
-            y, reason = self._activated(entered, entered.x, output.dtype)
-        pair = PooledPair(
-            entered.site,
-            entered.x,
-            y,
-            entered.before,
-            after,
-            entered.resolution,
-            entered.reason or reason,
-        )
+        if self._pooling == "pre" and pair.x is not None:
+            y, reason = self._activated(entered, pair.x, output.dtype)
+        pair = replace(pair, y=y, after=after, reason=pair.reason or reason)
         self._sites.append((entered.number, entered.caller, pair))
 
     def _again(self, entered: _Open, values: torch.Tensor) -> torch.Tensor:
@@ -321,7 +306,7 @@ class _Pass:
     def _activated(
         self, entered: _Open, x: torch.Tensor, dtype: torch.dtype
     ) -> tuple[torch.Tensor | None, str | None]:
-        """Run the activation on the pooled input instead, or say why it does not run there."""
+        """Return the activation of the pooled input, or why it does not run there."""
         with torch._C.DisableTorchFunction():
             # An in-place activation must not overwrite the pooled input.
             values = spread(x, entered.axes, entered.shape).to(dtype, copy=True)
@@ -336,7 +321,7 @@ class _Pass:
         self, tensor: torch.Tensor, axes: Layout, count: NearZero | None = None
     ) -> tuple[torch.Tensor | None, NearZero, str | None]:
         """Return the pooled tensor and the count of its values near zero, if not known already."""
-        # Pooling is our own arithmetic: the mode must not see it.
+        # Pooling is no part of the network: the mode must not see it.
         with torch._C.DisableTorchFunction():
             try:
                 # A network without storage is followed for its sites alone.

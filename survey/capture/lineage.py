@@ -187,8 +187,8 @@ class Descent:
         first, second = self._of(left), self._of(right)
         if first is None or second is None:
             return first or second or ORIGIN
-        if (own := self._own_product(left, right)) is not None:
-            return replace(_union([first, second]), direct=own)
+        if (site := self._own_product(left, right)) is not None:
+            return replace(_union([first, second]), direct=site)
         left_may, right_may = _may_gate(first, second), _may_gate(second, first)
         left_gates = left_may and _own_size(right) == size
         right_gates = right_may and _own_size(left) == size

@@ -1,4 +1,6 @@
-"""From a tensor of any layout to an n x c matrix: the ways of pooling.
+"""From a tensor of any layout to an n x c matrix, and the count of its values near zero.
+
+The ways of pooling:
 
 ``mean``
     Activate, then average over space: the default, r(sigma(X)).
@@ -69,24 +71,32 @@ def pool(
     return matrix.clone() if shared else matrix
 
 
-def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling) -> torch.Tensor:
-    if tensor.layout is not torch.strided:
-        raise CaptureError(f"the activation is kept as {tensor.layout}, and only dense ones pooled")
-    if tensor.is_complex():
-        raise CaptureError("the activation is complex, and the score is defined for real values")
-    if pooling == "public_code":
-        return _as_published(tensor, layout, images)
-    rows, columns = _axes(tensor, layout, images)
-    if pooling == "flatten":
-        return _flattened(tensor, rows, images)
-    channels = math.prod(tensor.shape[axis] for axis in columns)
-    rest = [axis for axis in range(tensor.ndim) if axis != rows and axis not in columns]
-    values = _mean(tensor, rest).movedim(rows, 0)
-    matrix = values.reshape(images, -1, channels).mean(dim=1)
-    if pooling == "sum":
-        # Not summed in float32, whose rounding would grow with the sum.
-        return matrix * (tensor.numel() / matrix.numel())
-    return matrix
+def pool_and_count(
+    tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
+) -> tuple[torch.Tensor, NearZero]:
+    """Pool a tensor and count its values near zero.
+
+    Parameters
+    ----------
+    tensor, layout, images, pooling
+        As for ``pool``.
+
+    Returns
+    -------
+    matrix : torch.Tensor
+        What ``pool`` returns, bit for bit.
+    near : NearZero
+        What ``count_near_zero`` returns.
+
+    Raises
+    ------
+    CaptureError, SettingsError
+        As ``pool`` does.
+    """
+    if pooling in ("mean", "pre") and _is_maps(tensor, layout, images):
+        return _in_one_pass(tensor.detach())
+    matrix = pool(tensor, layout, images, pooling)
+    return matrix, count_near_zero(tensor)
 
 
 def spread(matrix: torch.Tensor, layout: Layout, shape: tuple[int, ...]) -> torch.Tensor:
@@ -116,6 +126,26 @@ def spread(matrix: torch.Tensor, layout: Layout, shape: tuple[int, ...]) -> torc
         if axis not in kept:
             whole = whole.unsqueeze(axis)
     return whole
+
+
+def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling) -> torch.Tensor:
+    if tensor.layout is not torch.strided:
+        raise CaptureError(f"the activation is kept as {tensor.layout}, and only dense ones pooled")
+    if tensor.is_complex():
+        raise CaptureError("the activation is complex, and the score is defined for real values")
+    if pooling == "public_code":
+        return _as_published(tensor, layout, images)
+    rows, columns = _axes(tensor, layout, images)
+    if pooling == "flatten":
+        return _flattened(tensor, rows, images)
+    channels = math.prod(tensor.shape[axis] for axis in columns)
+    rest = [axis for axis in range(tensor.ndim) if axis != rows and axis not in columns]
+    values = _mean(tensor, rest).movedim(rows, 0)
+    matrix = values.reshape(images, -1, channels).mean(dim=1)
+    if pooling == "sum":
+        # Not summed in float32, whose rounding would grow with the sum.
+        return matrix * (tensor.numel() / matrix.numel())
+    return matrix
 
 
 def _mean(tensor: torch.Tensor, axes: list[int]) -> torch.Tensor:
@@ -158,34 +188,6 @@ def _axes(tensor: torch.Tensor, layout: Layout, images: int) -> tuple[int, tuple
     if not columns or rows in columns:
         raise CaptureError(f"which axis of {shape} holds the channels cannot be told")
     return rows, columns
-
-
-def pool_and_count(
-    tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
-) -> tuple[torch.Tensor, NearZero]:
-    """Pool a tensor and count its values near zero.
-
-    Parameters
-    ----------
-    tensor, layout, images, pooling
-        As for ``survey.capture.pooling.pool``.
-
-    Returns
-    -------
-    matrix : torch.Tensor
-        What ``pool`` returns, bit for bit.
-    near : NearZero
-        What ``count_near_zero`` returns.
-
-    Raises
-    ------
-    CaptureError, SettingsError
-        As ``pool`` does.
-    """
-    if pooling in ("mean", "pre") and _is_maps(tensor, layout, images):
-        return _in_one_pass(tensor.detach())
-    matrix = pool(tensor, layout, images, pooling)
-    return matrix, count_near_zero(tensor)
 
 
 def _is_maps(tensor: torch.Tensor, layout: Layout, images: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from survey.errors import SettingsError
@@ -31,15 +30,13 @@ METRICS: tuple[Metric, ...] = tuple(
 QUANTITIES: tuple[Quantity, ...] = tuple(q for metric in METRICS for q in metric.quantities)
 
 #: Names that stores, queries and frames give to other columns.
-RESERVED = frozenset(
-    (
-        *(field.name for kind in (Site, SiteScore) for field in dataclasses.fields(kind)),
-        *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "pooling"),
-        *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches"),
-        *("run_status", "without_score", "model", "family_group", "year", "relative_depth"),
-        *("images_per_score", "shrinkage", "ridge", "why", "sites"),
-    )
-)
+RESERVED = {
+    *(field.name for kind in (Site, SiteScore) for field in dataclasses.fields(kind)),
+    *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "pooling"),
+    *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches"),
+    *("run_status", "without_score", "model", "family_group", "year", "relative_depth"),
+    *("images_per_score", "shrinkage", "ridge", "why", "sites"),
+}
 
 #: Words that SQL does not take for a column.
 SQL_WORDS = """
@@ -90,19 +87,13 @@ def _installed() -> Extensions[Metric]:
 
 
 def _shielded(quantity: Quantity) -> Quantity:
-    return dataclasses.replace(quantity, compute=_without_errors(quantity.compute))
+    """Return the quantity with errors as missing values: a mistake of others ends no run."""
 
-
-def _without_errors(
-    compute: Callable[[Pair], float | NoValue],
-) -> Callable[[Pair], float | NoValue]:
-    """Return a computation whose errors are missing values: a mistake of others ends no run."""
-
-    def shielded(pair: Pair) -> float | NoValue:
+    def compute(pair: Pair) -> float | NoValue:
         try:
-            result = compute(pair)
+            result = quantity.compute(pair)
             return result if isinstance(result, NoValue) else float(result)
         except Exception as error:  # noqa: BLE001 - anything may go wrong in another's package
             return NoValue(f"{type(error).__name__}: {error}")
 
-    return shielded
+    return dataclasses.replace(quantity, compute=compute)

@@ -40,16 +40,14 @@ def cka_debiased(pair: Pair) -> float | NoValue:
     if pair.has_constant_input:
         return NoValue("the input is the same for every image")
     x, y = pair.x.row_norms, pair.y.row_norms
-    own_x = _unbiased(pair.x.gram_squared_norm, x, x)
-    own_y = _unbiased(pair.y.gram_squared_norm, y, y)
-    for name, own, biased in (
-        ("input", own_x, pair.x.gram_squared_norm),
-        ("output", own_y, pair.y.gram_squared_norm),
-    ):
-        if own <= _ROUNDING * biased:
-            return NoValue(f"the unbiased norm of the {name} vanishes")
+    unbiased_x = _unbiased(pair.x.gram_squared_norm, x, x)
+    unbiased_y = _unbiased(pair.y.gram_squared_norm, y, y)
+    if unbiased_x <= _ROUNDING * pair.x.gram_squared_norm:
+        return NoValue("the unbiased norm of the input vanishes")
+    if unbiased_y <= _ROUNDING * pair.y.gram_squared_norm:
+        return NoValue("the unbiased norm of the output vanishes")
     shared = _unbiased(pair.once(cross_squared_norm), x, y)
-    return shared / (math.sqrt(own_x) * math.sqrt(own_y))
+    return shared / (math.sqrt(unbiased_x) * math.sqrt(unbiased_y))
 
 
 def cross_squared_norm(pair: Pair) -> float:
@@ -66,7 +64,7 @@ def _unbiased(cross: float, x_norms: torch.Tensor, y_norms: torch.Tensor) -> flo
     """Return n (n - 3) times the unbiased estimate of HSIC of two linear kernels.
 
     With both kernels centred, their rows sum to minus what their diagonals were before these are
-    set to zero, so that the squared row norms k_i, l_i say it all.
+    set to zero, so that the squared row norms k_i, l_i suffice.
     """
     import torch
 

@@ -2,7 +2,7 @@
 
 A covariance here is always ``gram_weight * Xc' Xc + identity_weight * I``: plain, shrunk
 (Ledoit and Wolf 2004) and ridged ones differ only in the two weights. It is therefore never
-stored as c x c; whoever needs it as a matrix asks for it, in a basis of their choice.
+stored as c x c; ``Moments.covariance`` returns it as a matrix, in a given basis.
 """
 
 from __future__ import annotations

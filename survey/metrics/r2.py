@@ -70,7 +70,7 @@ def r2_heldout(pair: Pair) -> float | NoValue:
         residual = _residual(pair, penalty)
     else:
         # The fit leaves p / (s + p) of each direction, and the directions span everything: the
-        # n x n Gram matrix says all about the residuals' lengths.
+        # n x n Gram matrix determines the residuals' lengths.
         left = directions * (penalty / (strengths + penalty))
         residual = ((left @ turned) * left).sum(dim=1)
     n = pair.images
