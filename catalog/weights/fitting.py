@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -117,9 +117,7 @@ def without_classifier(model: nn.Module) -> nn.Module:
         (name, layer)
         for name, layer in model.named_modules()
         if next(layer.children(), None) is None and not isinstance(layer, _IDLE)
-    ]
-    if not leaves:
-        leaves = [("", model)]
+    ] or [("", model)]
     name, last = leaves[-1]
     parent, _, attribute = name.rpartition(".")
     twins = [
@@ -181,7 +179,7 @@ def _best_form(
 def _keyed(
     weights: Weights, rules: KeyRules, reference: Mapping[str, torch.Tensor], path: Path
 ) -> _Keyed:
-    prefix = rules.prefix
+    prefix = rules.prefix or _shared_prefix(weights.tensors, reference)
     tensors = {
         key[len(prefix) :]: tensor
         for key, tensor in weights.tensors.items()
@@ -193,22 +191,16 @@ def _keyed(
             f" its keys begin with {_beginnings(weights.tensors, reference)}",
             hint="the file is another one than the published one, or was packed anew",
         )
-    if not prefix:
-        tensors, prefix = _without_prefixes(tensors, reference)
+    outside = [key for key in weights.tensors if not key.startswith(prefix)]
     dropped = [key for key in tensors if any(fnmatchcase(key, glob) for glob in rules.drop)]
     for key in dropped:
         del tensors[key]
-    if dropped and not rules.prefix:
-        # Heads may have stood beside a wrapper that the other keys share.
-        tensors, inner = _without_prefixes(tensors, reference)
-        dropped, prefix = [prefix + key for key in dropped], prefix + inner
-    else:
-        dropped = [prefix + key for key in dropped]
-    outside = [key for key in weights.tensors if not key.startswith(rules.prefix)]
+    # Heads may have stood beside a wrapper that the other keys share.
+    inner = "" if rules.prefix else _shared_prefix(tensors, reference)
     return _Keyed(
-        _renamed(tensors, reference),
-        _versions(weights.versions, prefix),
-        (*weights.dropped_keys, *outside, *dropped),
+        _renamed({key[len(inner) :]: tensor for key, tensor in tensors.items()}, reference),
+        _versions(weights.versions, prefix + inner),
+        (*weights.dropped_keys, *outside, *(prefix + key for key in dropped)),
         tuple(weights.tensors),
     )
 
@@ -268,25 +260,19 @@ def _beginning(key: str, reference: Mapping[str, torch.Tensor]) -> str:
     return f"{parts[0]}." if len(parts) > 1 else key
 
 
-def _without_prefixes(
-    tensors: dict[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
-) -> tuple[dict[str, torch.Tensor], str]:
-    """Strip the known prefixes that all of the file's keys share, and the network's do not."""
-    stripped = ""
-    while prefix := _shared_prefix(tensors, reference):
-        tensors = {key[len(prefix) :]: tensor for key, tensor in tensors.items()}
-        stripped += prefix
-    return tensors, stripped
+def _shared_prefix(keys: Collection[str], reference: Collection[str]) -> str:
+    """Return the known prefixes that all of the file's keys share, and the network's do not."""
+    shared = ""
+    while keys and (prefix := _first_prefix(keys, shared, reference)):
+        shared += prefix
+    return shared
 
 
-def _shared_prefix(
-    tensors: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
-) -> str | None:
+def _first_prefix(keys: Collection[str], shared: str, reference: Collection[str]) -> str:
     for prefix in PREFIXES:
-        if tensors and all(key.startswith(prefix) for key in tensors):
-            shared = all(key.startswith(prefix) for key in reference)
-            return None if shared else prefix
-    return None
+        if all(key.startswith(shared + prefix) for key in keys):
+            return "" if all(key.startswith(prefix) for key in reference) else prefix
+    return ""
 
 
 def _versions(saved: Mapping[str, dict[str, int]], prefix: str) -> dict[str, dict[str, int]]:

@@ -14,7 +14,6 @@ import torch
 
 from catalog.models import SOURCES
 from catalog.models.base import Architecture
-from survey.errors import UnknownName
 
 #: A larger family is not tried: the answer would take longer than the question.
 MOST_TRIED = 24
@@ -51,14 +50,9 @@ def _relatives(full_name: str) -> Iterator[Architecture]:
     source_name, _, name = full_name.partition(":")
     stem = _stem(name)
     for source in SOURCES:
-        if source.name != source_name:
-            continue
-        names = [other for other in source.names() if _stem(other) == stem and other != name]
-        for other in names if len(names) <= MOST_TRIED else ():
-            try:
-                yield source.get(other)
-            except UnknownName:
-                continue
+        if source.name == source_name:
+            names = [other for other in source.names() if _stem(other) == stem and other != name]
+            yield from map(source.get, names if len(names) <= MOST_TRIED else ())
 
 
 def _stem(name: str) -> str:

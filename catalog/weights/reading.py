@@ -172,7 +172,9 @@ def read_content(path: Path) -> Content:
 
 def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
     """Return what torch saved; ``unpacked`` is for a file that came out of a zip archive."""
-    if not _starts_with(opened, _ARCHIVE):
+    archived = opened.read(len(_ARCHIVE)) == _ARCHIVE
+    opened.seek(0)
+    if not archived:
         return _tensors_only(path, opened, _legacy_names(path, opened))
     with zipfile.ZipFile(opened) as archive:
         _check_sizes(path, archive, opened)
@@ -238,13 +240,6 @@ def _only_member(path: Path, archive: zipfile.ZipFile) -> str:
             "unpack it and name the file of weights",
         )
     return members[0]
-
-
-def _starts_with(opened: BinaryIO, start: bytes) -> bool:
-    opened.seek(0)
-    starts = opened.read(len(start)) == start
-    opened.seek(0)
-    return starts
 
 
 def _legacy_names(path: Path, opened: BinaryIO) -> list[str]:
