@@ -30,19 +30,15 @@ def published(full_name: str) -> Published:
     weights = look_up(full_name)
     if weights is None:
         source = full_name.partition(":")[0]
-        known = [f"{source}:{name}" for each in _named(source) for name in published_by(each)]
+        known = [f"{source}:{name}" for name in _weights_of(source)]
         raise UnknownName("published checkpoint", full_name, known)
     return weights
 
 
 def look_up(full_name: str) -> Published | None:
     """Return published weights by their full name or another name; None if there are none."""
-    full_name = canonical(full_name)
-    source, _, name = full_name.partition(":")
-    for each in _named(source):
-        if name in published_by(each):
-            return published_by(each)[name]
-    return None
+    source, _, name = canonical(full_name).partition(":")
+    return _weights_of(source).get(name)
 
 
 def canonical(full_name: str) -> str:
@@ -57,13 +53,13 @@ def other_names(weights: Published) -> list[str]:
 
 def published_for(architecture: Architecture) -> list[Published]:
     """Return all weights published for an architecture: its own source's, then others'."""
-    first = _named(architecture.source)
     # A source without architectures of its own publishes weights for those of others.
-    others = [s for s in sources() if s not in first and not s.names()] if first else []
+    others = [s for s in sources() if s.name != architecture.source and not s.names()]
+    listed = (_weights_of(architecture.source), *map(published_by, others))
     return [
         weights
-        for source in (*first, *others)
-        for weights in published_by(source).values()
+        for by_name in listed
+        for weights in by_name.values()
         if weights.architecture == architecture.full_name
     ]
 
@@ -73,8 +69,8 @@ def default_for(architecture: Architecture) -> Published | None:
     return next((weights for weights in published_for(architecture) if weights.default), None)
 
 
-def _named(source: str) -> list[ModelSource]:
-    return [each for each in sources() if each.name == source]
+def _weights_of(source: str) -> Mapping[str, Published]:
+    return next((published_by(each) for each in sources() if each.name == source), {})
 
 
 def published_by(source: ModelSource) -> Mapping[str, Published]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile, Reported
@@ -17,15 +16,10 @@ from catalog.models.families import family_of
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import nn
 
 #: Every architecture is built for ImageNet-1k.
 CLASSES = 1000
-
-#: What the package calls ImageNet's validation images, and what we do.
-_DATASETS = {"ImageNet-1K": "imagenet"}
 
 #: Published names to what a reader should know before using them.
 _NOTES = {
@@ -110,7 +104,7 @@ def _one(name: str, weights: Any) -> Published:
         tag=weights.name,
         transform=transform,
         file=_file(weights),
-        reported=tuple(_reported(weights.meta["_metrics"], transform.size)),
+        reported=_reported(weights, transform.size),
         default=weights is type(weights).DEFAULT,
         recipe=_plain(weights.meta["_docs"]),
         recipe_url=weights.meta.get("recipe"),
@@ -143,17 +137,20 @@ def _file(weights: Any) -> RemoteFile:
     )
 
 
-def _reported(metrics: Mapping[str, Mapping[str, float]], size: int) -> Iterator[Reported]:
-    for dataset, values in metrics.items():
-        # Weights without a usable classifier have NaN here.
-        if dataset in _DATASETS and math.isfinite(values["acc@1"]):
-            yield Reported(
-                top1=round(values["acc@1"] / 100, 6),
-                top5=round(values["acc@5"] / 100, 6),
-                dataset=_DATASETS[dataset],
-                image_size=size,
-                source=_version(),
-            )
+def _reported(weights: Any, size: int) -> tuple[Reported, ...]:
+    values = weights.meta["_metrics"].get("ImageNet-1K")
+    # Weights without a usable classifier have NaN here.
+    if values is None or math.isnan(values["acc@1"]):
+        return ()
+    return (
+        Reported(
+            top1=round(values["acc@1"] / 100, 6),
+            top5=round(values["acc@5"] / 100, 6),
+            dataset="imagenet",
+            image_size=size,
+            source=_version(),
+        ),
+    )
 
 
 def _plain(text: str) -> str:

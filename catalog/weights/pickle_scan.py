@@ -46,14 +46,10 @@ class Inert:
         """Leave the object's content where it is."""
 
 
-def _plain_dict(*_: object) -> dict[object, object]:
-    """Stand for a dict with a factory, which only its missing keys would call."""
-    return {}
-
-
 #: What real checkpoints hold beside weights: arguments, random states, histories, versions.
 STAND_INS: dict[str, Callable[..., object]] = {
-    "collections.defaultdict": _plain_dict,
+    # A plain dict: only missing keys would call the factory.
+    "collections.defaultdict": lambda *_: {},
     **dict.fromkeys(
         [
             "argparse.Namespace",

@@ -62,36 +62,23 @@ _LEGACY_START_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of a file, or of one of its containers.
+    """The weights of a file, or of one of its containers."""
 
-    Attributes
-    ----------
-    tensors : dict of str to Tensor
-        The weights on the CPU, by the file's keys.
-    versions : dict of str to dict
-        Module path to the layout version that torch saved with the keys; empty where it saved none.
-    dropped_keys : tuple of str
-        Entries beside the weights that are not tensors.
-    """
-
+    #: The weights on the CPU, by the file's keys.
     tensors: dict[str, torch.Tensor]
+    #: Module path to the layout version that torch saved with the keys; empty where it saved none.
     versions: dict[str, dict[str, int]]
+    #: Entries beside the weights that are not tensors.
     dropped_keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file of weights holds, as plain data and tensors.
+    """What a file of weights holds, as plain data and tensors."""
 
-    Attributes
-    ----------
-    path : Path
-        The file.
-    payload : object
-        What was saved: dicts, lists, numbers and tensors; objects of other classes are left out.
-    """
-
+    #: The file.
     path: Path
+    #: What was saved: dicts, lists, numbers and tensors; objects of other classes are left out.
     payload: object = field(repr=False)
 
     def weights(self, container: tuple[str, ...] = ()) -> Weights:
