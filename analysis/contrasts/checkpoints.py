@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.relations.correlation import PAPER_METRICS, PAPER_NAMES
 from analysis.statistics.pearson import LEAST_SITES, constant, pearson
@@ -30,22 +29,12 @@ CRITERIA = ("affinity", *PAPER_METRICS)
 SETTING = ("source", "architecture", "dataset", "pooling")
 
 COLUMNS = {
-    "source": "str",
-    "architecture": "str",
-    "dataset": "str",
-    "metric": "str",
+    **dict.fromkeys(("source", "architecture", "dataset", "metric"), "str"),
     "n": "int64",
-    "mean": "float64",
-    "std": "float64",
-    "relative_std": "float64",
-    "lowest": "float64",
-    "highest": "float64",
-    "correlation": "float64",
+    **dict.fromkeys(("mean", "std", "relative_std", "lowest", "highest", "correlation"), "float64"),
     "correlation_lowest": "float64",
     "reason": "str",
 }
-
-Row = dict[str, Any]
 
 
 def robustness(
@@ -95,8 +84,7 @@ def robustness(
         if metric not in signatures:
             raise UnknownName("metric", metric, CRITERIA)
     kept = signatures if untrained else signatures[trained(signatures["checkpoint"])]
-    rows = list(_rows(kept, metrics))
-    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), kept)
+    return result_table(_rows(kept, metrics), COLUMNS, kept)
 
 
 def robustness_finding(robustness: pd.DataFrame) -> str:

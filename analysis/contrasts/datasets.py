@@ -6,14 +6,14 @@ Owns the comparison of each model's runs with its run on a reference dataset.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.text import number
 from survey.errors import SettingsError, UnknownName
@@ -23,29 +23,16 @@ from survey.text import counted
 SETTING = ("source", "architecture", "checkpoint", "pooling")
 
 COLUMNS = {
-    "model": "str",
-    "family": "str",
-    "dataset": "str",
-    "reference": "str",
+    **dict.fromkeys(("model", "family", "dataset", "reference"), "str"),
     "sites": "int64",
-    "dtw": "float64",
-    "euclidean": "float64",
-    "mean_difference": "float64",
-    "source": "str",
-    "architecture": "str",
-    "checkpoint": "str",
-    "reason": "str",
+    **dict.fromkeys(("dtw", "euclidean", "mean_difference"), "float64"),
+    **dict.fromkeys(("source", "architecture", "checkpoint", "reason"), "str"),
 }
 
 SUMMARY_COLUMNS = {
-    "dataset": "str",
-    "reference": "str",
-    "n": "int64",
-    "n_euclidean": "int64",
-    "dtw": "float64",
-    "dtw_std": "float64",
-    "euclidean": "float64",
-    "euclidean_std": "float64",
+    **dict.fromkeys(("dataset", "reference"), "str"),
+    **dict.fromkeys(("n", "n_euclidean"), "int64"),
+    **dict.fromkeys(("dtw", "dtw_std", "euclidean", "euclidean_std"), "float64"),
     "reason": "str",
 }
 
@@ -56,8 +43,6 @@ Measure = Literal["dtw", "euclidean"]
 
 #: How many architectures have each.
 _COUNTS = {"dtw": "n", "euclidean": "n_euclidean"}
-
-Row = dict[str, Any]
 
 
 def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
@@ -101,14 +86,13 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
     if signatures.empty:
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
-    rows = list(_rows(signatures, chosen))
-    result = pd.DataFrame(rows, columns=list(COLUMNS))
+    result = result_table(_rows(signatures, chosen), COLUMNS, signatures)
     by_model = result.groupby("model")
     many = by_model["checkpoint"].transform("nunique") > 1
     sources = by_model["source"].transform("nunique") > 1
     result.loc[many, "model"] += "@" + result.loc[many, "checkpoint"]
     result.loc[sources, "model"] = result["source"] + ":" + result["model"]
-    return carried(result.astype(COLUMNS), signatures)
+    return result
 
 
 def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -142,8 +126,8 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.
             row |= {name: models[name].mean(), f"{name}_std": models[name].std()}
         reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
         rows.append(row | {"reason": reasons.get(row["n"], "")})
-    result = pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS)).astype(SUMMARY_COLUMNS)
-    return carried(result.sort_values("dtw").reset_index(drop=True), deviations)
+    result = result_table(rows, SUMMARY_COLUMNS, deviations)
+    return result.sort_values("dtw", ignore_index=True)
 
 
 def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:

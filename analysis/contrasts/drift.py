@@ -54,6 +54,7 @@ from analysis.contrasts.run_pairs import (
 )
 from analysis.data.provenance import runs_hash
 from analysis.data.selection import Selection
+from analysis.data.tables import Row
 from analysis.statistics.p_values import detectable_difference, difference_p, holm, unpaired_freedom
 from analysis.text import listed, number
 from catalog.home import Home
@@ -87,26 +88,15 @@ QUIET = ("unchanged", "stayed")
 
 #: Columns of the report, one row a site, or a run that has no sites to compare.
 COLUMNS = {
-    "verdict": "str",
-    "architecture": "str",
-    "checkpoint": "str",
-    "dataset": "str",
-    "before": "str",
-    "after": "str",
+    **dict.fromkeys(("verdict", "architecture", "checkpoint", "dataset", "before", "after"), "str"),
     "site": "Int64",
     "site_name": "str",
-    "affinity_before": "float64",
-    "affinity_after": "float64",
-    "difference": "float64",
-    "standard_error": "float64",
-    "detectable": "float64",
+    **dict.fromkeys(("affinity_before", "affinity_after", "difference"), "float64"),
+    **dict.fromkeys(("standard_error", "detectable"), "float64"),
     "test": "str",
-    "p": "float64",
-    "p_corrected": "float64",
+    **dict.fromkeys(("p", "p_corrected"), "float64"),
     "detail": "str",
 }
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from scipy.stats import wilcoxon
 
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
 from analysis.statistics.p_values import holm
@@ -40,38 +40,18 @@ TWIN_WORDS = ("resnet", "plain")
 SETTING = ("source", "checkpoint", "dataset", "pooling")
 
 CONTRAST_COLUMNS = {
-    "model": "str",
-    "family": "str",
-    "checkpoint": "str",
-    "dataset": "str",
-    "after": "int64",
-    "others": "int64",
-    "mean_after": "float64",
-    "mean_others": "float64",
-    "median_after": "float64",
-    "median_others": "float64",
-    "difference": "float64",
-    "cliffs_delta": "float64",
-    "low": "float64",
-    "high": "float64",
-    "p": "float64",
-    "p_corrected": "float64",
+    **dict.fromkeys(("model", "family", "checkpoint", "dataset"), "str"),
+    **dict.fromkeys(("after", "others"), "int64"),
+    **dict.fromkeys(("mean_after", "mean_others", "median_after", "median_others"), "float64"),
+    **dict.fromkeys(("difference", "cliffs_delta", "low", "high", "p", "p_corrected"), "float64"),
     "reason": "str",
 }
 
 TWIN_COLUMNS = {
-    "level": "str",
-    "residual": "str",
-    "plain": "str",
-    "checkpoint": "str",
-    "dataset": "str",
+    **dict.fromkeys(("level", "residual", "plain", "checkpoint", "dataset"), "str"),
     "n": "int64",
-    "median_residual": "float64",
-    "median_plain": "float64",
-    "difference": "float64",
-    "std_residual": "float64",
-    "std_plain": "float64",
-    "p": "float64",
+    **dict.fromkeys(("median_residual", "median_plain", "difference", "std_residual"), "float64"),
+    **dict.fromkeys(("std_plain", "p"), "float64"),
     "reason": "str",
 }
 
@@ -86,7 +66,6 @@ _NEEDED_OF_TWINS = ("run_id", "model", "architecture", *SETTING, "site", "affini
 _MOST_PAIRS = 16
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 
 
 def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
@@ -153,15 +132,11 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
     require_columns(signatures, _NEEDED)
     sites = signatures.assign(after=post_shortcut(signatures))
     sites = sites[sites["role"] == "main"]
-    rows = [
-        _contrast_row(network)
-        for _, network in sites.groupby("run_id", sort=False)
-        if network["after"].any()
-    ]
-    result = pd.DataFrame(rows, columns=list(CONTRAST_COLUMNS)).astype(CONTRAST_COLUMNS)
-    tested = result["p"].notna()
-    result.loc[tested, "p_corrected"] = holm(result.loc[tested, "p"].to_numpy(float))
-    return carried(result, signatures)
+    networks = (network for _, network in sites.groupby("run_id", sort=False))
+    rows = (_contrast_row(network) for network in networks if network["after"].any())
+    result = result_table(rows, CONTRAST_COLUMNS, signatures)
+    result["p_corrected"] = holm(result["p"])
+    return result
 
 
 def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -206,7 +181,7 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         group = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
         rows.append(_all_twins(group, untrained=untrained))
-    return carried(pd.DataFrame(rows, columns=list(TWIN_COLUMNS)).astype(TWIN_COLUMNS), signatures)
+    return result_table(rows, TWIN_COLUMNS, signatures)
 
 
 def residual_finding(contrast: pd.DataFrame) -> str:

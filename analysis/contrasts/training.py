@@ -6,7 +6,6 @@ Owns the comparison of checkpoints with the random initialisation of the same ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from scipy.stats import spearmanr, wilcoxon
 
 from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import holm
 from analysis.statistics.pearson import constant
@@ -29,21 +28,10 @@ SETTING = ("source", "architecture", "dataset", "pooling")
 LEAST_SITES = 4
 
 COLUMNS = {
-    "model": "str",
-    "family": "str",
-    "dataset": "str",
-    "initial": "str",
-    "trained": "str",
+    **dict.fromkeys(("model", "family", "dataset", "initial", "trained"), "str"),
     "sites": "int64",
-    "mean_initial": "float64",
-    "mean_trained": "float64",
-    "shift": "float64",
-    "lowered": "float64",
-    "trend_initial": "float64",
-    "trend_trained": "float64",
-    "dtw": "float64",
-    "euclidean": "float64",
-    "p": "float64",
+    **dict.fromkeys(("mean_initial", "mean_trained", "shift", "lowered"), "float64"),
+    **dict.fromkeys(("trend_initial", "trend_trained", "dtw", "euclidean", "p"), "float64"),
     "p_corrected": "float64",
     "reason": "str",
 }
@@ -51,7 +39,6 @@ COLUMNS = {
 _NEEDED = ("run_id", *SETTING, "checkpoint", "family", "site", "affinity")
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 
 
 def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -88,11 +75,9 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     initialisations were measured, each has its row.
     """
     require_columns(signatures, _NEEDED)
-    rows = list(_rows(signatures))
-    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    tested = result["p"].notna()
-    result.loc[tested, "p_corrected"] = holm(result.loc[tested, "p"].to_numpy(float))
-    return carried(result, signatures)
+    result = result_table(_rows(signatures), COLUMNS, signatures)
+    result["p_corrected"] = holm(result["p"])
+    return result
 
 
 def training_finding(shift: pd.DataFrame) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.model_names import measured_on
-from analysis.data.provenance import carried
 from analysis.data.selection import member_of
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import LAYERS, MODELS, require_columns
 from analysis.paper.left_out import correlations_left_out, means_left_out
 from analysis.relations.correlation import PAPER_NAMES, correlations
@@ -68,19 +68,11 @@ PAPER_COUNTS = {
 PAPER_CHECKPOINTS = 17
 
 COLUMNS = {
-    "table": "str",
-    "name": "str",
-    "quantity": "str",
-    "paper": "float64",
-    "paper_std": "float64",
-    "ours": "float64",
-    "ours_std": "float64",
-    "ours_error": "float64",
+    **dict.fromkeys(("table", "name", "quantity"), "str"),
+    **dict.fromkeys(("paper", "paper_std", "ours", "ours_std", "ours_error"), "float64"),
     "n": "Int64",
     "difference": "float64",
-    "dataset": "str",
-    "note": "str",
-    "reason": "str",
+    **dict.fromkeys(("dataset", "note", "reason"), "str"),
 }
 
 _NEEDED = (
@@ -88,7 +80,6 @@ _NEEDED = (
     *("site", "role", "affinity", *PAPER_NAMES),
 )
 
-Row = dict[str, Any]
 _Found = Mapping[tuple[str, str, str], Row]
 
 _LeftOut = Mapping[tuple[str, str], LeftOut]
@@ -163,9 +154,9 @@ def compare_paper(
         rows += [row | {"dataset": named} for row in _block_rows(sites, models, layers)]
     basics = {"ours": np.nan, "note": "", "dataset": "", "reason": _NOTHING}
     rows = [basics | row for row in rows or _printed_rows()]
-    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    result = result_table(rows, COLUMNS, surveyed if len(surveyed) else signatures)
     result["difference"] = result["ours"] - result["paper"]
-    return carried(result, surveyed if len(surveyed) else signatures)
+    return result
 
 
 @functools.cache

@@ -12,19 +12,13 @@ from scipy.stats import chi2
 
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_columns
 
 COLUMNS = {
-    "group": "str",
-    "dataset": "str",
-    "n": "int64",
-    "images": "int64",
-    "span": "float64",
-    "std": "float64",
-    "sampling_error": "float64",
-    "q": "float64",
-    "p": "float64",
+    **dict.fromkeys(("group", "dataset"), "str"),
+    **dict.fromkeys(("n", "images"), "int64"),
+    **dict.fromkeys(("span", "std", "sampling_error", "q", "p"), "float64"),
     "within_chance": "bool",
 }
 
@@ -80,15 +74,16 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     known = last_run_each(known[known["images"].fillna(0) > 0], _NETWORK)
     pairs = zip(known["dataset"], known["pooling"], strict=True)
     on = [measured_on(*each) for each in pairs]
-    rows = []
+    rows: list[Row] = []
     for (group, dataset), part in known.assign(on=on).groupby(["family_group", "on"], sort=True):
         if len(part) < 2:
             continue
         top1, images = part["measured_top1"].to_numpy(float), part["images"].to_numpy(float)
         error, q, p = _homogeneity(top1, images)
-        span, std, few = float(np.ptp(top1)), float(top1.std(ddof=1)), int(images.min())
-        rows.append((group, dataset, len(part), few, span, std, error, q, p, p > LEVEL))
-    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), models)
+        row: Row = {"group": group, "dataset": dataset, "n": len(part), "images": images.min()}
+        row |= {"span": np.ptp(top1), "std": top1.std(ddof=1), "sampling_error": error}
+        rows.append(row | {"q": q, "p": p, "within_chance": p > LEVEL})
+    return result_table(rows, COLUMNS, models)
 
 
 def _homogeneity(shares: Floats, images: Floats) -> tuple[float, float, float]:

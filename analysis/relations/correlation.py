@@ -18,7 +18,7 @@ from scipy.stats import t as student
 
 from analysis.choices import Level
 from analysis.data.model_names import measured_on, trained
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import holm
 from analysis.statistics.pearson import (
@@ -50,18 +50,9 @@ PAPER_NAMES = {
 SMALL = 0.05
 
 COLUMNS = {
-    "level": "str",
-    "name": "str",
-    "family": "str",
-    "dataset": "str",
-    "metric": "str",
+    **dict.fromkeys(("level", "name", "family", "dataset", "metric"), "str"),
     "n": "int64",
-    "pearson": "float64",
-    "std": "float64",
-    "low": "float64",
-    "high": "float64",
-    "p": "float64",
-    "p_corrected": "float64",
+    **dict.fromkeys(("pearson", "std", "low", "high", "p", "p_corrected"), "float64"),
     "reason": "str",
 }
 
@@ -71,7 +62,6 @@ _NEEDED = (
 )
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 
 
 def correlations(
@@ -138,8 +128,8 @@ def correlations(
     # A row without a correlation stays, so that its family is there and says why it has none.
     in_means = [row if untrained or row["trained"] else _uncounted(row) for row in models]
     families, over_all = (_mean_rows(in_means, metrics, by) for by in ("family", "all"))
-    rows = [*_corrected(models), *_corrected(families), *_corrected(over_all)]
-    result = carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    result = result_table([*models, *families, *over_all], COLUMNS, signatures)
+    result["p_corrected"] = result.groupby("level")["p"].transform(holm)
     result.attrs["untrained"] = untrained
     return result
 
@@ -283,13 +273,6 @@ def _mean_numbers(values: Floats) -> Row:
     # A mean of correlations lies in [-1, 1], whatever Student's t thinks of it.
     low, high = max(mean - half, -1.0), min(mean + half, 1.0)
     return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
-
-
-def _corrected(rows: Sequence[Row]) -> list[Row]:
-    """Add Holm's correction over the rows that have a test."""
-    tested = [row for row in rows if "p" in row]
-    corrected = iter(holm([row["p"] for row in tested]))
-    return [row | ({"p_corrected": float(next(corrected))} if "p" in row else {}) for row in rows]
 
 
 def _has(row: Row, metric: str) -> bool:

@@ -5,13 +5,11 @@ Owns one row a model; the dip itself is in ``analysis.statistics.dip``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p
 from analysis.statistics.pearson import constant
@@ -29,14 +27,9 @@ BANDWIDTHS = (0.005, 0.03)
 UNIFORM = 5 / 9
 
 COLUMNS = {
-    "model": "str",
-    "family": "str",
+    **dict.fromkeys(("model", "family"), "str"),
     "sites": "int64",
-    "mean": "float64",
-    "std": "float64",
-    "bimodality_coefficient": "float64",
-    "dip": "float64",
-    "dip_p": "float64",
+    **dict.fromkeys(("mean", "std", "bimodality_coefficient", "dip", "dip_p"), "float64"),
     "reason": "str",
 }
 
@@ -72,15 +65,15 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
     measures differ: the coefficient rises with skewness too, the dip does not.
     """
     require_columns(signatures, ("run_id", "model", "family", "affinity"))
-    rows = [
+    rows = (
         {
             "model": sites["model"].iloc[0],
             "family": sites["family"].iloc[0],
             **_numbers(sites["affinity"].dropna().to_numpy(float), draws, seed),
         }
         for _, sites in signatures.groupby("run_id", sort=False)
-    ]
-    return carried(pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS), signatures)
+    )
+    return result_table(rows, COLUMNS, signatures)
 
 
 def bimodality_coefficient(values: ArrayLike) -> float:
@@ -142,11 +135,11 @@ def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
-def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> dict[str, Any]:
+def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> Row:
     n = len(values)
     if n == 0:
         return {"sites": 0, "reason": "no site has an affinity"}
-    row: dict[str, Any] = {"sites": n, "mean": float(values.mean())}
+    row: Row = {"sites": n, "mean": float(values.mean())}
     if n > 1:
         row["std"] = float(values.std(ddof=1))
     if n < LEAST_SITES:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
-from analysis.data.provenance import carried
+from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_columns
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
@@ -39,17 +38,9 @@ KINDS = (*_ROLES, "characteristic")
 LEAST_MODELS = 4
 
 COLUMNS = {
-    "group": "str",
-    "dataset": "str",
-    "accuracy": "str",
-    "kind": "str",
-    "predictor": "str",
+    **dict.fromkeys(("group", "dataset", "accuracy", "kind", "predictor"), "str"),
     "n": "int64",
-    "r2": "float64",
-    "slope": "float64",
-    "intercept": "float64",
-    "r2_left_out": "float64",
-    "p": "float64",
+    **dict.fromkeys(("r2", "slope", "intercept", "r2_left_out", "p"), "float64"),
     "picked": "bool",
     "p_picked": "float64",
     "reason": "str",
@@ -63,7 +54,6 @@ NEEDED_OF_MODELS = (
 )
 
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +137,7 @@ def regressions(
     for (group, dataset), members in table.groupby(["family_group", "dataset"], sort=True):
         basics = {"group": group, "dataset": dataset}
         rows += [basics | row for row in _group_rows(members, permutations, seed)]
-    result = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    return carried(result, signatures, models)
+    return result_table(rows, COLUMNS, signatures, models)
 
 
 def regressions_finding(

@@ -10,13 +10,9 @@ from analysis.data.validation import require_columns
 from analysis.text import number
 
 COLUMNS = {
-    "model": "str",
-    "family": "str",
-    "family_group": "str",
+    **dict.fromkeys(("model", "family", "family_group"), "str"),
     "year": "Int64",
-    "lowest": "float64",
-    "median": "float64",
-    "highest": "float64",
+    **dict.fromkeys(("lowest", "median", "highest"), "float64"),
     "sites": "int64",
 }
 
@@ -47,16 +43,8 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(signatures, _NEEDED)
     by_run = signatures.groupby("run_id", sort=False)
-    rows = by_run.agg(
-        model=("model", "first"),
-        family=("family", "first"),
-        family_group=("family_group", "first"),
-        year=("year", "first"),
-        lowest=("affinity", "min"),
-        median=("affinity", "median"),
-        highest=("affinity", "max"),
-        sites=("affinity", "count"),
-    )
+    scores = by_run["affinity"].agg(lowest="min", median="median", highest="max", sites="count")
+    rows = by_run[["model", "family", "family_group", "year"]].first().join(scores)
     rows["year"] = pd.to_numeric(rows["year"])
     ordered = rows.sort_values(["year", "family", "median", "model"], na_position="last")
     return carried(ordered.reset_index(drop=True).astype(COLUMNS)[list(COLUMNS)], signatures)

@@ -96,12 +96,13 @@ def holm(p: ArrayLike) -> Floats:
     Parameters
     ----------
     p : array of float
-        The p-values of a family of tests.
+        The p-values of a family of tests; NaN where there is no test.
 
     Returns
     -------
     array of float
-        Rejecting those at most a level keeps the chance of any false rejection at that level.
+        Rejecting those at most a level keeps the chance of any false rejection at that level; NaN
+        where there is no test.
 
     References
     ----------
@@ -110,7 +111,8 @@ def holm(p: ArrayLike) -> Floats:
     """
     values = np.asarray(p, float)
     order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    tests = np.count_nonzero(~np.isnan(values))
+    stepped = np.maximum.accumulate(values[order] * (tests - np.arange(len(values))))
     corrected = np.empty_like(values)
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
