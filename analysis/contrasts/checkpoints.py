@@ -10,8 +10,8 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from analysis.arrays import Floats
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
@@ -145,7 +145,7 @@ def _numbers(table: pd.DataFrame) -> Row:
 
 
 def _correlation(pair: pd.DataFrame) -> float | None:
-    values: NDArray[np.float64] = pair.dropna().to_numpy(float).T
+    values: Floats = pair.dropna().to_numpy(float).T
     if values.shape[1] < LEAST_SITES or any(constant(each) for each in values):
         return None
     return pearson(*values)

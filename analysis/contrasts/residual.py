@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
+from analysis.arrays import Floats
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
@@ -64,8 +64,6 @@ _NEEDED_OF_TWINS = ("run_id", "model", "architecture", *SETTING, "site", "affini
 
 #: Pairs of numbers up to which every choice of signs is tried.
 _MOST_PAIRS = 16
-
-Floats = NDArray[np.float64]
 
 
 def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 
+from analysis.arrays import Floats
 from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
@@ -37,8 +37,6 @@ COLUMNS = {
 }
 
 _NEEDED = ("run_id", *SETTING, "checkpoint", "family", "site", "affinity")
-
-Floats = NDArray[np.float64]
 
 
 def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:

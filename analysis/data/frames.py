@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +12,11 @@ from analysis.choices import Role
 from analysis.data.comparability import CONDITIONS, conditions
 from analysis.data.model_names import labels
 from analysis.data.selection import MEASURED, Selection
+from analysis.data.validation import require_choice
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import installed_columns, layer_scores
-from survey.errors import SettingsError, UnknownName
+from survey.errors import UnknownName
 
 
 def signatures(
@@ -52,8 +53,7 @@ def signatures(
     SettingsError
         If there is no home, a glob of the selection fits nothing, or there is no such role.
     """
-    if role not in get_args(Role):
-        raise SettingsError(f"the role is {role!r}, must be one of {', '.join(get_args(Role))}")
+    require_choice("role", role, Role)
     frame = _frame(home, selection, _SIGNATURES)
     last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
     frame["relative_depth"] = frame["site"] / last

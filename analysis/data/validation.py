@@ -7,6 +7,7 @@ function that returns the right frame.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 import pandas as pd
 
@@ -70,3 +71,25 @@ def require_kind(value: object, kind: type, source: str) -> None:
         raise SettingsError(
             f"a {kind.__name__} is wanted, not a {type(value).__name__}", hint=f"pass {source}"
         )
+
+
+def require_choice(name: str, value: str, choices: object) -> None:
+    """Raise unless a value is one of those allowed.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for the message.
+    value : str
+        The argument.
+    choices : typing.Literal
+        The values allowed, of ``analysis.choices``.
+
+    Raises
+    ------
+    SettingsError
+        If it is another.
+    """
+    if value not in get_args(choices):
+        known = ", ".join(get_args(choices))
+        raise SettingsError(f"the {name} is {value!r}, must be one of {known}")

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.arrays import Floats
 from analysis.statistics.jackknife import LeftOut, means_without_each
-from analysis.statistics.pearson import LEAST_SITES, Floats, constant, pearson
+from analysis.statistics.pearson import LEAST_SITES, constant, pearson
 
 
 def correlations_left_out(

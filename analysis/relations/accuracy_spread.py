@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from analysis.arrays import Floats
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
@@ -27,8 +27,6 @@ LEVEL = 0.05
 
 #: What a network was measured as; of several runs of it, the last counts.
 _NETWORK = ("source", "architecture", "checkpoint", "dataset", "pooling")
-
-Floats = NDArray[np.float64]
 
 
 def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:

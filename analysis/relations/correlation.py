@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from analysis.arrays import Floats
 from analysis.choices import Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
@@ -60,8 +60,6 @@ _NEEDED = (
     *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset", "pooling"),
     "affinity",
 )
-
-Floats = NDArray[np.float64]
 
 
 def correlations(

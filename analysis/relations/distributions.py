@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.arrays import Floats
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p
@@ -92,7 +93,7 @@ def bimodality_coefficient(values: ArrayLike) -> float:
     .. [1] R. Pfister et al., "Good Things Peak in Pairs: A Note on the Bimodality Coefficient",
        Frontiers in Psychology 4 (2013), doi:10.3389/fpsyg.2013.00700.
     """
-    x: NDArray[np.float64] = np.asarray(values, float)
+    x: Floats = np.asarray(values, float)
     n = len(x)
     second, third, fourth = (float(((x - x.mean()) ** power).mean()) for power in (2, 3, 4))
     skewness = third / second**1.5 * (n * (n - 1)) ** 0.5 / (n - 2)
@@ -101,7 +102,7 @@ def bimodality_coefficient(values: ArrayLike) -> float:
     return float(skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
 
 
-def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
+def density(values: ArrayLike, places: ArrayLike) -> Floats:
     """Return the density of scores in [0, 1], a Gaussian kernel reflected at both ends.
 
     The bandwidth is Silverman's, 0.9 min(std, interquartile range / 1.34) n^(-1/5) ([1]_, equation
@@ -131,11 +132,11 @@ def density(values: ArrayLike, places: ArrayLike) -> NDArray[np.float64]:
     width = np.clip(0.9 * min(spreads, default=0.0) * len(x) ** -0.2, *BANDWIDTHS)
     centres = np.concatenate((x, -x, 2 - x))
     kernels = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2)
-    result: NDArray[np.float64] = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
+    result: Floats = kernels.sum(axis=1) / (len(x) * width * (2 * np.pi) ** 0.5)
     return result
 
 
-def _numbers(values: NDArray[np.float64], draws: int, seed: int) -> Row:
+def _numbers(values: Floats, draws: int, seed: int) -> Row:
     n = len(values)
     if n == 0:
         return {"sites": 0, "reason": "no site has an affinity"}

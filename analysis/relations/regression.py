@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.arrays import Floats
 from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
-from analysis.data.validation import MODELS, require_columns
+from analysis.data.validation import MODELS, require_choice, require_columns
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
 from analysis.text import number
-from survey.errors import SettingsError
 from survey.text import counted
 
 #: Statistics of a signature, in the paper's words (its Section 4 and Figure 4).
@@ -52,8 +52,6 @@ NEEDED_OF_MODELS = (
     *("run_id", "family_group", "checkpoint", "dataset", "pooling"),
     *("measured_top1", "reported_top1", *CHARACTERISTICS),
 )
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,7 @@ def regressions(
     """
     require_columns(signatures, NEEDED_OF_SITES)
     require_columns(models, NEEDED_OF_MODELS, MODELS)
-    if accuracy not in ("measured", "reported"):
-        raise SettingsError(f"accuracy is {accuracy!r}, must be measured or reported")
+    require_choice("accuracy", accuracy, Accuracy)
     orders(1, permutations, seed)
     table = _predictors(signatures, models).join(_accuracies(models, accuracy))
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""Clusters of models whose signatures are alike: hierarchical, and k-means under warping.
+"""Hierarchical clusters of models whose signatures are alike.
 
 Owns the tree, where it is cut and what order its leaves have. Distances are those of
 ``analysis.similarity.distances``, agreement with families that of
@@ -21,28 +21,14 @@ from typing import get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from analysis.arrays import Floats, Integers
 from analysis.choices import NORMALISATION, Linkage, Normalisation
-from analysis.data.validation import require_kind
+from analysis.data.validation import require_choice, require_kind
 from analysis.similarity.agreement import agreement, agreement_words
 from analysis.similarity.distances import DistanceMatrix, distance_matrix, distance_words
-from analysis.similarity.kmeans import Barycentres, kmeans
 from survey.errors import SettingsError
 from survey.text import counted
-
-__all__ = [
-    "Barycentres",
-    "Clustering",
-    "cluster",
-    "clusters",
-    "clusters_finding",
-    "clusters_method",
-    "kmeans",
-]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: The most clusters that the silhouette chooses among.
 MOST_CLUSTERS = 12
@@ -67,7 +53,7 @@ class Clustering:
     linkage: Floats
     #: What was clustered.
     matrix: DistanceMatrix
-    #: How the tree was cut, in words.
+    #: Where the tree was cut and why, as a clause.
     cut: str
     #: Agreement with families and groups of them; see ``analysis.similarity.agreement``.
     agreement: pd.DataFrame
@@ -273,9 +259,7 @@ def _require(matrix: DistanceMatrix, linkage: str, number: int | None) -> None:
             " warping are not",
             hint=f"use one of {', '.join(get_args(Linkage))}",
         )
-    if linkage not in get_args(Linkage):
-        known = ", ".join(get_args(Linkage))
-        raise SettingsError(f"the linkage is {linkage!r}, must be one of {known}")
+    require_choice("linkage", linkage, Linkage)
     if len(matrix) < 2:
         raise SettingsError(
             f"{len(matrix)} model with a signature, clusters need at least 2",

@@ -6,17 +6,15 @@ Owns which sites make a curve and what a normalisation does to it. Computes no d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.arrays import Floats, Integers
 from analysis.choices import Normalisation
-from analysis.data.validation import require_columns
+from analysis.data.validation import require_choice, require_columns
 from survey.errors import SettingsError
-
-Floats = NDArray[np.float64]
 
 #: How many relative depths a curve is laid on.
 POINTS = 100
@@ -36,9 +34,13 @@ class Curve:
     #: Relative depths of those sites, rising within [0, 1]; None for equally spaced ones.
     depths: Floats | None = None
     #: Numbers of those sites; None where they do not come from a run.
-    sites: NDArray[np.int64] | None = None
+    sites: Integers | None = None
     #: How many sites were left out for having no affinity.
     left_out: int = 0
+
+    def normalised(self, normalisation: Normalisation) -> Floats:
+        """Return the values as the warping is to see them."""
+        return normalised(self.values, normalisation, depths=self.depths)
 
 
 def curves(signatures: pd.DataFrame) -> list[Curve]:
@@ -105,7 +107,7 @@ def normalised(
     SettingsError
         If the normalisation is unknown, the curve is empty or points are fewer than 2.
     """
-    require_normalisation(normalisation)
+    require_choice("normalisation", normalisation, Normalisation)
     curve = np.ascontiguousarray(values, dtype=np.float64)
     if not curve.size:
         raise SettingsError("a curve has no values, at least one is needed")
@@ -120,19 +122,6 @@ def normalised(
     return nearest
 
 
-def require_normalisation(normalisation: str) -> None:
-    """Refuse a normalisation that does not exist.
-
-    Raises
-    ------
-    SettingsError
-        With those that do.
-    """
-    if normalisation not in get_args(Normalisation):
-        known = ", ".join(get_args(Normalisation))
-        raise SettingsError(f"the normalisation is {normalisation!r}, must be one of {known}")
-
-
 def _curve(rows: pd.DataFrame) -> Curve:
     rows = rows.sort_values("site")
     label = str(rows["model"].iloc[0])
@@ -142,19 +131,15 @@ def _curve(rows: pd.DataFrame) -> Curve:
             f"site {twice} of {label} occurs twice",
             hint="give one row a run and site: signatures(), not layers()",
         )
-    kept = rows[rows["affinity"].notna()]
+    # Of all sites, so that a site without a value leaves its neighbours where they are.
+    depths = rows.get("relative_depth", rows["site"] / max(int(rows["site"].max()), 1))
+    known = rows["affinity"].notna()
+    kept = rows[known]
     return Curve(
         run_id=str(rows["run_id"].iloc[0]),
         model=label,
         values=kept["affinity"].to_numpy(np.float64),
-        depths=_depths(rows, kept),
+        depths=depths[known].to_numpy(np.float64),
         sites=kept["site"].to_numpy(np.int64),
         left_out=len(rows) - len(kept),
     )
-
-
-def _depths(rows: pd.DataFrame, kept: pd.DataFrame) -> Floats:
-    # Of all sites, so that a site without a value leaves its neighbours where they are.
-    if "relative_depth" in rows:
-        return kept["relative_depth"].to_numpy(np.float64)
-    return kept["site"].to_numpy(np.float64) / max(int(rows["site"].max()), 1)

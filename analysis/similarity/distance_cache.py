@@ -15,21 +15,22 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from analysis.arrays import Floats, Integers
 
 #: The name of the file below a home's cache.
 FILE_NAME = "distances.sqlite"
 
 #: Part of every digest: another number makes all that was kept unknown.
 _DEFINITION = b"dtw 1"
+
+#: A row of the table.
+_StoredRow = tuple[int, int, bytes, bytes, bytes]
 
 #: How long to wait for other processes that write.
 _WAIT_SECONDS = 10.0
@@ -84,14 +85,12 @@ class DistanceCache:
         squares = np.full((len(curves), len(curves)), np.nan)
         np.fill_diagonal(squares, 0.0)
         order = np.argsort(curves)
-        try:
+        # After an error what was read so far stays: every row carries a seal.
+        with suppress(sqlite3.Error, OSError):
             for curve, others, values in self._rows(curves, band):
                 row = order[np.searchsorted(curves[order], curve)]
                 places, known = _places(curves, order, others)
                 squares[row, places] = squares[places, row] = values[known]
-        except (sqlite3.Error, OSError):
-            # What was read so far stays: every row carries its own seal.
-            return squares
         return squares
 
     def store(self, digests: Sequence[int], band: int | None, squares: Floats) -> None:
@@ -107,16 +106,16 @@ class DistanceCache:
             What is new, symmetric; NaN elsewhere.
         """
         rows = list(_new_rows(np.array(digests, np.int64), -1 if band is None else band, squares))
-        try:
+        with suppress(sqlite3.Error, OSError):
             self._path.parent.mkdir(exist_ok=True)
-            self._write(rows)
-        except sqlite3.Error as error:
-            # The low byte: the rest only says where the damage is.
-            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                self._start_again(rows)
-        except OSError:
-            return
+            try:
+                self._write(rows)
+            except sqlite3.Error as error:
+                # The low byte: the rest only says where the damage is.
+                kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                    self._path.unlink(missing_ok=True)
+                    self._write(rows)
 
     def _rows(self, curves: Integers, band: int | None) -> Iterator[tuple[int, Integers, Floats]]:
         if not self._path.is_file():
@@ -130,20 +129,13 @@ class DistanceCache:
                 if seal == _seal(curve, radius, others, squares):
                     yield curve, np.frombuffer(others, "<i8"), np.frombuffer(squares, "<f8")
 
-    def _write(self, rows: list[tuple[int, int, bytes, bytes, bytes]]) -> None:
+    def _write(self, rows: list[_StoredRow]) -> None:
         with closing(sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
             file.execute(_TABLE)
             file.execute(_INDEX)
             file.executemany("INSERT INTO known VALUES (?, ?, ?, ?, ?)", rows)
             file.execute("COMMIT")
-
-    def _start_again(self, rows: list[tuple[int, int, bytes, bytes, bytes]]) -> None:
-        try:
-            self._path.unlink(missing_ok=True)
-            self._write(rows)
-        except (sqlite3.Error, OSError):
-            return
 
 
 def _places(curves: Integers, order: Integers, others: Integers) -> tuple[Integers, Integers]:
@@ -154,9 +146,7 @@ def _places(curves: Integers, order: Integers, others: Integers) -> tuple[Intege
     return candidates[known], known
 
 
-def _new_rows(
-    curves: Integers, radius: int, squares: Floats
-) -> Iterator[tuple[int, int, bytes, bytes, bytes]]:
+def _new_rows(curves: Integers, radius: int, squares: Floats) -> Iterator[_StoredRow]:
     new = ~np.isnan(squares)
     np.fill_diagonal(new, val=False)
     # A pair is kept with the curve that has more new ones: a model that is added gets one row.

@@ -28,25 +28,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from analysis.arrays import Floats
 from analysis.choices import NORMALISATION, Normalisation
 from analysis.data.provenance import provenance_of
-from analysis.similarity.curves import (
-    Curve,
-    curves,
-    normalised,
-    require_normalisation,
-    without_curve,
-)
+from analysis.similarity.curves import Curve, curves, without_curve
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
 from analysis.statistics import dtw
 from analysis.text import number
 from catalog.home import Home
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
-
-Floats = NDArray[np.float64]
 
 #: Models up to which a notebook shows a matrix whole.
 SHOWN = 20
@@ -180,7 +172,6 @@ def distance_matrix(
     SettingsError
         If no run has a site with an affinity, or an argument is out of range.
     """
-    require_normalisation(normalisation)
     result, without = curves(signatures), without_curve(signatures)
     if not result:
         many = signatures["run_id"].nunique()
@@ -189,7 +180,8 @@ def distance_matrix(
             hint="survey sql 'SELECT * FROM failures' shows what went wrong",
         )
     home = signatures.attrs.get("home") if cache else None
-    values = _values(result, normalisation, band, _cache(home))
+    kept = DistanceCache(Home(Path(home)).cache / FILE_NAME) if isinstance(home, str) else None
+    values = distance_values(result, normalisation, band, kept)
     runs = _runs(signatures, result)
     runs.attrs = {**signatures.attrs, "normalisation": normalisation, "band": band}
     return DistanceMatrix(runs, values, normalisation, band, tuple(result), without)
@@ -219,19 +211,13 @@ def distances_finding(matrix: DistanceMatrix) -> str:
 
 
 def distance_values(
-    curves_: Sequence[Curve], normalisation: Normalisation, band: int | None = None
-) -> Floats:
-    """Return the distances between curves, shape (m, m), computed and not remembered."""
-    return _values(curves_, normalisation, band, None)
-
-
-def _values(
-    result: Sequence[Curve],
+    signatures: Sequence[Curve],
     normalisation: Normalisation,
     band: int | None,
-    cache: DistanceCache | None,
+    cache: DistanceCache | None = None,
 ) -> Floats:
-    prepared = [normalised(curve.values, normalisation, depths=curve.depths) for curve in result]
+    """Return the distances between curves, shape (m, m)."""
+    prepared = [curve.normalised(normalisation) for curve in signatures]
     squares = _squares(prepared, band, cache)
     if normalisation == "length":
         sizes = np.array([curve.size for curve in prepared])
@@ -258,10 +244,6 @@ def _squares(prepared: Sequence[Floats], band: int | None, cache: DistanceCache 
             cache.store(names, band, fresh)
         known = np.where(np.isnan(known), fresh, known)
     return known[np.ix_(back, back)]
-
-
-def _cache(home: object) -> DistanceCache | None:
-    return DistanceCache(Home(Path(home)).cache / FILE_NAME) if isinstance(home, str) else None
 
 
 def _runs(signatures: pd.DataFrame, result: Sequence[Curve]) -> pd.DataFrame:

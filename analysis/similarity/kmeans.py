@@ -7,18 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.choices import Normalisation
+from analysis.arrays import Floats, Integers
 from analysis.data.validation import require_kind
 from analysis.similarity.agreement import agreement, agreement_words
-from analysis.similarity.curves import Curve, normalised
 from analysis.similarity.distances import DistanceMatrix
 from analysis.text import number
 from survey.errors import SettingsError
 from survey.text import counted
-
-Floats = NDArray[np.float64]
 
 #: Beginnings that k-means tries; the best of them counts.
 BEGINNINGS = 5
@@ -110,14 +106,14 @@ def barycentres_finding(result: Barycentres) -> str:
 
 def _fitted(
     matrix: DistanceMatrix, number: int, seed: int
-) -> tuple[NDArray[np.int64], list[Floats], Floats]:
+) -> tuple[Integers, list[Floats], Floats]:
     with warnings.catch_warnings():
         # It is a part of tslearn that is not used here.
         warnings.filterwarnings("ignore", "h5py not installed", UserWarning)
         from tslearn.clustering import TimeSeriesKMeans
         from tslearn.utils import to_time_series_dataset
 
-    prepared = [_values(curve, matrix.normalisation) for curve in matrix.curves]
+    prepared = [curve.normalised(matrix.normalisation) for curve in matrix.curves]
     series = to_time_series_dataset(prepared)
     banded = {"global_constraint": "sakoe_chiba", "sakoe_chiba_radius": matrix.band}
     model = TimeSeriesKMeans(
@@ -137,13 +133,8 @@ def _fitted(
     return places[result] + 1, [model.cluster_centers_[k, :, 0] for k in order], distances
 
 
-def _values(curve: Curve, normalisation: Normalisation) -> Floats:
-    return normalised(curve.values, normalisation, depths=curve.depths)
-
-
-def _points(members: NDArray[np.int64], centres: list[Floats]) -> pd.DataFrame:
+def _points(members: Integers, centres: list[Floats]) -> pd.DataFrame:
     """Return the barycentres as rows; a cluster that holds no model has none."""
-    kept = [(k, centre) for k, centre in enumerate(centres, 1) if (members == k).any()]
     frames = [
         pd.DataFrame(
             {
@@ -154,6 +145,7 @@ def _points(members: NDArray[np.int64], centres: list[Floats]) -> pd.DataFrame:
                 "affinity": centre,
             }
         )
-        for k, centre in kept
+        for k, centre in enumerate(centres, 1)
+        if (members == k).any()
     ]
     return pd.concat(frames, ignore_index=True)

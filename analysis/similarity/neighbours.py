@@ -36,6 +36,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.arrays import Floats, Integers
 from analysis.data.model_names import trained
 from analysis.data.validation import require_kind
 from analysis.similarity.distances import DistanceMatrix
@@ -43,8 +44,6 @@ from analysis.text import number
 from survey.errors import SettingsError
 from survey.text import counted
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Row = dict[Hashable, object]
 

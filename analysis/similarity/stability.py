@@ -28,16 +28,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from analysis.arrays import Floats, Integers
 from analysis.similarity.clusters import Clustering, partition
 from analysis.similarity.curves import Curve
 from analysis.similarity.distances import distance_values
 from survey.errors import SettingsError
 from survey.text import counted
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: How often batches are drawn, where nobody says otherwise.
 DRAWS = 100

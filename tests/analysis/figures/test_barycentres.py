@@ -6,8 +6,8 @@ import pytest
 
 from analysis.figures import barycentre_chart, barycentre_rows
 from analysis.figures.export import specification
-from analysis.similarity.clusters import kmeans
 from analysis.similarity.distances import distance_matrix
+from analysis.similarity.kmeans import kmeans
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
