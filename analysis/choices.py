@@ -1,4 +1,4 @@
-"""The values that options of analyses take, and the normalisation that all of them begin with."""
+"""The values that options of analyses take, and the defaults that several places share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ Normalisation = Literal["raw", "length", "relative"]
 #: The normalisation of the command line, the report and Python where no other is named. Raw
 #: distances, the paper's, mostly tell deep networks from shallow ones.
 NORMALISATION: Normalisation = "relative"
+
+#: The smallest difference of a mean affinity that counts as drift by default: a hundred times what
+#: other threads or another micro-batch may move a score by.
+DRIFT_TOLERANCE = 0.001
+
+#: The chance of any false alarm among all sites that are tested for drift, by default.
+DRIFT_LEVEL = 0.001
 
 #: How the distance of two clusters follows from those of their members.
 Linkage = Literal["average", "complete", "single"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import Answer
 from analysis.answers.columns import TableColumn
+from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
 from analysis.options import option
 from analysis.text import probability
 from survey.errors import SettingsError
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analysis.contrasts.drift import Drift
-
-#: The smallest difference of a mean affinity that matters, where no other is named: a hundred
-#: times what other threads or another micro-batch may move a score by.
-TOLERANCE = 0.001
-
-#: The chance that anything at all is reported as moved when nothing moved.
-LEVEL = 0.001
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
@@ -65,8 +59,8 @@ class DriftAnswer(Answer):
         False, "Runs of other orders of the same dataset are predecessors too.",
         flags=("--any-order",),
     )  # fmt: skip
-    tolerance: float = option(TOLERANCE, "Smallest difference of a mean that matters.")
-    level: float = option(LEVEL, "Chance of any false alarm, over all sites.")
+    tolerance: float = option(DRIFT_TOLERANCE, "Smallest difference of a mean that matters.")
+    level: float = option(DRIFT_LEVEL, "Chance of any false alarm, over all sites.")
     all_rows: bool = option(False, "Sites that stayed as they were, too.", flags=("--all",))
 
     @cached_property

@@ -11,13 +11,12 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from analysis.arrays import Floats
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.relations.correlation import PAPER_METRICS, PAPER_NAMES
-from analysis.statistics.pearson import LEAST_SITES, constant, pearson
+from analysis.statistics.pearson import pearson_where_known
 from analysis.text import number
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
@@ -136,16 +135,8 @@ def _numbers(table: pd.DataFrame) -> Row:
         return row | {"reason": "one checkpoint has a value: no deviation"}
     std = float(means.std(ddof=1))
     row |= {"std": std, "relative_std": std / abs(row["mean"]) if row["mean"] else np.nan}
-    result = [
-        r for a, b in combinations(table, 2) if (r := _correlation(table[[a, b]])) is not None
-    ]
-    if not result:
+    columns = table.to_numpy(float).T
+    every = [pearson_where_known(one, other) for one, other in combinations(columns, 2)]
+    if not (result := [each for each in every if not np.isnan(each)]):
         return row | {"reason": "no two checkpoints vary over enough sites to correlate"}
     return row | {"correlation": np.mean(result), "correlation_lowest": min(result), "reason": ""}
-
-
-def _correlation(pair: pd.DataFrame) -> float | None:
-    values: Floats = pair.dropna().to_numpy(float).T
-    if values.shape[1] < LEAST_SITES or any(constant(each) for each in values):
-        return None
-    return pearson(*values)

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
 from analysis.contrasts.run_pairs import (
-    COMPARABLE,
     Alone,
     Run,
     RunPair,
@@ -62,23 +62,6 @@ from catalog.open_home import open_home
 from catalog.store.reader import query
 from survey.errors import SettingsError
 from survey.text import counted
-
-__all__ = [
-    "COLUMNS",
-    "COMPARABLE",
-    "DEFAULT_LEVEL",
-    "DEFAULT_TOLERANCE",
-    "Drift",
-    "RunPair",
-    "drift",
-]
-
-#: The smallest difference of a mean affinity that matters, where nobody says otherwise: a hundred
-#: times what other threads or another micro-batch may move a score by.
-DEFAULT_TOLERANCE = 0.001
-
-#: The chance that anything at all is said to have moved when nothing did.
-DEFAULT_LEVEL = 0.001
 
 #: Verdicts on a site that make drift.
 MOVES = ("moved", "status changed")
@@ -101,7 +84,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What became of signatures since they were measured before."""
+    """How signatures differ from those measured before."""
 
     #: One row a site of every compared pair, and one a run that appeared, vanished or could not
     #: be compared; the columns of ``COLUMNS``.
@@ -157,7 +140,7 @@ class Drift:
         return [tested, *self._power(), verdicts or "no finished run has a predecessor"]
 
     def _power(self) -> list[str]:
-        """Return how large a move had to be: with few batches large ones are no news."""
+        """Return how large a move had to be to be detected."""
         sizes = self.rows.loc[self.rows["standard_error"] > 0, "detectable"].dropna()
         if sizes.empty:
             return []
@@ -172,8 +155,8 @@ def drift(
     selection: Selection | None = None,
     pair: tuple[str, str] | None = None,
     any_order: bool = False,
-    tolerance: float = DEFAULT_TOLERANCE,
-    level: float = DEFAULT_LEVEL,
+    tolerance: float = DRIFT_TOLERANCE,
+    level: float = DRIFT_LEVEL,
 ) -> Drift:
     """Compare signatures with their predecessors.
 
@@ -283,9 +266,8 @@ def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
         "affinity_after": after,
     }
     if site["site_before"] is None or site["site_after"] is None:
-        return row | {
-            "verdict": f"site {'appeared' if site['site_before'] is None else 'vanished'}"
-        }
+        change = "appeared" if site["site_before"] is None else "vanished"
+        return row | {"verdict": f"site {change}"}
     if text := _status_change(pair, site):
         return row | {"verdict": "status changed", "detail": text}
     if before is None or after is None:
@@ -360,5 +342,4 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     """Return the rows as a frame, moves first."""
     places = {verdict: place for place, verdict in enumerate(MOVES)}
     rows = sorted(rows, key=lambda row: places.get(row["verdict"], len(places)))
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype(COLUMNS)
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)

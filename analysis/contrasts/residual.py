@@ -33,8 +33,8 @@ POST_ACTIVATION = ("*ResNet", "ResNeSt", "TResNet", "RegNet")
 #: the addition.
 PRE_ACTIVATION = ("resnetv2*", "regnetz*", "regnetv*")
 
-#: Pairs of networks that differ in their shortcuts alone, and the words that tell them apart.
-TWIN_WORDS = ("resnet", "plain")
+#: What the names of twins differ in: networks that differ in their shortcuts alone.
+TWIN_NAMES = ("resnet", "plain")
 
 #: What makes two runs comparable beside their architectures.
 SETTING = ("source", "checkpoint", "dataset", "pooling")
@@ -263,15 +263,15 @@ def _contrast_row(network: pd.DataFrame) -> Row:
 
 def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the sites of every residual network and of its twin."""
-    text, other_word = TWIN_WORDS
+    residual, plain = TWIN_NAMES
     single = last_run_each(signatures, ("architecture", *SETTING))
     networks = [sites for _, sites in single.groupby("run_id", sort=False)]
     by_name = {
         (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks
     }
     for (name, *setting), sites in by_name.items():
-        twin = by_name.get((name.replace(text, other_word, 1), *setting))
-        if text in name and twin is not None:
+        twin = by_name.get((name.replace(residual, plain, 1), *setting))
+        if residual in name and twin is not None:
             yield sites, twin
 
 

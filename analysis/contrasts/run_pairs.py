@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -61,12 +61,12 @@ class RunPair:
 class Alone:
     """A run that is not compared with a predecessor."""
 
-    #: What became of it.
+    #: Why it has no counterpart.
     verdict: Literal["run appeared", "run vanished", "not compared"]
     #: The run before it, where there is one.
     before: Run | None
     after: Run
-    #: Why it is not compared, in words.
+    #: The reason, as a clause.
     detail: str
 
 
@@ -103,7 +103,7 @@ def explicit_pair(home: Home, names: tuple[str, str]) -> RunPair:
     UnknownName
         If one is not known.
     """
-    before, after = (_row(home, name) for name in names)
+    before, after = (asdict(run_row(home, name)) for name in names)
     for run in (before, after):
         if run["status"] != "done":
             raise SettingsError(
@@ -120,11 +120,6 @@ def explicit_pair(home: Home, names: tuple[str, str]) -> RunPair:
             hint="measure one of them again with the settings of the other",
         )
     return pair
-
-
-def _row(home: Home, name: str) -> Run:
-    record = run_row(home, name)
-    return {column: getattr(record, column) for column in record.__dataclass_fields__}
 
 
 def with_predecessors(
@@ -161,7 +156,7 @@ def with_predecessors(
 def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
     histories: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        dataset = _own_order(run["dataset"]) if any_order else run["dataset"]
+        dataset = _name_without_order(run["dataset"]) if any_order else run["dataset"]
         key = (run["source"], run["architecture"], run["checkpoint"], dataset)
         histories[key].append(run)
     return histories.values()
@@ -203,9 +198,9 @@ def _causes(before: Run, after: Run) -> Iterator[str]:
     yield from _differences(before, after, [*versions, "device_name", "threads", "micro_batch"])
 
 
-def _own_order(dataset: str) -> str:
+def _name_without_order(dataset: str) -> str:
     try:
         return without_order(dataset)
     except DatasetError:
-        # Whatever a run was recorded under stays its name.
+        # A name recorded by an older version may be no dataset today.
         return dataset

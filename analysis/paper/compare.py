@@ -1,6 +1,6 @@
 """The paper's printed numbers, and ours beside them.
 
-Owns ``published/paper.csv``: what the affinity score's paper prints in Tables 1 to 3 and Figure 4,
+Owns ``numbers.csv``: what the affinity score's paper prints in Tables 1 to 3 and Figure 4,
 and which of our runs each number is about: the members of the sets ``paper`` and ``paper-ssl``.
 """
 
@@ -30,17 +30,20 @@ from survey.text import counted
 #: The printed numbers: ``table,name,quantity,value,std``.
 TABLE = files("analysis.paper") / "numbers.csv"
 
-#: Families by the paper's name for them in Table 1.
+#: Families by the paper's name for them in Table 1, and how many networks of each it has.
 FAMILIES = {
-    "VGGs": "VGG",
-    "ResNets": "ResNet",
-    "DenseNets": "DenseNet",
-    "MNASNets": "MNASNet",
-    "EfficientNets": "EfficientNet",
-    "ViTs": "ViT",
-    "Swins": "Swin",
-    "Convnexts": "ConvNeXt",
+    "VGGs": ("VGG", 4),
+    "ResNets": ("ResNet", 5),
+    "DenseNets": ("DenseNet", 4),
+    "MNASNets": ("MNASNet", 4),
+    "EfficientNets": ("EfficientNet", 4),
+    "ViTs": ("ViT", 5),
+    "Swins": ("Swin", 3),
+    "Convnexts": ("ConvNeXt", 4),
 }
+
+#: How many networks the paper has in all.
+PAPER_NETWORKS = 36
 
 #: Groups of families by the paper's name for them in Figure 4.
 GROUPS = {
@@ -49,19 +52,6 @@ GROUPS = {
     "NAS-based": "NAS-based",
     "ViTs": "ViT",
     "Post-ViT": "post-ViT",
-}
-
-#: How many of its 36 networks the paper has in each family and in all.
-PAPER_COUNTS = {
-    "VGGs": 4,
-    "ResNets": 5,
-    "DenseNets": 4,
-    "MNASNets": 4,
-    "EfficientNets": 4,
-    "ViTs": 5,
-    "Swins": 3,
-    "Convnexts": 4,
-    "Average": 36,
 }
 
 #: How many checkpoints Table 3 is about.
@@ -80,7 +70,7 @@ _NEEDED = (
     *("site", "role", "affinity", *PAPER_NAMES),
 )
 
-_Found = Mapping[tuple[str, str, str], Row]
+_Correlations = Mapping[tuple[str, str, str], Row]
 
 _LeftOut = Mapping[tuple[str, str], LeftOut]
 
@@ -219,7 +209,7 @@ def _one_run_a_label(sites: pd.DataFrame, column: str) -> pd.DataFrame:
     return known[known["run_id"].isin(first["run_id"])]
 
 
-def _model_numbers(row: Row, paper: pd.DataFrame, result: _Found, left_out: _LeftOut) -> Row:
+def _model_numbers(row: Row, paper: pd.DataFrame, result: _Correlations, left_out: _LeftOut) -> Row:
     sites = paper[paper["paper"].str.replace(" ", "_") == row["name"]]
     if not len(sites):
         return {}
@@ -235,20 +225,21 @@ def _model_numbers(row: Row, paper: pd.DataFrame, result: _Found, left_out: _Lef
 
 
 def _family_numbers(
-    row: Row, paper: pd.DataFrame, models: pd.DataFrame, result: _Found, left_out: _LeftOut
+    row: Row, paper: pd.DataFrame, models: pd.DataFrame, result: _Correlations, left_out: _LeftOut
 ) -> Row:
     average, metric = row["name"] == "Average", _METRICS[row["quantity"]]
-    key = ("all", "all", metric) if average else ("family", FAMILIES[row["name"]], metric)
+    family, whole = ("all", PAPER_NETWORKS) if average else FAMILIES[row["name"]]
+    key = ("all" if average else "family", family, metric)
     if key not in result:
         return {}
     ours = result[key]
-    members = paper if average else paper[paper["family"] == key[1]]
+    members = paper if average else paper[paper["family"] == family]
     named = members.drop_duplicates("run_id")[["run_id", "model"]].itertuples(index=False)
     run_ids = [
         run_id for run_id, model in named if np.isfinite(result["model", model, metric]["pearson"])
     ]
     known = [left_out[run_id, metric] for run_id in run_ids if (run_id, metric) in left_out]
-    n, whole = int(ours["n"]), PAPER_COUNTS[row["name"]]
+    n = int(ours["n"])
     return {
         "ours": ours["pearson"],
         "ours_std": float(population_std(ours["std"], n)) if n else np.nan,

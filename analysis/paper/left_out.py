@@ -1,4 +1,4 @@
-"""Numbers of each run without each of its batches, for the standard errors of the paper's."""
+"""Numbers of each run without each of its batches, for the standard errors beside the paper's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.arrays import Floats
 from analysis.statistics.jackknife import LeftOut, means_without_each
-from analysis.statistics.pearson import LEAST_SITES, constant, pearson
+from analysis.statistics.pearson import pearson_where_known
 
 
 def correlations_left_out(
@@ -41,7 +40,7 @@ def correlations_left_out(
             other = _table(rows, metric)
             scored = _scored(affinity) | _scored(other)
             left_out = (means_without_each(each[scored].to_numpy()) for each in (affinity, other))
-            values = [_pearson(a, b) for a, b in zip(*left_out, strict=True)]
+            values = [pearson_where_known(a, b) for a, b in zip(*left_out, strict=True)]
             correlations[run_id, metric] = pd.Series(values, affinity.index[scored], float)
     return correlations
 
@@ -77,11 +76,3 @@ def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 def _scored(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which batches have any value: one that failed cannot be left out."""
     return np.asarray(np.isfinite(table.to_numpy()).any(axis=1))
-
-
-def _pearson(x: Floats, y: Floats) -> float:
-    kept = np.isfinite(x) & np.isfinite(y)
-    a, b = x[kept], y[kept]
-    if len(a) < LEAST_SITES or constant(a) or constant(b):
-        return np.nan
-    return pearson(a, b)

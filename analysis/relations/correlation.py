@@ -8,7 +8,7 @@ coefficient: how many numbers it stands on, an interval, a test, or why there is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -33,11 +33,9 @@ from analysis.text import number
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
-#: The columns that hold the paper's five metrics, in the order of its tables: linear CKA, Frobenius
-#: norm, change of sparsity, change of entropy, R2 of a linear fit (Appendix G of the paper).
-PAPER_METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
-
-#: What the paper calls the metrics that have another name here.
+#: The paper's names of its five metrics by the columns that hold them, in the order of its tables:
+#: linear CKA, Frobenius norm, change of sparsity, change of entropy, R2 of a linear fit
+#: (Appendix G of the paper).
 PAPER_NAMES = {
     "cka": "cka",
     "norm": "norm",
@@ -45,6 +43,7 @@ PAPER_NAMES = {
     "entropy_change": "entropy",
     "r2": "r2",
 }
+PAPER_METRICS = tuple(PAPER_NAMES)
 
 #: A corrected p-value below it is marked, and counted in the finding.
 SMALL = 0.05
@@ -122,10 +121,8 @@ def correlations(
     for metric in metrics:
         if metric not in numbers:
             raise UnknownName("metric", metric, numbers)
-    models = list(_model_rows(signatures, metrics))
-    # A row without a correlation stays, so that its family is there and says why it has none.
-    in_means = [row if untrained or row["trained"] else _uncounted(row) for row in models]
-    families, over_all = (_mean_rows(in_means, metrics, by) for by in ("family", "all"))
+    models = list(_model_rows(signatures, metrics, untrained=untrained))
+    families, over_all = (_mean_rows(models, metrics, by) for by in ("family", "all"))
     result = result_table([*models, *families, *over_all], COLUMNS, signatures)
     result["p_corrected"] = result.groupby("level")["p"].transform(holm)
     result.attrs["untrained"] = untrained
@@ -192,18 +189,20 @@ def means_sentences(correlations: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _model_rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
+def _model_rows(
+    signatures: pd.DataFrame, metrics: Sequence[str], *, untrained: bool
+) -> Iterator[Row]:
     for _, sites in signatures.groupby("run_id", sort=False):
         name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
         dataset = measured_on(sites["dataset"].iloc[0], sites["pooling"].iloc[0])
         affinity = sites["affinity"].to_numpy(float)
         architecture = tuple(sites[["source", "architecture"]].iloc[0])
-        learned = bool(trained(sites["checkpoint"]).iloc[0])
+        counts = untrained or bool(trained(sites["checkpoint"]).iloc[0])
         for metric in metrics:
             other = sites[metric].to_numpy(float)
             kept = np.isfinite(affinity) & np.isfinite(other)
             row = {"level": "model", "name": name, "family": family, "dataset": dataset}
-            row |= {"architecture": architecture, "trained": learned}
+            row |= {"architecture": architecture, "counts": counts}
             yield row | {"metric": metric} | _model_numbers(affinity[kept], other[kept], metric)
 
 
@@ -231,23 +230,19 @@ def _mean_rows(
     rows = []
     for (name, dataset), members in sorted(groups.items()):
         family = name if by == "family" else ""
-        row = {"level": by, "name": name, "family": family, "dataset": dataset}
+        basics = {"level": by, "name": name, "family": family, "dataset": dataset}
         for metric in metrics:
-            values = _by_architecture([each for each in members if _has(each, metric)])
-            rows.append({**row, "metric": metric, **_mean_numbers(values)})
+            values = _by_architecture(row for row in members if row["metric"] == metric)
+            rows.append({**basics, "metric": metric, **_mean_numbers(values)})
     return rows
 
 
-def _uncounted(row: Row) -> Row:
-    """Return a model's row without its correlation: random weights are not of its family's kind."""
-    return {name: value for name, value in row.items() if name != "pearson"}
-
-
-def _by_architecture(rows: Sequence[Row]) -> Floats:
-    """Return each architecture's mean over its checkpoints."""
+def _by_architecture(rows: Iterable[Row]) -> Floats:
+    """Return each architecture's mean correlation over its checkpoints that count."""
     group: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
-        group[row["architecture"]].append(row["pearson"])
+        if row["counts"] and "pearson" in row:
+            group[row["architecture"]].append(row["pearson"])
     return np.array([np.mean(each) for each in group.values()], float)
 
 
@@ -257,11 +252,8 @@ def _mean_numbers(values: Floats) -> Row:
         return {"n": 0, "reason": "no architecture that counts has a correlation"}
     mean = float(values.mean())
     if n == 1:
-        return {
-            "n": 1,
-            "pearson": mean,
-            "reason": "one architecture: no deviation, interval or test",
-        }
+        reason = "one architecture: no deviation, interval or test"
+        return {"n": 1, "pearson": mean, "reason": reason}
     std = float(values.std(ddof=1))
     if constant(values):
         return {"n": n, "pearson": mean, "std": std, "reason": "all architectures alike: no test"}
@@ -271,10 +263,6 @@ def _mean_numbers(values: Floats) -> Row:
     # A mean of correlations lies in [-1, 1], whatever Student's t thinks of it.
     low, high = max(mean - half, -1.0), min(mean + half, 1.0)
     return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
-
-
-def _has(row: Row, metric: str) -> bool:
-    return row["metric"] == metric and "pearson" in row
 
 
 def _text(value: Any) -> str:

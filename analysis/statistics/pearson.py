@@ -32,6 +32,26 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.clip(a @ b, -1.0, 1.0))
 
 
+def pearson_where_known(x: Floats, y: Floats) -> float:
+    """Return Pearson's coefficient over the pairs without NaN.
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,)
+        The values.
+
+    Returns
+    -------
+    float
+        NaN for fewer than ``LEAST_SITES`` such pairs, or where x or y does not vary over them.
+    """
+    known = np.isfinite(x) & np.isfinite(y)
+    a, b = x[known], y[known]
+    if len(a) < LEAST_SITES or constant(a) or constant(b):
+        return np.nan
+    return pearson(a, b)
+
+
 def fisher_interval(r: float, n: int) -> tuple[float, float]:
     """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
     if abs(r) == 1.0:

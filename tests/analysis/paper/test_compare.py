@@ -18,7 +18,7 @@ from analysis.paper.compare import (
     FAMILIES,
     GROUPS,
     PAPER_CHECKPOINTS,
-    PAPER_COUNTS,
+    PAPER_NETWORKS,
     compare_paper,
     printed,
     surveyed_rows,
@@ -202,9 +202,7 @@ def test_table_1_follows_from_table_2_but_for_efficientnets(zoo: Path) -> None:
     # Over n, not n - 1: the second would leave the paper's by up to 0.07.
     same = rows[rows["name"] != "EfficientNets"]
     assert (same["ours_std"] - same["paper_std"]).abs().max() <= 0.0151
-    assert rows.set_index("name")["n"].to_dict() == {
-        name: n for name, n in PAPER_COUNTS.items() if name != "Average"
-    }
+    assert rows.set_index("name")["n"].to_dict() == {name: n for name, (_, n) in FAMILIES.items()}
     assert (rows["note"] == "").all()
 
 
@@ -298,10 +296,10 @@ def test_printed_numbers_are_those_of_the_facts() -> None:
     assert set(GROUPS.values()) == set(KNOWN_GROUPS)
     labels = {str(SETS["paper"].label(each)).replace(" ", "_") for each in SETS["paper"].members}
     assert set(table("table2").index) <= labels
-    families = [FAMILIES[name] for name in FAMILIES for _ in range(PAPER_COUNTS[name])]
+    families = [family for family, n in FAMILIES.values() for _ in range(n)]
     ours = [facts(re.split("[:/]", each)[1]).family for each in SETS["paper"].members]
-    assert sorted(families) == sorted(each for each in ours if each in FAMILIES.values())
-    assert len(ours) == PAPER_COUNTS["Average"]
+    assert sorted(families) == sorted(each for each in ours if each in families)
+    assert len(ours) == PAPER_NETWORKS
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
