@@ -170,7 +170,7 @@ def drift(
     since : datetime, optional
         Compare every run that finished since then; by default the newest of each name.
     selection : Selection, optional
-        Which of them; repeats are looked at whatever its ``newest`` says.
+        Which of them; repeats are compared whatever its ``newest`` is.
     pair : (str, str), optional
         Compare these two runs alone, the earlier one first, whatever their names.
     any_order : bool

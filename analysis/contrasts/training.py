@@ -1,4 +1,4 @@
-"""Training: what becomes of the signature a network is born with (Fig. 9).
+"""Training: how signatures differ from those of random initialisations (Fig. 9).
 
 Owns the comparison of checkpoints with the random initialisation of the same architecture.
 """
@@ -108,9 +108,9 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
     for _, runs in signatures.groupby(list(SETTING), sort=True):
         networks = [sites for _, sites in runs.groupby("run_id", sort=False)]
         named = [(str(sites["checkpoint"].iloc[0]), sites) for sites in networks]
-        born = [each for each in named if each[0].startswith("init:")]
+        untrained = [each for each in named if each[0].startswith("init:")]
         for trained, sites in named:
-            for initial, origin in () if trained.startswith("init:") else born:
+            for initial, origin in () if trained.startswith("init:") else untrained:
                 first = sites.iloc[0]
                 basics = {"model": first["architecture"], "family": first["family"]}
                 basics["dataset"] = measured_on(first["dataset"], first["pooling"])

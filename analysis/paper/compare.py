@@ -281,7 +281,7 @@ def _same_images(models: pd.DataFrame, run_ids: Sequence[str]) -> bool:
 
 def _fits(paper: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     known = models[models["run_id"].isin(paper["run_id"])]
-    # The p-values are not shown here: one drawing is the least that may be asked for.
+    # The p-values are not used: one permutation is the least allowed.
     result = regressions(paper, known, permutations=1, accuracy="reported")
     return result[result["kind"].isin(["signature", "characteristic"])]
 

@@ -1,1 +1,1 @@
-"""What goes with what: metrics with each other, scores with accuracy and with years."""
+"""Relations of scores: with other metrics, accuracy, years and depth."""

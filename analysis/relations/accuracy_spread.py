@@ -1,7 +1,4 @@
-"""Accuracies: how far those of a group differ, beside how far chance alone would move them.
-
-Owns no regression: it says what one has to explain, and whether that is anything at all.
-"""
+"""Spread of accuracies in a group of networks, beside that of sampling alone."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ COLUMNS = {
     "within_chance": "bool",
 }
 
-#: Above this p, equal networks are said to be able to differ so much.
+#: Above this p, sampling alone may explain the differences.
 LEVEL = 0.05
 
 #: What a network was measured as; of several runs of it, the last counts.
@@ -88,7 +85,7 @@ def _homogeneity(shares: Floats, images: Floats) -> tuple[float, float, float]:
     """Return the usual standard error, Q and its p, were all shares of one accuracy."""
     common = float(shares @ images / images.sum())
     squares = common * (1 - common) / images
-    # All right or all wrong: there is no difference to explain.
+    # All right or all wrong: the standard errors are 0.
     q = float(((shares - common) ** 2 / squares).sum()) if np.ptp(shares) else 0.0
     return float(np.sqrt(squares.mean())), q, float(chi2.sf(q, len(shares) - 1))
 

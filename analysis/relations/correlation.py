@@ -1,8 +1,7 @@
-"""Correlations: how far the affinity signature follows each other metric (Tables 1 and 2).
+"""Correlations of the affinity signature with each other metric (Tables 1 and 2).
 
-Owns the rows of each model, their means over architectures, and what each row says of its
-coefficient: how many numbers it stands on, an interval, a test, or why there is none.
-``analysis.statistics.pearson`` computes.
+Owns the rows of each model and the means over architectures, each with its n, interval and test, or
+the reason why there is none. ``analysis.statistics.pearson`` computes.
 """
 
 from __future__ import annotations
@@ -260,7 +259,7 @@ def _mean_numbers(values: Floats) -> Row:
     error = std / n**0.5
     half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
     p = float(2 * student.sf(abs(mean) / error, n - 1))
-    # A mean of correlations lies in [-1, 1], whatever Student's t thinks of it.
+    # A mean of correlations lies in [-1, 1]; Student's interval may not.
     low, high = max(mean - half, -1.0), min(mean + half, 1.0)
     return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
 

@@ -41,7 +41,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
 
 
 def depth_finding(networks: pd.DataFrame) -> str:
-    """Return how the median affinity of one family goes with depth, as a sentence.
+    """Return how the median affinity of one family changes with depth, as a sentence.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Shapes: how a model's affinity scores are distributed, and whether in one heap or two (Fig. 5C).
+"""Shapes: how a model's affinity scores are distributed, and whether they are bimodal (Fig. 5C).
 
 Owns one row a model; the dip itself is in ``analysis.statistics.dip``.
 """
@@ -16,15 +16,15 @@ from analysis.statistics.dip import dip, dip_p
 from analysis.statistics.pearson import constant
 from survey.text import counted
 
-#: Sites below which neither measure says anything: the coefficient divides by n - 3, and the dip
-#: of three numbers is the same whatever they are.
+#: Sites below which neither measure is informative: the coefficient divides by n - 3, and the dip
+#: of three numbers is always the same.
 LEAST_SITES = 4
 
-#: The least and the most bandwidth of a density, in units of affinity: equal scores have no spread
-#: of their own, and that of two heaps apart would melt them into one.
+#: The least and the most bandwidth of a density, in units of affinity: equal scores have no spread,
+#: and that of two distant modes would merge them into one.
 BANDWIDTHS = (0.005, 0.03)
 
-#: The bimodality coefficient of a uniform distribution; above it, two heaps are suspected.
+#: The bimodality coefficient of a uniform distribution; above it, two modes are suspected.
 UNIFORM = 5 / 9
 
 COLUMNS = {
@@ -153,7 +153,7 @@ def _numbers(values: Floats, draws: int, seed: int) -> Row:
 
 
 def shapes_finding(shapes: pd.DataFrame) -> str:
-    """Return how many models' scores look like two heaps, as a sentence.
+    """Return how many models' scores look bimodal, as a sentence.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def shapes_finding(shapes: pd.DataFrame) -> str:
     known = shapes[shapes["bimodality_coefficient"].notna()]
     if known.empty:
         return f"No model has {LEAST_SITES} different scores, as the shape of a distribution needs"
-    heaps = int((known["bimodality_coefficient"] > UNIFORM).sum())
+    bimodal = int((known["bimodality_coefficient"] > UNIFORM).sum())
     significant = int((known["dip_p"] <= 0.05).sum())
     return (
-        f"{heaps} of {counted(len(known), 'model')} exceed a uniform distribution's bimodality; in"
-        f" {significant} the dip test sees two heaps (p at most 0.05, uncorrected)"
+        f"{bimodal} of {counted(len(known), 'model')} exceed a uniform distribution's bimodality;"
+        f" in {significant} the dip test sees two heaps (p at most 0.05, uncorrected)"
     )

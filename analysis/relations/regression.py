@@ -1,6 +1,7 @@
-"""Regressions: what one number a model says of its accuracy, within a group of families (Fig. 4).
+"""Regressions of accuracy on one predictor at a time, within a group of families (Fig. 4).
 
-Owns the predictors, the fit of each alone, and how much of the best fit is due to having picked it.
+Owns the predictors, the fit of each alone, and the p-value of the best, which accounts for picking
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from analysis.statistics.permutations import Orders, orders
 from analysis.text import number
 from survey.text import counted
 
-#: Statistics of a signature, in the paper's words (its Section 4 and Figure 4).
+#: Statistics of a signature, by the paper's names (its Section 4 and Figure 4).
 STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
 
 #: What else is known of a model, and may explain its accuracy.
@@ -62,7 +63,7 @@ class FittedLine:
     r2: float
     slope: float
     intercept: float
-    #: That of points it was not fitted on, at most 1; NaN where one point alone gives it a slope.
+    #: R2 of points left out of their fit, at most 1; NaN where one point alone makes x vary.
     r2_left_out: float
 
 
@@ -156,14 +157,14 @@ def regressions_finding(
     ]
     if ours.empty:
         return "No group of families has enough models with an accuracy for a regression"
-    honest = int((ours["p_picked"] < 0.05).sum())
+    significant = int((ours["p_picked"] < 0.05).sum())
     left_out = int((ours["r2_left_out"] > 0).sum())
     top = ours.iloc[int(np.argmax(ours["r2"]))]
     return (
-        f"The best statistic of signatures passes a test that accounts for picking it in {honest}"
-        f" of {counted(len(ours), 'group')}, and predicts models left out better than their mean in"
-        f" {left_out}; the highest R2 is {number(top['r2'])} ({top['predictor']}, {top['group']},"
-        f" n = {top['n']})"
+        "The best statistic of signatures passes a test that accounts for picking it in"
+        f" {significant} of {counted(len(ours), 'group')}, and predicts models left out better than"
+        f" their mean in {left_out}; the highest R2 is {number(top['r2'])}"
+        f" ({top['predictor']}, {top['group']}, n = {top['n']})"
     )
 
 
@@ -275,7 +276,7 @@ def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator
 def _kind_rows(
     kind: str, values: Mapping[str, Floats], top1: Floats, shuffled: Orders | None
 ) -> list[Row]:
-    """Fit every predictor of one kind, and say what picking the best of them is worth."""
+    """Fit every predictor of one kind; the best has a p-value that accounts for picking it."""
     rows: list[Row] = []
     best, largest = None, None
     for name, x in values.items():

@@ -1,4 +1,4 @@
-"""History: the range of each model's signature by the year of its architecture (Fig. 3)."""
+"""Timeline: the range of each model's signature by the year of its architecture (Fig. 3)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a model: ``model``, ``family``, ``family_group``, ``year`` (of the architecture;
-        missing where nobody knows it, and then last), ``lowest``, ``median`` and ``highest``
+        missing where it is not known, and then last), ``lowest``, ``median`` and ``highest``
         affinity over its sites (NaN without any), ``sites`` (that have an affinity). In the order
         of year, family, median, model.
 

@@ -32,7 +32,7 @@ def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFra
         (how many different ones these models are in and have), ``adjusted_rand`` [1]_ and
         ``adjusted_mutual_information`` [2]_ (arithmetic mean of the entropies): 1 for the same
         partition, about 0 for a random one, NaN below two models and where all models have one
-        label, with which there is nothing to agree.
+        label.
 
     References
     ----------

@@ -34,7 +34,7 @@ from survey.text import counted
 MOST_CLUSTERS = 12
 
 #: Models up to which leaves are put in the optimal order: its time grows with their square and
-#: more, and in a larger dendrogram nobody follows single leaves.
+#: more, and a larger dendrogram shows no single leaves.
 MOST_ORDERED = 1500
 
 _EUCLIDEAN = ("ward", "centroid", "median")
@@ -47,7 +47,7 @@ class Clustering:
     #: One row a model in the order of the matrix: ``run_id``, ``model``, ``source``, ``family``,
     #: ``family_group``, ``dataset``, ``cluster`` (1, 2, ... in the order of the leaves),
     #: ``silhouette`` in [-1, 1] (NaN for one cluster, or as many as models), ``leaf`` (place in
-    #: the dendrogram, from 0) and ``stability`` in [0, 1] (NaN unless asked).
+    #: the dendrogram, from 0) and ``stability`` in [0, 1] (NaN unless computed).
     table: pd.DataFrame
     #: The tree, shape (m - 1, 4), as ``scipy.cluster.hierarchy`` has it.
     linkage: Floats
@@ -94,7 +94,7 @@ def clusters(
     linkage : {"average", "complete", "single"}
         How the distance of two clusters follows from those of their members.
     number : int, optional
-        How many clusters; by default the silhouette says.
+        How many clusters; by default those of the highest mean silhouette.
     band : int, optional
         Radius of a Sakoe-Chiba band.
 
@@ -103,7 +103,7 @@ def clusters(
     pandas.DataFrame
         One row a model: ``run_id``, ``model``, ``source``, ``family``, ``family_group``,
         ``dataset``, ``cluster``, ``silhouette``, ``leaf``, ``stability`` (NaN here), with
-        ``attrs`` that say how they were made.
+        ``attrs`` that describe how they were made.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Curves: a run's affinity scores in execution order, as the distances of signatures take them.
+"""Curves: a run's affinity scores in execution order, as distances compare them.
 
 Owns which sites make a curve and what a normalisation does to it. Computes no distance.
 """
@@ -39,7 +39,7 @@ class Curve:
     left_out: int = 0
 
     def normalised(self, normalisation: Normalisation) -> Floats:
-        """Return the values as the warping is to see them."""
+        """Return the values after normalisation."""
         return normalised(self.values, normalisation, depths=self.depths)
 
 
@@ -81,7 +81,7 @@ def normalised(
     points: int = POINTS,
     depths: ArrayLike | None = None,
 ) -> Floats:
-    """Return a curve as the warping is to see it.
+    """Return a curve after normalisation.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def normalised(
         The curve, at least one value.
     normalisation : {"raw", "length", "relative"}
         ``relative`` takes the nearest site at equally spaced relative depths: between two sites
-        there is nothing to measure, and a line between them would flatten a signature that goes
+        no activation is measured, and a line between them would flatten a signature that goes
         up and down from site to site, as residual networks' do. The others leave the
         curve as it is (``length`` divides the distance, see ``analysis.similarity.distances``).
     points : int

@@ -1,13 +1,12 @@
-"""Distances kept in a home, so that a new model costs one row of a matrix.
+"""Cache of distances in a home, so that a new model costs one row of a matrix.
 
-One SQLite file below the home's cache, which may be deleted at any time. It is a convenience and
-never a condition: where it cannot be read, distances are computed; where it cannot be written, they
-are not kept. Any number of processes may use it at once.
+One SQLite file below the home's cache, which may be deleted at any time. Where it cannot be read,
+distances are computed; where it cannot be written, they are not kept. Any number of processes may
+use it at once.
 
-A curve is known by a digest of its bytes as the warping sees them, so a normalisation that changes
-the curve changes its name, and those that do not share their sums. One stored row holds what is
-known between one curve and many others, 16 bytes a pair, under a seal: a row that is damaged is
-taken for unknown.
+The key of a curve is a digest of its values after normalisation, so normalisations that leave the
+values as they are share their sums. One stored row holds the squared distances between one curve
+and many others, 16 bytes a pair, with a checksum: a damaged row is ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from analysis.arrays import Floats, Integers
 #: The name of the file below a home's cache.
 FILE_NAME = "distances.sqlite"
 
-#: Part of every digest: another number makes all that was kept unknown.
+#: Part of every digest: another number invalidates all stored distances.
 _DEFINITION = b"dtw 1"
 
 #: A row of the table.
@@ -49,7 +48,7 @@ WHERE band = ? AND curve IN (SELECT value FROM json_each(?))
 
 
 def digest(curve: Floats) -> int:
-    """Return what a curve is known by: 64 bits of a hash of its values."""
+    """Return the key of a curve: 64 bits of a hash of its values."""
     result = blake2b(np.ascontiguousarray(curve, "<f8").tobytes(), digest_size=8, key=_DEFINITION)
     return int.from_bytes(result.digest(), "little", signed=True)
 
@@ -67,7 +66,7 @@ class DistanceCache:
         self._path = path
 
     def fetch(self, digests: Sequence[int], band: int | None) -> Floats:
-        """Return what is known between curves.
+        """Return the stored squared distances between curves.
 
         Parameters
         ----------
@@ -85,7 +84,7 @@ class DistanceCache:
         squares = np.full((len(curves), len(curves)), np.nan)
         np.fill_diagonal(squares, 0.0)
         order = np.argsort(curves)
-        # After an error what was read so far stays: every row carries a seal.
+        # After an error what was read so far stays: every row has a checksum.
         with suppress(sqlite3.Error, OSError):
             for curve, others, values in self._rows(curves, band):
                 row = order[np.searchsorted(curves[order], curve)]
@@ -111,7 +110,7 @@ class DistanceCache:
             try:
                 self._write(rows)
             except sqlite3.Error as error:
-                # The low byte: the rest only says where the damage is.
+                # The low byte holds the kind of error.
                 kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
                 if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                     self._path.unlink(missing_ok=True)
@@ -121,7 +120,7 @@ class DistanceCache:
         if not self._path.is_file():
             return
         radius = -1 if band is None else band
-        # Only for reading, so that a home that cannot be written still serves what it holds.
+        # Read-only, so that a home without write permission can be read.
         address = f"{self._path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, _WAIT_SECONDS, uri=True)) as connection:
             wanted = json.dumps(curves.tolist())
@@ -163,7 +162,7 @@ def _new_rows(curves: Integers, radius: int, squares: Floats) -> Iterator[_Store
 
 
 def _seal(curve: object, radius: int, others: object, squares: object) -> bytes:
-    """Return the hash of a row; nothing for what was never written by us."""
+    """Return the checksum of a row; nothing for values of another type or length."""
     if not (isinstance(others, bytes) and isinstance(squares, bytes)):
         return b""
     if len(others) % 8 or len(others) != len(squares):

@@ -1,7 +1,7 @@
 """Distances between the signatures of models, as a table of pairs and as a matrix.
 
 Owns which curves are compared and what a normalisation does to a distance;
-``analysis.statistics.dtw`` computes, ``analysis.similarity.distance_cache`` remembers.
+``analysis.statistics.dtw`` computes them, ``analysis.similarity.distance_cache`` stores them.
 
 Notes
 -----

@@ -16,8 +16,8 @@ from analysis.text import number
 from survey.errors import SettingsError
 from survey.text import counted
 
-#: Beginnings that k-means tries; the best of them counts.
-BEGINNINGS = 5
+#: Random initialisations of k-means; the one of least inertia counts.
+INITIALISATIONS = 5
 
 #: Rounds of k-means, and of the averaging within one.
 ROUNDS = 50
@@ -44,7 +44,7 @@ class Barycentres:
 def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     """Cluster models by k-means under dynamic time warping, with tslearn.
 
-    The second way beside the tree. Means are those of DTW barycentre averaging [1]_, as long as
+    Means are those of DTW barycentre averaging [1]_, as long as
     the longest curve.
 
     Parameters
@@ -54,7 +54,7 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     number : int
         How many clusters, 1 to the number of models.
     seed : int
-        Of the beginnings.
+        Of the initialisations.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def _fitted(
     matrix: DistanceMatrix, number: int, seed: int
 ) -> tuple[Integers, list[Floats], Floats]:
     with warnings.catch_warnings():
-        # It is a part of tslearn that is not used here.
+        # tslearn needs h5py only to save models.
         warnings.filterwarnings("ignore", "h5py not installed", UserWarning)
         from tslearn.clustering import TimeSeriesKMeans
         from tslearn.utils import to_time_series_dataset
@@ -120,7 +120,7 @@ def _fitted(
         n_clusters=number,
         metric="dtw",
         metric_params=None if matrix.band is None else banded,
-        n_init=BEGINNINGS,
+        n_init=INITIALISATIONS,
         max_iter=ROUNDS,
         max_iter_barycenter=ROUNDS,
         random_state=seed,

@@ -1,10 +1,10 @@
-"""Nearest neighbours of a model: who it resembles, which family that suggests, and how new it is.
+"""Nearest neighbours of models, families predicted from them, and novelty.
 
 Reads a matrix of ``analysis.similarity.distances``. Runs of one architecture (other weights,
-another dataset) resemble each other for a reason that says nothing of its family, so the families'
-questions are asked of other architectures, and each counts once; a network is the one that its
-source and architecture name. Random weights (``init:...``) tell nothing of a family: they are asked
-about, but not asked, unless ``untrained`` says so.
+another dataset) are alike whatever their family, so predictions and novelty compare a model with
+other architectures only, each counted once; source and architecture together name one. Random
+weights (``init:...``) carry no information on a family: they have a row, but no vote unless
+``untrained`` is given.
 
 Notes
 -----
@@ -12,11 +12,11 @@ Notes
 a known family vote, each by its nearest run; the nearest decides between equal numbers of votes.
 
 *Novelty* is the distance to the nearest model of a known family and another architecture, over the
-median of that distance where families are known to hold: from models to the nearest other
-architecture of their own family. About 1 is as near as relatives are, 3 is three times as far. The
+median distance from models to the nearest other architecture of their family. About 1 is as near as
+relatives are, 3 is three times as far. The
 distance to the nearest neighbour as a score of being unlike is that of [1]_ (see also [2]_, section
-5.1); the scale, which ranks nothing differently, makes it readable. It answers the wish with which
-the paper closes: to find networks that are unlike any known family.
+5.1); dividing by the scale keeps the order. The paper's outlook asks for such a measure: which
+networks are unlike any known family.
 
 References
 ----------
@@ -66,14 +66,14 @@ _KINDS = {"rank": "int64", "distance": "float64", "novelty": "float64", "right":
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Models:
-    """What the questions need of a matrix, by place."""
+    """Distances, families and architectures of a matrix, by place."""
 
     values: Floats
     #: ``run_id``, ``model`` and ``family`` of each.
     names: list[dict[Hashable, object]]
     #: Equal for equal ones, -1 where not known.
     families: Integers
-    #: Equal for equal ones; a number of its own, below 0, where not known.
+    #: Equal for equal ones; a unique number below 0 where not known.
     architectures: Integers
     #: Which may vote and are counted.
     counted: Mask

@@ -1,6 +1,4 @@
-"""Stability of clusters: how far they stay what they are when other batches had been measured.
-
-Owns the bootstrap over batches; ``analysis.similarity.clusters`` makes the clusters.
+"""Stability of clusters under a bootstrap over batches of images.
 
 Notes
 -----
@@ -9,7 +7,7 @@ means over them make its signature. The signatures are clustered anew by the sam
 band, linkage and number of clusters. A cluster's stability [1]_ is the mean over draws of its
 largest Jaccard similarity |A and B| / |A or B| with a cluster of the draw. Hennig takes 0.5 and
 less for a cluster that dissolved, 0.75 and more for a stable one. Models are not drawn, only
-batches: this says what the images contribute, not whether other models would form the clusters.
+batches: this measures the share of the images, not whether other models would form the clusters.
 
 A run that was measured on one batch has the same signature in every draw, which makes clusters
 look stabler than they are known to be; ``Clustering.table.attrs`` names such runs.
@@ -36,7 +34,7 @@ from analysis.similarity.distances import distance_values
 from survey.errors import SettingsError
 from survey.text import counted
 
-#: How often batches are drawn, where nobody says otherwise.
+#: Draws of batches by default.
 DRAWS = 100
 
 
@@ -88,7 +86,7 @@ def with_stability(
     seed : int
         Of the draws.
     watch : callable, optional
-        Given the numbers of the draws, returns them one by one, and may say how far they are.
+        Returns the numbers of the draws it is given one by one, and may show progress.
 
     Returns
     -------
@@ -163,7 +161,7 @@ def jaccards(members: Integers, others: Integers) -> Floats:
 def _drawn(
     clustering: Clustering, runs: Sequence[_RunBatches], rng: np.random.Generator
 ) -> Integers:
-    """Return the clusters of the models over batches that are drawn anew."""
+    """Return the clusters of the models over batches drawn with replacement."""
     old = clustering.matrix
     curves = [run.drawn(rng) for run in runs]
     values = distance_values(curves, old.normalisation, old.band)
