@@ -1,48 +1,30 @@
 """Weights fitted to a network strictly: every key in its place, none missing, none left over.
 
-Owns how a file's keys become a network's keys. ``catalog.weights.reading`` reads the file.
+``catalog.weights.reading`` reads the file, ``keys`` brings its keys to the network's.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from catalog.models.base import KeyRules
+from catalog.weights.keys import COUNTER, KeyedWeights, beginnings, best_form, missing_keys
 from catalog.weights.lookalikes import lookalike
-from catalog.weights.reading import Content, Weights, first_names, read_content
+from catalog.weights.reading import first_names, read_content
 from survey.errors import CheckpointError
-
-#: What wrappers of a network put before every key.
-PREFIXES = (
-    "module.",
-    "model.",
-    "_orig_mod.",
-    "_fsdp_wrapped_module.",
-    "backbone.",
-    "encoder.",
-    "net.",
-    "network.",
-)
 
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 #: Layers that do nothing in eval mode, or to vectors; some classifiers end in them.
 _IDLE = (nn.Identity, nn.Dropout, nn.Flatten)
-_COUNTER = "num_batches_tracked"
-#: Dots of a key that are looked at for a message; one of a file may have any number.
-_PARTS = 64
 #: How many times a network's bytes the tensors of its file may have, heads of other precision
 #: included; a few bytes of a file may claim any.
 _CLAIMED_AT_MOST = 16
-_OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.(?=[12]\.)")
-
 
 #: Renames weights, or changes their form.
 Adapt = Callable[[Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
@@ -87,7 +69,7 @@ def load_weights(
     """
     content = read_content(path)
     forms = (rules, *rules.alternatives) if rules else (KeyRules(),)
-    keyed = _best_form(content, forms, model.state_dict())
+    keyed = best_form(content, forms, model.state_dict())
     if adapt is not None:
         _check_claims(path, keyed.tensors, model.state_dict())
         keyed = replace(keyed, tensors=adapt(keyed.tensors))
@@ -141,71 +123,7 @@ def without_classifier(model: nn.Module) -> nn.Module:
     return model
 
 
-@dataclass(frozen=True, slots=True)
-class _Keyed:
-    """A file's weights by the network's keys."""
-
-    #: The weights by the network's keys, as far as they were understood.
-    tensors: dict[str, torch.Tensor]
-    #: Layout versions by the network's module paths.
-    versions: dict[str, dict[str, int]]
-    #: What was left out, by the file's own names.
-    dropped: tuple[str, ...]
-    #: All of the file's keys, for messages.
-    file_keys: tuple[str, ...]
-
-    def misfits(self, reference: Mapping[str, torch.Tensor]) -> int:
-        """Return the number of keys that are missing or left over."""
-        unexpected = sum(key not in reference for key in self.tensors)
-        return len(_missing(reference, self.tensors)) + unexpected
-
-
-def _best_form(
-    content: Content, forms: Iterable[KeyRules], reference: Mapping[str, torch.Tensor]
-) -> _Keyed:
-    """Return the weights in the form that leaves fewest keys over; the first among equals."""
-    fits, problems = [], []
-    for form in forms:
-        try:
-            weights = content.weights(form.container)
-            fits.append(_keyed(weights, form, reference, content.path))
-        except CheckpointError as problem:
-            problems.append(problem)
-    if not fits:
-        raise problems[0]
-    return min(fits, key=lambda keyed: keyed.misfits(reference))
-
-
-def _keyed(
-    weights: Weights, rules: KeyRules, reference: Mapping[str, torch.Tensor], path: Path
-) -> _Keyed:
-    prefix = rules.prefix or _shared_prefix(weights.tensors, reference)
-    tensors = {
-        key[len(prefix) :]: tensor
-        for key, tensor in weights.tensors.items()
-        if key.startswith(prefix)
-    }
-    if not tensors:
-        raise CheckpointError(
-            f"{path} has no key that begins with {prefix}, where its weights were published:"
-            f" its keys begin with {_beginnings(weights.tensors, reference)}",
-            hint="the file is another one than the published one, or was packed anew",
-        )
-    outside = [key for key in weights.tensors if not key.startswith(prefix)]
-    dropped = [key for key in tensors if any(fnmatchcase(key, glob) for glob in rules.drop)]
-    for key in dropped:
-        del tensors[key]
-    # Heads may have stood beside a wrapper that the other keys share.
-    inner = "" if rules.prefix else _shared_prefix(tensors, reference)
-    return _Keyed(
-        _renamed({key[len(inner) :]: tensor for key, tensor in tensors.items()}, reference),
-        _versions(weights.versions, prefix + inner),
-        (*weights.dropped_keys, *outside, *(prefix + key for key in dropped)),
-        tuple(weights.tensors),
-    )
-
-
-def _fit(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> None:
+def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
     """Copy weights into a network that has just these keys."""
     reference = model.state_dict()
     tensors = keyed.tensors
@@ -216,7 +134,7 @@ def _fit(model: nn.Module, keyed: _Keyed, path: Path, architecture: str) -> None
         if key in tensors and tensors[key].shape != reference[key].shape
     ]
     if shapes:
-        missing = _missing(reference, tensors)
+        missing = missing_keys(reference, tensors)
         unexpected = [key for key in tensors if key not in reference]
     else:
         state = {k: _usable(path, k, tensor, reference.get(k)) for k, tensor in tensors.items()}
@@ -244,56 +162,6 @@ def _check_claims(
             f" network's {needed:,}",
             hint="the file is of another architecture, or damaged: fetch it from its publisher",
         )
-
-
-def _beginnings(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> str:
-    """Return the prefixes of a file's keys before the network's names, the commonest first."""
-    counted = Counter(_beginning(key, reference) for key in keys)
-    return first_names(f"{before or 'nothing'} ({n})" for before, n in counted.most_common())
-
-
-def _beginning(key: str, reference: Mapping[str, torch.Tensor]) -> str:
-    parts = key.split(".", _PARTS)
-    for start in range(len(parts)):
-        if ".".join(parts[start:]) in reference:
-            return "".join(f"{part}." for part in parts[:start])
-    return f"{parts[0]}." if len(parts) > 1 else key
-
-
-def _shared_prefix(keys: Collection[str], reference: Collection[str]) -> str:
-    """Return the known prefixes that all of the file's keys share, and the network's do not."""
-    shared = ""
-    while keys and (prefix := _first_prefix(keys, shared, reference)):
-        shared += prefix
-    return shared
-
-
-def _first_prefix(keys: Collection[str], shared: str, reference: Collection[str]) -> str:
-    for prefix in PREFIXES:
-        if all(key.startswith(shared + prefix) for key in keys):
-            return "" if all(key.startswith(prefix) for key in reference) else prefix
-    return ""
-
-
-def _versions(saved: Mapping[str, dict[str, int]], prefix: str) -> dict[str, dict[str, int]]:
-    """Return the layout versions by the network's own module paths."""
-    paths = {f"{path}." if path else "": version for path, version in saved.items()}
-    return {
-        path[len(prefix) :].removesuffix("."): version
-        for path, version in paths.items()
-        if path.startswith(prefix)
-    }
-
-
-def _renamed(
-    tensors: dict[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Bring torchvision's DenseNet files, which keep their first release's keys, up to date."""
-    renamed = {}
-    for key, tensor in tensors.items():
-        new = _OLD_DENSENET.sub(r"\1", key)
-        renamed[new if key not in reference and new in reference else key] = tensor
-    return renamed
 
 
 def _usable(
@@ -330,10 +198,6 @@ def _type(tensor: torch.Tensor) -> str:
     return " ".join(parts)
 
 
-def _missing(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:
-    return [key for key in reference if key not in state and not key.endswith(_COUNTER)]
-
-
 def _copy(
     model: nn.Module,
     state: Mapping[str, torch.Tensor],
@@ -355,14 +219,14 @@ def _copy(
             f"{path} cannot be loaded: {problem}",
             hint="the file may come from another release of the network's package",
         ) from problem
-    missing = [key for key in result.missing_keys if not key.endswith(_COUNTER)]
+    missing = [key for key in result.missing_keys if not key.endswith(COUNTER)]
     return missing, list(result.unexpected_keys)
 
 
 def _misfit(
     path: Path,
     architecture: str,
-    keyed: _Keyed,
+    keyed: KeyedWeights,
     reference: Mapping[str, torch.Tensor],
     differences: Mapping[str, list[str]],
 ) -> CheckpointError:
@@ -370,9 +234,9 @@ def _misfit(
     parts = [
         f"{len(keys)} {what} ({first_names(keys)})" for what, keys in differences.items() if keys
     ]
-    beginnings = _beginnings(keyed.file_keys, reference)
-    if not beginnings.startswith("nothing"):
-        parts.append(f"the file's keys begin with {beginnings}")
+    begin = beginnings(keyed.file_keys, reference)
+    if not begin.startswith("nothing"):
+        parts.append(f"the file's keys begin with {begin}")
     other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
     advice = f", {other}: name that one" if other else ": check the name, depth and classes"
     return CheckpointError(

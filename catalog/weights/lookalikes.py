@@ -14,11 +14,10 @@ import torch
 
 from catalog.models import SOURCES
 from catalog.models.base import Architecture
+from catalog.weights.keys import COUNTER
 
 #: A larger family is not tried: the answer would take longer than the question.
 MOST_TRIED = 24
-
-_COUNTER = "num_batches_tracked"
 
 
 def lookalike(architecture: str, shapes: Mapping[str, torch.Size]) -> str | None:
@@ -37,7 +36,7 @@ def lookalike(architecture: str, shapes: Mapping[str, torch.Size]) -> str | None
     str or None
         A full name; None where none fits, or too many would have to be tried.
     """
-    wanted = {key: shape for key, shape in shapes.items() if not key.endswith(_COUNTER)}
+    wanted = {key: shape for key, shape in shapes.items() if not key.endswith(COUNTER)}
     if not wanted:
         return None
     for relative in _relatives(architecture):
@@ -74,4 +73,4 @@ def _shapes(architecture: Architecture) -> dict[str, torch.Size]:
     except (RuntimeError, NotImplementedError, TypeError, ValueError):
         # Some networks compute with their values while they are built.
         return {}
-    return {key: tensor.shape for key, tensor in state.items() if not key.endswith(_COUNTER)}
+    return {key: tensor.shape for key, tensor in state.items() if not key.endswith(COUNTER)}
