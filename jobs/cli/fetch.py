@@ -35,14 +35,14 @@ def fetch(
     files = needed(survey.definition())
     # A dry run writes nothing, and needs no home: without one, nothing is here.
     opened = Home(home.absolute()) if dry_run else open_home(home, create=True)
+    store = FileStore(opened.files, offline=offline or dry_run)
     problems = {}
     if not dry_run:
-        if (lines := announcement(files, opened)) is not None:
-            typer.echo(lines, err=True)
+        if (line := announcement(files, store)) is not None:
+            typer.echo(line, err=True)
         with termination_interrupts(), progress_reporter() as reporter:
-            store = FileStore(opened.files, offline=offline)
             problems = supply(files, store, reporter.fetching, most_bytes=math.inf)
-    table.write(inventory(files, opened))
+    table.write(inventory(files, store))
     for problem in problems.values():
         complain(problem.message, problem.hint)
     if problems:

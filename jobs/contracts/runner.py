@@ -30,6 +30,7 @@ from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, S
 from jobs.runners.options import RunnerOptions
 from jobs.runners.task import Task
 from jobs.runners.worker import run_task
+from jobs.schedules.process import birth
 
 #: Events after which no other one of the same attempt may come.
 ENDS = (Finished, Failed, Lost, Returned)
@@ -177,7 +178,7 @@ class RunnerContract:
             )
         assert isinstance(started, Started)
         deadline = time.monotonic() + STOP_SECONDS
-        while _is_running(started.host.pid):
+        while birth(started.host.pid):
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
@@ -213,12 +214,3 @@ def _is_in_order(events: list[Event]) -> bool:
         and not any(isinstance(event, ENDS) for event in [first, *rest][:-1])
         for first, *rest in seen.values()
     )
-
-
-def _is_running(pid: int) -> bool:
-    """Return whether a process exists and has not ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")

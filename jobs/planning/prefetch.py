@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from catalog.datasets import needed_files
-from catalog.home import Home
 from catalog.models.base import RemoteFile
 from jobs.planning.definition import Definition
 from jobs.planning.plan import targets
@@ -174,30 +173,25 @@ def _host(url: str) -> str:
     return parts.netloc.rpartition("@")[2]
 
 
-def announcement(files: Iterable[RemoteFile], home: Home) -> str | None:
+def announcement(files: Iterable[RemoteFile], store: FileStore) -> str | None:
     """Return one line on what is to be fetched: how much, and under which terms; None if nothing.
 
     Parameters
     ----------
     files : iterable of RemoteFile
         The files needed.
-    home : Home
-        The home that keeps them.
+    store : FileStore
+        Keeps them.
     """
-    from catalog.downloads import FileStore
-
-    lacking = FileStore(home.files, offline=True).missing(files)
+    lacking = store.missing(files)
     if not lacking:
         return None
     files_to_fetch = counted(len(lacking), "file")
     return f"{files_to_fetch} to fetch: {size_of(lacking)}; terms: {_terms(lacking)}"
 
 
-def inventory(files: Iterable[RemoteFile], home: Home) -> pa.Table:
+def inventory(files: Iterable[RemoteFile], store: FileStore) -> pa.Table:
     """Return one row a file: its size, terms and state, and its path."""
-    from catalog.downloads import FileStore
-
-    store = FileStore(home.files, offline=True)
     lacking = {file.url for file in store.missing(files)}
     rows = [
         {

@@ -24,15 +24,26 @@ _ENDED = ("Z", "X")
 def this_process() -> ProcessIdentity:
     """Return this process as a holder."""
     pid = os.getpid()
-    return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{_born(pid)}")
+    return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{birth(pid)}")
 
 
 def is_gone(occurrence: Occurrence, now: datetime) -> bool:
     """Return whether the process of a running occurrence has ended."""
     kernel, _, born = (occurrence.process or "").partition("/")
     if occurrence.pid is not None and kernel and kernel == _kernel():
-        return _born(occurrence.pid) != born
+        return birth(occurrence.pid) != born
     return occurrence.lease_until is None or occurrence.lease_until < now
+
+
+def birth(pid: int) -> str:
+    """Return when a process started, in the kernel's ticks; empty if it has ended."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The name in brackets may hold anything, brackets too.
+    state, *fields = text.rpartition(")")[2].split()
+    return "" if state in _ENDED else fields[18]
 
 
 def _kernel() -> str:
@@ -43,14 +54,3 @@ def _kernel() -> str:
         return f"{boot}:{(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return ""
-
-
-def _born(pid: int) -> str:
-    """Return when a process started, in the kernel's ticks; empty if it has ended."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    # The name in brackets may hold anything, brackets too.
-    state, *fields = text.rpartition(")")[2].split()
-    return "" if state in _ENDED else fields[18]

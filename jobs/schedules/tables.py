@@ -116,11 +116,8 @@ def coming_up(schedule: Schedule, now: datetime) -> list[str]:
 
 def state_of(occurrence: Occurrence, now: datetime) -> str:
     """Return an occurrence's state; ``interrupted`` where the process that ran it is gone."""
-    return (
-        "interrupted"
-        if occurrence.state == "running" and is_gone(occurrence, now)
-        else occurrence.state
-    )
+    gone = occurrence.state == "running" and is_gone(occurrence, now)
+    return "interrupted" if gone else occurrence.state
 
 
 def _local(schedule: Schedule, moment: datetime) -> str:
