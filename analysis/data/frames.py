@@ -54,7 +54,15 @@ def signatures(
         If there is no home, a glob of the selection fits nothing, or there is no such role.
     """
     require_choice("role", role, Role)
-    frame = _frame(home, selection, _SIGNATURES)
+    settings = ", ".join(CONDITIONS)
+    runs = f"(SELECT run_id, family_group, year, finished_at, {settings} FROM runs)"  # noqa: S608
+    frame = _frame(
+        home,
+        selection,
+        f"signatures.*, family_group, year, {settings}",
+        f"signatures JOIN {runs} USING (run_id)",
+        f"{_ORDER}, site",
+    )
     last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
     frame["relative_depth"] = frame["site"] / last
     if role == "all":
@@ -97,8 +105,10 @@ def layers(
     for name in columns or ():
         if name not in known:
             raise UnknownName("column", name, known)
-    wanted = ["layer_scores.*"] if columns is None else dict.fromkeys((*_OF_A_LAYER, *columns))
-    return _frame(home, selection, _LAYERS.format(columns=", ".join(wanted)))
+    keys = ("run_id", "batch", "site")
+    wanted = ["layer_scores.*"] if columns is None else dict.fromkeys((*keys, *columns))
+    joined = "layer_scores JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)"
+    return _frame(home, selection, ", ".join(wanted), joined, f"{_ORDER}, batch, site")
 
 
 def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
@@ -107,35 +117,11 @@ def models(home: str | Path = "survey-home", selection: Selection | None = None)
     The columns are those of the table ``runs``, and ``model``. A run that failed or is under way is
     included where no run that measures the same has finished.
     """
-    return _frame(home, selection, _MODELS)
+    return _frame(home, selection, "*", "runs")
 
 
 #: The newest of repeats comes last: ``last_run_each`` keeps that one.
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
-
-_SIGNATURES = f"""
-SELECT signatures.*, family_group, year, {", ".join(CONDITIONS)}
-FROM signatures JOIN (
-    SELECT run_id, family_group, year, finished_at, {", ".join(CONDITIONS)} FROM runs
-  ) USING (run_id)
-  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY {_ORDER}, site
-"""  # noqa: S608 - declared names
-
-#: The key of ``layers``.
-_OF_A_LAYER = ("run_id", "batch", "site")
-
-_LAYERS = f"""
-SELECT {{columns}} FROM layer_scores
-  JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)
-  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY {_ORDER}, batch, site
-"""  # noqa: S608 - declared names
-
-_MODELS = f"""
-SELECT * FROM runs JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-ORDER BY {_ORDER}
-"""  # noqa: S608 - declared names
 
 _RUNS = f"""
 SELECT run_id, family, family_group, status, finished_at, measuring_version,
@@ -144,10 +130,17 @@ FROM runs ORDER BY {_ORDER}
 """  # noqa: S608 - declared names
 
 
-def _frame(home: str | Path, selection: Selection | None, sql: str) -> pd.DataFrame:
+def _frame(
+    home: str | Path, selection: Selection | None, columns: str, source: str, order: str = _ORDER
+) -> pd.DataFrame:
+    """Return columns of the selected runs from a table, a view or a join of them."""
     opened, selection = open_home(Path(home), create=False), selection or Selection()
     runs: list[dict[str, Any]] = query(opened, _RUNS).to_pylist()
     chosen = selection.choose(runs)
+    sql = f"""
+SELECT {columns} FROM {source} JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
+ORDER BY {order}
+"""  # noqa: S608 - declared names
     run_ids = [run["run_id"] for run in chosen]
     frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
     # Labels from all selected runs, so that a run has the same label in all three frames.

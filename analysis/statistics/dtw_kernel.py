@@ -14,12 +14,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.statistics import jit
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @numba.njit(nogil=True)

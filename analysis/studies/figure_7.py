@@ -28,5 +28,5 @@ FIGURE_7 = pd.DataFrame.from_dict(
     columns=["pooled", "pooled_deviation", "unshrunk", "shrunk"],
 )
 
-#: Its vertical axis.
+#: The vertical axis of its reproductions.
 FIGURE_7_SCORE = alt.Y("affinity:Q", title="affinity score", scale=alt.Scale(domain=[0.5, 1]))

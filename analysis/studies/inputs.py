@@ -26,7 +26,7 @@ def score(
     y: torch.Tensor,
     shrinkage: Shrinkage = "ledoit-wolf",
     ridge: Ridge = "relative",
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Score a pair of matrices for a row of a table.
 
     Parameters

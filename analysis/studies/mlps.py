@@ -130,7 +130,7 @@ def _row(
         scores.append(score(before, values))
     weights, biases = layers[-1]
     output = (values @ (weights * scale) + biases * scale).reshape(side, side)
-    affinities = [float(str(one["affinity"])) for one in scores]
+    affinities = [one["affinity"] for one in scores]
     reasons = [one["reason"] for one in scores if one["reason"] is not None]
     return {
         "affinity": float(np.mean(affinities)),
