@@ -91,6 +91,8 @@ class Answer:
     #: models it shows.
     figure: ClassVar[str] = ""
     most: ClassVar[int | None] = None
+    #: Whether the figure shows all sites, not only what was computed from them.
+    all_sites: ClassVar[bool] = False
     #: The stem of its files in a report; the name of the answer by default.
     file: ClassVar[str] = ""
     #: The column that has a value where the data allow an answer; any row will do by default.
@@ -138,7 +140,7 @@ class Answer:
     @property
     def drawn(self) -> Sequence[Any]:
         """What its figure is made from."""
-        return (self.statistics,)
+        return (self.material.signatures if self.all_sites else self.statistics,)
 
     def drawings(self) -> Iterator[Drawing]:
         """Yield its figures."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, untrained_option
 from analysis.answers.columns import TableColumn
@@ -32,11 +32,7 @@ class Residual(Answer):
     computed_by = "analysis.contrasts.residual:residual_contrast"
     found_by = "analysis.contrasts.residual:residual_finding"
     figure = file = "residual"
-
-    @property
-    def drawn(self) -> Sequence[Any]:
-        """All sites: the figure shows those after an addition, the others, and plain twins."""
-        return (self.material.signatures,)
+    all_sites = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +126,4 @@ class Training(Answer):
     computed_by = "analysis.contrasts.training:training_shift"
     found_by = "analysis.contrasts.training:training_finding"
     needed = "shift"
-
-    @property
-    def drawn(self) -> Sequence[Any]:
-        """All sites: the figure shows those of networks measured both ways."""
-        return (self.material.signatures,)
+    all_sites = True

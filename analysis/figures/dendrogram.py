@@ -74,9 +74,8 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
     leaves = leaves_of(clustering, most)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
-    across = alt.X(
-        "near:Q", title=_axis_title(clustering), scale=alt.Scale(reverse=True, zero=True)
-    )
+    title = f"distance at which clusters merge ({clustering.matrix.normalisation} DTW)"
+    across = alt.X("near:Q", title=title, scale=alt.Scale(reverse=True, zero=True))
     scale = alt.Scale(domain=[-0.5, len(leaves) - 0.5], nice=False, zero=False, reverse=True)
     upwards = alt.Y("low:Q", axis=None, scale=scale)
     branches = (
@@ -171,10 +170,6 @@ def _brackets(leaves: pd.DataFrame, x: float) -> list[Any]:
     return [bars, numbers]
 
 
-def _axis_title(clustering: Clustering) -> str:
-    return f"distance at which clusters merge ({clustering.matrix.normalisation} DTW)"
-
-
 def _models(clustering: Clustering) -> pd.DataFrame:
     """Return the table's rows in the order of the matrix, which the linkage counts by."""
     order = clustering.matrix.runs["run_id"]
@@ -188,11 +183,8 @@ def _leaf(group: pd.DataFrame) -> dict[str, Any]:
     sizes = group["family"].value_counts()
     commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
     cluster = int(group["cluster"].iloc[0]) if group["cluster"].nunique() == 1 else 0
-    label = (
-        group["model"].iloc[0]
-        if len(group) == 1
-        else _label(len(group), commonest, sizes[commonest])
-    )
+    several = len(group) > 1
+    label = _label(len(group), commonest, sizes[commonest]) if several else group["model"].iloc[0]
     return {
         "leaf": group["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
         "models": len(group),

@@ -26,7 +26,6 @@ from survey.errors import SettingsError
 #: Up to so many models cells hold their number.
 NUMBERED = 14
 
-
 #: Up to so many models cells are drawn: their number is the square of that.
 MOST = 150
 
@@ -146,12 +145,7 @@ def _order(matrix: DistanceMatrix, clustering: Clustering | None) -> list[int]:
 def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
     order = list(models["model"])
     extent = side * len(order)
-    axis: dict[str, Any] = {
-        "title": None,
-        "labelFontSize": LABEL_SIZE,
-        "ticks": False,
-        "domain": False,
-    }
+    axis: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
     base = alt.Chart(cells).encode(
         x=alt.X(
             "other_model:N", sort=order, axis=alt.Axis(labelAngle=-60, labelOverlap=False, **axis)

@@ -64,11 +64,9 @@ def regression_rows(
     known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
     pairs = zip(known["dataset"], known["pooling"], strict=True)
     known = known.assign(dataset=[measured_on(*each) for each in pairs])
-    first, second = (
-        f"{accuracy}_top1",
-        "reported_top1" if accuracy == "measured" else "measured_top1",
-    )
-    top1 = known[first].astype("float64").fillna(known[second].astype("float64"))
+    fractions = known[["measured_top1", "reported_top1"]].astype("float64")
+    other = "reported" if accuracy == "measured" else "measured"
+    top1 = fractions[f"{accuracy}_top1"].fillna(fractions[f"{other}_top1"])
     frames = []
     for panel, row in enumerate(picked.to_dict("records")):
         group = known[

@@ -175,9 +175,9 @@ def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> alt.Sca
     return alt.Scale(domain=domain, range=[of.get(name, unknown) for name in domain])
 
 
-def families(frame: pd.DataFrame, column: str = "family") -> list[str]:
+def families(frame: pd.DataFrame) -> list[str]:
     """Return the families of a frame by name, ``UNKNOWN`` last: one order in every figure."""
-    result = frame[column].fillna(UNKNOWN).unique()
+    result = frame["family"].fillna(UNKNOWN).unique()
     return sorted(map(str, result), key=lambda name: (name == UNKNOWN, name.lower()))
 
 
@@ -234,9 +234,9 @@ def columns_of(names: Sequence[str], width: float) -> int:
     return max(1, min(len(names), int(width / (longest * LABEL_SIZE * _PLAIN_WIDTH * 1.1 + 34))))
 
 
-def text_width(names: Iterable[str], size: float = LABEL_SIZE) -> float:
+def text_width(names: Iterable[str]) -> float:
     """Return about how wide the longest of these texts is, in pixels."""
-    return max((len(name) for name in names), default=0) * size * 0.54
+    return max((len(name) for name in names), default=0) * LABEL_SIZE * _BOLD_WIDTH
 
 
 def _caption(source: pd.DataFrame | None) -> str:

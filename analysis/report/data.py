@@ -56,15 +56,11 @@ class ReportMaterial(Material):
         return {run: f"models/{slug(model)}-{slug(run)}.html" for run, model in rows}
 
     @cached_property
-    def pages_by_model(self) -> dict[str, str]:
-        """The address of each run's page, by its label."""
-        rows = zip(self.models["run_id"], self.models["model"], strict=True)
-        return {model: self.pages[run] for run, model in rows}
-
-    @cached_property
     def links(self) -> dict[str, dict[str, str]]:
         """Where the cells of a table lead to, by column and value."""
-        return {"run_id": self.pages, **dict.fromkeys(_MODELS, self.pages_by_model)}
+        addresses = self.models["run_id"].map(self.pages)
+        by_model = dict(zip(self.models["model"], addresses, strict=True))
+        return {"run_id": self.pages, **dict.fromkeys(_MODELS, by_model)}
 
 
 def slug(text: str) -> str:

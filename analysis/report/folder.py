@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from survey.errors import SettingsError
@@ -54,14 +53,9 @@ class ReportFolder:
             raise _unwritable(self.out, error) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self._finish()
         except OSError as problem:
             raise _unwritable(self.out, problem) from None

@@ -22,6 +22,7 @@ from analysis.data.selection import Selection
 from jobs.choices import Format
 from jobs.cli.app import (
     DEFAULT_HOME,
+    AllRunsOption,
     FormatOption,
     HomeOption,
     JsonOption,
@@ -30,7 +31,6 @@ from jobs.cli.app import (
     options_of,
     verb,
 )
-from jobs.cli.run_filters import AllRunsOption, require_sites
 from survey.errors import SettingsError
 from survey.text import counted
 
@@ -93,7 +93,7 @@ def _made(answers: _Answers) -> Callable[..., None]:
             _require_option(name, chosen, answers)
         material, format_, output, figure = _shared(**{name: given[name] for name in shared})
         if "role" not in without:
-            require_sites(material)
+            _require_sites(material)
         answer = answers[chosen](material, **asked)
         deliver(answer, format_, output, figure)
         if answer.alarm:
@@ -169,6 +169,24 @@ def _require_option(name: str, chosen: str, answers: _Answers) -> None:
     known = " and ".join(filter(None, of))
     unlike = f", not with {chosen}" if chosen else ""
     raise SettingsError(f"{shown} goes with {known}{unlike}", hint="leave it out, or add one")
+
+
+def _require_sites(material: Material) -> None:
+    """Refuse a selection that holds no site of a finished run, and say what to do."""
+    if len(material.signatures):
+        return
+    statuses = list(material.models["status"])
+    if not statuses:
+        raise SettingsError(
+            f"nothing was measured in {material.home} yet",
+            hint="survey run measures; survey demo measures eight small networks in a minute",
+        )
+    if "done" not in statuses:
+        raise SettingsError(
+            f"none of {len(statuses)} selected runs in {material.home} has finished",
+            hint="survey status shows how far they are, and what failed",
+        )
+    raise SettingsError(f"no selected run has {material.role} sites", hint="leave out --role")
 
 
 def _summary(answers: _Answers) -> str:

@@ -66,6 +66,10 @@ JSON_HELP = "Short for --format json."
 HomeOption = Annotated[
     Path, typer.Option("--home", callback=_resolve_home, help=HOME_HELP, metavar="PATH")
 ]
+AllRunsOption = Annotated[
+    bool,
+    typer.Option("--all-runs", help="Older runs of the same models too, not only the newest."),
+]
 FormatOption = Annotated[
     Format, typer.Option("--format", callback=_resolve_format, help=FORMAT_HELP)
 ]

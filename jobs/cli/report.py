@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from analysis.data.selection import Selection
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
-from jobs.cli.run_filters import AllRunsOption
+from jobs.cli.app import DEFAULT_HOME, AllRunsOption, HomeOption, verb
 from survey.text import counted
 
 OutOption = Annotated[
