@@ -159,7 +159,7 @@ def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
         ),
         "scores": pa.ListArray.from_arrays(pa.array(ends), scores),
     }
-    return pa.table(columns)
+    return pa.table(columns).select(BATCH_SCHEMA.names)
 
 
 def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
