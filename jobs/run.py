@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from catalog.checkpoints import Checkpoint
+from catalog.checkpoint_references import Checkpoint
 from catalog.datasets.base import ImageDataset
 from catalog.downloads import FileStore
 from catalog.home import Home

@@ -10,8 +10,9 @@ import torch
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
 from catalog.datasets import open_dataset
+from catalog.model_loading import load_model
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
 from survey import InputError, MeasureSettings, UnknownName, measure

@@ -1,8 +1,8 @@
 """Files of weights: read without running any code, and unwrapped.
 
 Owns which content a file may have. ``filetypes`` recognises kinds of files, ``pickle_scan`` lists
-what a pickle imports, ``keys`` renames keys for a network, and ``catalog.checkpoints`` chooses the
-file.
+what a pickle imports, ``keys`` renames keys for a network, and ``catalog.model_loading`` chooses
+the file.
 """
 
 from __future__ import annotations

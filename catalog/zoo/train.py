@@ -22,8 +22,9 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 from torch.nn import functional
 
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
 from catalog.datasets.kinds.digits import DigitsDataset
+from catalog.model_loading import load_model
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.small import BUNDLED, SmallSource
 from catalog.zoo import FOLDER, RESULTS, read_results, weights_file

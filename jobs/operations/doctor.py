@@ -117,7 +117,8 @@ def _torch(_home: Path) -> Iterator[Finding]:
 
 
 def _models(_home: Path) -> Iterator[Finding]:
-    from catalog.checkpoints import load_model, resolve
+    from catalog.checkpoint_references import resolve
+    from catalog.model_loading import load_model
     from catalog.models import find
 
     bundled = [architecture for architecture in find("small:*") if architecture.bundled]

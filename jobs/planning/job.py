@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalog.checkpoints import Checkpoint
+from catalog.checkpoint_references import Checkpoint
 from catalog.models.base import InputTransform, Reported
 from catalog.registry.rows import JobEntry
 from jobs.planning.accuracy_check import Expectation

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog.checkpoints import Checkpoint, input_transform, resolve
+from catalog.checkpoint_references import Checkpoint, input_transform, resolve
 from catalog.datasets import ImageDataset, needed_files, open_dataset
 from catalog.home import Home
 from catalog.models.base import Architecture, InputTransform, RemoteFile, Reported

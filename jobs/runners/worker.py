@@ -13,12 +13,13 @@ from collections.abc import Iterator
 
 import torch
 
-from catalog.checkpoints import Checkpoint, classes_of, load_model
+from catalog.checkpoint_references import Checkpoint, classes_of
 from catalog.datasets import open_dataset
 from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.label_map import label_map
 from catalog.downloads import FileStore
 from catalog.home import Home
+from catalog.model_loading import load_model
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.counting import model_cost

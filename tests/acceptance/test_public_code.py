@@ -9,8 +9,9 @@ import torch
 import torchvision
 from torch import nn
 
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
 from catalog.datasets import open_dataset
+from catalog.model_loading import load_model
 from catalog.models import find
 from jobs.runners.worker import normalise
 from survey import MeasureSettings, measure

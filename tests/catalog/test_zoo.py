@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from catalog import zoo
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
 from catalog.datasets.kinds.digits import DigitsDataset
+from catalog.model_loading import load_model
 from catalog.models.small import BUNDLED, SmallSource
 from catalog.zoo import bundled_checkpoint, read_results
 from catalog.zoo.train import LabelledImages, Recipe, hits, main, train_zoo

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from catalog import models
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
+from catalog.model_loading import load_model
 from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.models.cost_table import cost_of

@@ -20,7 +20,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
+from catalog.model_loading import load_model
 from catalog.models import SOURCES, find
 from catalog.models.base import KeyRules, Published
 from catalog.models.sets import SETS

@@ -17,8 +17,9 @@ from timm.data import create_transform, resolve_data_config
 from timm.models import PretrainedCfg, _builder, get_pretrained_cfg
 from torchvision import transforms
 
-from catalog.checkpoints import load_model, resolve
+from catalog.checkpoint_references import resolve
 from catalog.datasets.images.decoding import fitted
+from catalog.model_loading import load_model
 from catalog.models import find, timm_results
 from catalog.models import timm as source_module
 from catalog.models.base import InputTransform, Published

@@ -1,28 +1,20 @@
-"""Checkpoints: what a reference such as ``init:0`` or ``ssl:swav_800`` means, and its model.
+"""Checkpoint references: which weights ``init:0``, ``file:PATH`` or ``ssl:swav_800`` means.
 
-Owns references and the loading of a network. What a file of weights may hold is the business of
-``catalog.weights.reading``.
+Loading them is the business of ``catalog.model_loading``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from catalog.files import at_home, file_sha256
 from catalog.models.base import Architecture, InputTransform, Published
 from catalog.weights.filetypes import check_file
 from survey.errors import CatalogError, CheckpointError, UnknownName
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from catalog.weights.fitting import Adapt
 
 CheckpointKind = Literal["init", "file", "bundled", "built", "published"]
 
@@ -65,23 +57,12 @@ class Checkpoint:
             return file_sha256(self.path)
         if self.architecture is not None:
             from catalog.models import find
+            from catalog.models.building import build_seeded, state_sha256
 
-            return state_sha256(_built(find(self.architecture)[0].build, seed=0))
+            return state_sha256(build_seeded(find(self.architecture)[0].build, seed=0))
         if self.kind != "init":
             raise CheckpointError(f"{self.reference} is not here", hint="fetch it: survey fetch")
         return hashlib.sha256(self.reference.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A network with its weights in it."""
-
-    #: On the CPU, in float32 and in eval mode.
-    model: nn.Module = field(repr=False)
-    #: Entries of the file that are not tensors and were left out.
-    dropped_keys: tuple[str, ...]
-    #: sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
-    sha256: str
 
 
 def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -> Checkpoint:
@@ -141,42 +122,6 @@ def classes_of(architecture: Architecture, checkpoint: Checkpoint) -> int:
     return architecture.classes if known is None else known
 
 
-def builder(architecture: Architecture, checkpoint: Checkpoint) -> Callable[[], nn.Module]:
-    """Return what builds the network that a checkpoint's weights are for, with random weights."""
-    published = checkpoint.published
-    return (published.build if published else None) or architecture.build
-
-
-def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedModel:
-    """Build a network and put its weights in, leaving torch's random state as it was.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is not here, cannot be read safely or does not fit the architecture exactly.
-    """
-    model = _built(builder(architecture, checkpoint), checkpoint.seed or 0)
-    built = checkpoint.kind == "built"
-    sha256 = state_sha256(model) if built else checkpoint.sha256()
-    if checkpoint.path is None:
-        return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
-    from catalog.weights.fitting import load_weights, without_classifier
-
-    published = checkpoint.published
-    rules = published.rules if published else None
-    if not checkpoint.classifies:
-        model = without_classifier(model)
-    adapt = _adapting(published) if published else None
-    try:
-        dropped = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
-    except CheckpointError as problem:
-        if published is None:
-            raise
-        anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
-        raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
-    return LoadedModel(model.eval(), dropped, sha256)
-
-
 def _bundled(architecture: Architecture) -> Checkpoint:
     if not architecture.bundled:
         raise CheckpointError(
@@ -187,28 +132,6 @@ def _bundled(architecture: Architecture) -> Checkpoint:
     from catalog.zoo import bundled_checkpoint
 
     return Checkpoint("bundled", "bundled", path=bundled_checkpoint(architecture.name))
-
-
-def _adapting(published: Published) -> Adapt | None:
-    """Return what timm does to a file's weights; other libraries' files hold them as they are."""
-    if published.source != "timm":
-        return None
-    from catalog.models.timm import adapt
-
-    return functools.partial(adapt, published)
-
-
-def state_sha256(model: nn.Module) -> str:
-    """Return a sha256 (hex) over a network's structure as it describes itself, and its weights."""
-    import torch
-
-    digest = hashlib.sha256(repr(model).encode())
-    for name, tensor in model.state_dict().items():
-        values = tensor.detach().cpu().contiguous()
-        digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())
-        # As bytes: numpy has no half precision of some kinds.
-        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _default(architecture: Architecture) -> Checkpoint:
@@ -260,13 +183,3 @@ def _init(seed: str) -> Checkpoint:
             hint="write init:0",
         )
     return Checkpoint(f"init:{int(seed)}", "init", seed=int(seed))
-
-
-def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Build with the CPU's generator seeded: weights are drawn there on every machine."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # torch.manual_seed would also seed every GPU, which fork_rng leaves out here.
-        torch.default_generator.manual_seed(seed)
-        return build()

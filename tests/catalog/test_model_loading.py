@@ -21,16 +21,10 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import DenseNet, VisionTransformer
 
-from catalog.checkpoints import (
-    Checkpoint,
-    LoadedModel,
-    file_sha256,
-    input_transform,
-    load_model,
-    resolve,
-)
+from catalog.checkpoint_references import Checkpoint, file_sha256, input_transform, resolve
 from catalog.datasets import open_dataset
 from catalog.datasets.label_map import label_map
+from catalog.model_loading import LoadedModel, load_model
 from catalog.models import find
 from catalog.models.base import Architecture, InputTransform
 from survey.errors import CatalogError, CheckpointError

@@ -1,0 +1,78 @@
+"""Models with the weights of a checkpoint in them.
+
+What a file of weights may hold is the business of ``catalog.weights.reading``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog.checkpoint_references import Checkpoint
+from catalog.models.base import Architecture, Published
+from catalog.models.building import build_seeded, state_sha256
+from survey.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from catalog.weights.fitting import Adapt
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A network with its weights in it."""
+
+    #: On the CPU, in float32 and in eval mode.
+    model: nn.Module = field(repr=False)
+    #: Entries of the file that are not tensors and were left out.
+    dropped_keys: tuple[str, ...]
+    #: sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
+    sha256: str
+
+
+def builder(architecture: Architecture, checkpoint: Checkpoint) -> Callable[[], nn.Module]:
+    """Return what builds the network that a checkpoint's weights are for, with random weights."""
+    published = checkpoint.published
+    return (published.build if published else None) or architecture.build
+
+
+def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedModel:
+    """Build a network and put its weights in, leaving torch's random state as it was.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is not here, cannot be read safely or does not fit the architecture exactly.
+    """
+    model = build_seeded(builder(architecture, checkpoint), checkpoint.seed or 0)
+    built = checkpoint.kind == "built"
+    sha256 = state_sha256(model) if built else checkpoint.sha256()
+    if checkpoint.path is None:
+        return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
+    from catalog.weights.fitting import load_weights, without_classifier
+
+    published = checkpoint.published
+    rules = published.rules if published else None
+    if not checkpoint.classifies:
+        model = without_classifier(model)
+    adapt = _adapting(published) if published else None
+    try:
+        dropped = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+    except CheckpointError as problem:
+        if published is None:
+            raise
+        anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
+        raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
+    return LoadedModel(model.eval(), dropped, sha256)
+
+
+def _adapting(published: Published) -> Adapt | None:
+    """Return what timm does to a file's weights; other libraries' files hold them as they are."""
+    if published.source != "timm":
+        return None
+    from catalog.models.timm import adapt
+
+    return functools.partial(adapt, published)
