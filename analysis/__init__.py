@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from analysis import figures
     from analysis.contrasts.checkpoints import robustness
     from analysis.contrasts.datasets import dataset_deviations
-    from analysis.contrasts.residual import residual_contrast
-    from analysis.contrasts.training import training_shift
+    from analysis.contrasts.residual_networks import residual_contrast
+    from analysis.contrasts.training_shift import training_shift
     from analysis.data.frames import layers, models, signatures
     from analysis.data.provenance import Provenance, provenance_of
     from analysis.data.selection import Selection
     from analysis.figures import signature_chart
     from analysis.paper.compare import compare_paper
-    from analysis.relations.correlation import correlations
-    from analysis.relations.regression import regressions
+    from analysis.relations.accuracy_regressions import regressions
+    from analysis.relations.metric_correlations import correlations
     from analysis.relations.timeline import timeline
     from analysis.similarity.clusters import cluster, clusters
     from analysis.similarity.distances import distance_matrix, distances

@@ -24,13 +24,13 @@ from catalog.store.reader import run_row, run_states
 from catalog.store.records import RunState
 from catalog.store.writer import Writer
 from jobs.planning.accuracy_check import suspicion
+from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import history_of, seconds_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Holdings, Plan, make_plan
 from jobs.planning.prefetch import needed, supply
-from jobs.planning.preflight import require_room, tight_memory
 from jobs.planning.staleness import staleness
 from jobs.runners.base import Runner
 from jobs.runners.events import Failed

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from survey.columns import column, nested, optional
+from survey.column_fields import column, nested, optional
 
 #: Whether a site's output goes on as a value, or only scales another one.
 Role = Literal["main", "gate"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from analysis.answers.columns import TableColumn
 from analysis.answers.material import Material
 from analysis.choices import NORMALISATION, Normalisation
-from analysis.options import option, option_fields
+from analysis.option_fields import option, option_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,8 +60,8 @@ class AnswerTable:
 class Answer:
     """An answer; the first paragraph of a subclass's docstring says to which question.
 
-    A subclass declares the class variables; its fields, made by ``analysis.options.option``, are
-    its options. It overrides what is not made from these alone.
+    A subclass declares the class variables; its fields, made by ``analysis.option_fields.option``,
+    are its options. It overrides what is not made from these alone.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import Answer, AnswerTable, DistanceAnswer
 from analysis.choices import Linkage
-from analysis.options import option
+from analysis.option_fields import option
 from survey.errors import SettingsError
 
 if TYPE_CHECKING:

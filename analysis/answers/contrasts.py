@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, untrained_option
 from analysis.answers.columns import TableColumn
-from analysis.options import option
+from analysis.option_fields import option
 from analysis.text import fixed, probability
 
 
@@ -29,8 +29,8 @@ class Residual(Answer):
         TableColumn("p", form=probability, meaning="Mann and Whitney's test", terminal=None),
         *("p_corrected", "reason"),
     )
-    computed_by = "analysis.contrasts.residual:residual_contrast"
-    found_by = "analysis.contrasts.residual:residual_finding"
+    computed_by = "analysis.contrasts.residual_networks:residual_contrast"
+    found_by = "analysis.contrasts.residual_networks:residual_finding"
     figure = file = "residual"
     all_sites = True
 
@@ -48,8 +48,8 @@ class Twins(Residual):
         *("median_residual", "median_plain", "difference", "std_residual", "std_plain", "p"),
         "reason",
     )
-    computed_by = "analysis.contrasts.residual:twins"
-    found_by = "analysis.contrasts.residual:twins_finding"
+    computed_by = "analysis.contrasts.residual_networks:twins"
+    found_by = "analysis.contrasts.residual_networks:twins_finding"
 
     untrained: bool = untrained_option("count over all pairs")
 
@@ -123,7 +123,7 @@ class Training(Answer):
         *("euclidean", TableColumn("p", form=probability, meaning="Wilcoxon's signed ranks")),
         *("p_corrected", "reason"),
     )
-    computed_by = "analysis.contrasts.training:training_shift"
-    found_by = "analysis.contrasts.training:training_finding"
+    computed_by = "analysis.contrasts.training_shift:training_shift"
+    found_by = "analysis.contrasts.training_shift:training_finding"
     needed = "shift"
     all_sites = True

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from analysis.answers.base import Answer
 from analysis.answers.columns import TableColumn
 from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
-from analysis.options import option
+from analysis.option_fields import option
 from analysis.text import probability
 from survey.errors import SettingsError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.contrasts.drift import Drift
+    from analysis.contrasts.drift_between_runs import Drift
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
@@ -39,7 +39,7 @@ class DriftAnswer(Answer):
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
         "detail",
     )
-    found_by = "analysis.contrasts.drift:Drift.finding"
+    found_by = "analysis.contrasts.drift_between_runs:Drift.finding"
     without = ("role", "all_runs")
 
     since: str | None = option(
@@ -66,7 +66,7 @@ class DriftAnswer(Answer):
     @cached_property
     def statistics(self) -> Any:
         """What moved, appeared and vanished."""
-        from analysis.contrasts.drift import drift
+        from analysis.contrasts.drift_between_runs import drift
 
         selection = self.material.selection
         chosen = self.since is not None or self.any_order or selection.filters

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.answers.base import DistanceAnswer, untrained_option
 from analysis.answers.columns import TableColumn
-from analysis.options import option
+from analysis.option_fields import option
 
 
 def _number_option(default: int | None) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from analysis.answers.base import CURVE, METRICS, Answer
 from analysis.answers.columns import TableColumn
-from analysis.options import option
+from analysis.option_fields import option
 from analysis.text import fixed
 
 if TYPE_CHECKING:

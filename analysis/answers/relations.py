@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, Drawing, untrained_option
 from analysis.answers.columns import TableColumn
 from analysis.choices import Accuracy, Level
-from analysis.options import option
+from analysis.option_fields import option
 from analysis.text import fixed, probability
 from survey.text import counted
 
@@ -47,7 +47,7 @@ class Correlations(Answer):
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
         "reason",
     )
-    found_by = "analysis.relations.correlation:correlations_finding"
+    found_by = "analysis.relations.metric_correlations:correlations_finding"
     figure = "correlation"
     needed = "pearson"
     source = ("run_id", "family", "site", "affinity", *METRICS)
@@ -65,7 +65,7 @@ class Correlations(Answer):
     @cached_property
     def statistics(self) -> Any:
         """The correlations of all levels."""
-        from analysis.relations.correlation import PAPER_METRICS, correlations
+        from analysis.relations.metric_correlations import PAPER_METRICS, correlations
 
         metrics = self.metric or PAPER_METRICS
         return correlations(self.material.signatures, metrics, untrained=self.untrained)
@@ -83,13 +83,13 @@ class Correlations(Answer):
 
     def finding(self) -> str:
         """Return which metric follows the affinity most."""
-        from analysis.relations.correlation import correlations_finding
+        from analysis.relations.metric_correlations import correlations_finding
 
         return correlations_finding(*self.drawn)
 
     def details(self) -> Sequence[str]:
         """Return the means over all architectures."""
-        from analysis.relations.correlation import means_sentences
+        from analysis.relations.metric_correlations import means_sentences
 
         return means_sentences(self.statistics)
 
@@ -126,7 +126,7 @@ class Regressions(Answer):
         *("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "slope", "p"),
         *("p_picked", TableColumn("accuracy", terminal=None), "reason"),
     )
-    found_by = "analysis.relations.regression:regressions_finding"
+    found_by = "analysis.relations.accuracy_regressions:regressions_finding"
     figure = "regression"
     needed = "r2"
     view = "runs"
@@ -145,7 +145,7 @@ class Regressions(Answer):
     @cached_property
     def statistics(self) -> Any:
         """The fits of every predictor, in every group."""
-        from analysis.relations.regression import regressions
+        from analysis.relations.accuracy_regressions import regressions
 
         frames = self.material.signatures, self.material.done
         return regressions(*frames, self.permutations, self.seed, self.accuracy)
@@ -169,8 +169,8 @@ class Regressions(Answer):
 
     def details(self) -> Sequence[str]:
         """Return where accuracies differ by no more than chance would make them."""
+        from analysis.relations.accuracy_regressions import LEAST_MODELS
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
-        from analysis.relations.regression import LEAST_MODELS
 
         # How surely a published accuracy is known is not recorded.
         if self.accuracy != "measured":

@@ -15,7 +15,7 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
-from analysis.relations.correlation import PAPER_METRICS, PAPER_NAMES
+from analysis.relations.metric_correlations import PAPER_METRICS, PAPER_NAMES
 from analysis.statistics.pearson import pearson_where_known
 from analysis.text import number
 from survey.errors import SettingsError, UnknownName

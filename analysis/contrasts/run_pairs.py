@@ -2,7 +2,7 @@
 
 A run's predecessor is the newest finished run before it of the same source, architecture,
 checkpoint name and dataset name whose ``COMPARABLE`` settings are the same. Reads the signature
-store; compares no score, which is what ``analysis.contrasts.drift`` does.
+store; compares no score, which is what ``analysis.contrasts.drift_between_runs`` does.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.choices import Role
-from analysis.data.comparability import CONDITIONS, conditions
+from analysis.data.conditions import CONDITIONS, conditions
 from analysis.data.model_names import labels
 from analysis.data.selection import MEASURED, Selection
 from analysis.data.validation import require_choice

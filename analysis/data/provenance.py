@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.data.comparability import CONDITIONS, conditions
+from analysis.data.conditions import CONDITIONS, conditions
 from survey import __version__
 
 #: The keys of ``attrs``.
@@ -38,7 +38,7 @@ class Provenance:
     survey_version: str
     #: The versions of the measuring, ascending; empty where unknown.
     measuring_versions: tuple[int, ...]
-    #: Descriptions of the runs' conditions; see ``analysis.data.comparability``.
+    #: Descriptions of the runs' conditions; see ``analysis.data.conditions``.
     conditions: tuple[str, ...] = ()
 
     def caption(self) -> str:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from analysis.data.model_names import Run
-from analysis.options import option
+from analysis.option_fields import option
 from catalog.models.sets import SETS
 from survey.errors import SettingsError, UnknownName
 
@@ -96,7 +96,7 @@ class Selection:
         runs : iterable of mapping
             Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
             ``finished_at``, the columns of ``MEASURED`` and those of
-            ``analysis.data.comparability.CONDITIONS``.
+            ``analysis.data.conditions.CONDITIONS``.
 
         Raises
         ------

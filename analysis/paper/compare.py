@@ -18,9 +18,9 @@ from analysis.data.model_names import measured_on
 from analysis.data.selection import member_of
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import LAYERS, MODELS, require_columns
-from analysis.paper.left_out import correlations_left_out, means_left_out
-from analysis.relations.correlation import PAPER_NAMES, correlations
-from analysis.relations.regression import NEEDED_OF_MODELS, regressions
+from analysis.paper.leave_one_batch_out import correlations_left_out, means_left_out
+from analysis.relations.accuracy_regressions import NEEDED_OF_MODELS, regressions
+from analysis.relations.metric_correlations import PAPER_NAMES, correlations
 from analysis.statistics.jackknife import LeftOut, mean_error
 from analysis.statistics.pearson import population_std
 from analysis.text import number

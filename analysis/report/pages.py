@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.answers.base import CURVE
 from analysis.answers.columns import TableColumn
-from analysis.data.comparability import mixed
+from analysis.data.conditions import mixed
 from analysis.report.data import ReportMaterial, statement
 from analysis.report.elements import Exhibit, PageTable, Section, facts, table
 from analysis.text import cell, fixed, missing, percent, whole

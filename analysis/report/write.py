@@ -1,9 +1,9 @@
 """A report: one folder of pages, figures, data and SQL about a home, which opens from disk.
 
 Read this first: it says which pages there are and in which order. What they show is made in
-``pages``, ``models`` and ``sections``; how they look is in ``templates`` and ``assets``. The pages
-need no network and load nothing but their own style sheet and a script that sorts tables. Nothing
-in a report depends on when or where it was made: the same runs give the same files.
+``pages``, ``model_page`` and ``sections``; how they look is in ``templates`` and ``assets``. The
+pages need no network and load nothing but their own style sheet and a script that sorts tables.
+Nothing in a report depends on when or where it was made: the same runs give the same files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Report:
     runs: int
     failed: int
     pages: int
-    #: Each way in which they were measured, as ``analysis.data.comparability`` says it.
+    #: Each way in which they were measured, as ``analysis.data.conditions`` says it.
     conditions: tuple[str, ...]
     #: Pages the data did not allow: title and reason.
     absent: tuple[tuple[str, str], ...]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from survey.columns import column
+from survey.column_fields import column
 
 #: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
 #: ``parked`` (it kept losing its workers) or ``cancelled``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from survey.columns import column, nested, optional
+from survey.column_fields import column, nested, optional
 from survey.results import BatchScores
 
 

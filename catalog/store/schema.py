@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from catalog.store.records import BatchRecord, RunRecord
-from survey.columns import Column, columns_of
+from survey.column_fields import Column, columns_of
 from survey.metrics import QUANTITIES, all_quantities
 from survey.metrics.base import Quantity
 from survey.results import BatchScores, Site, SiteScore

@@ -42,7 +42,7 @@ from catalog.files import sync_folder
 from catalog.home import SEGMENT_ENDING
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
-from survey.columns import Column, columns_of
+from survey.column_fields import Column, columns_of
 from survey.errors import StoreError
 from survey.results import BatchScores, Site, SiteScore
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, views
 from catalog.store.segments import PLACE, Segment, score_rows
-from survey.columns import Column
+from survey.column_fields import Column
 
 # `rank` orders the unmerged rows among themselves, `old` lets a stored row stand.
 _STAGE = f"""

@@ -18,7 +18,7 @@ from catalog.store.connection import connect_reading, connect_writing, explained
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
-    from survey.columns import Column
+    from survey.column_fields import Column
 
 _FOLDER = Path(__file__).parent / "migrations"
 

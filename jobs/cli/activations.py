@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from analysis.options import option
+from analysis.option_fields import option
 from analysis.studies.catalogue import STUDIES
 from analysis.studies.catalogue import study as find_study
-from jobs.cli.app import verb
 from jobs.cli.output import TableFileOptions
+from jobs.cli.verb import verb
 
 
 def _option(text: str) -> Any:

@@ -20,7 +20,7 @@ from analysis.answers.material import Material
 from analysis.choices import Role
 from analysis.data.selection import Selection
 from jobs.choices import Format
-from jobs.cli.app import (
+from jobs.cli.verb import (
     DEFAULT_HOME,
     AllRunsOption,
     FormatOption,
@@ -220,7 +220,7 @@ def deliver(
     """
     import pyarrow as pa
 
-    from analysis.data.comparability import mixed
+    from analysis.data.conditions import mixed
     from analysis.data.provenance import provenance_of
     from analysis.text import sentence
     from jobs.cli.output import emit, headed

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 from jobs.cli.output import TableOptions
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 
 #: What the demo measures.
 DEMO_MODELS = "small:digits_*"

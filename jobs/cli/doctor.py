@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 
 @verb

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import ModelOptions, OfflineOption
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 
 
 @verb

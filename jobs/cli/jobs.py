@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import Format
-from jobs.cli.app import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions
+from jobs.cli.verb import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions
 from survey import __version__
 
 #: The verbs by what a user wants to do. The module of ``jobs.cli`` that has a function (or a group

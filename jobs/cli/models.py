@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
 #: Columns that a terminal shows, and their headings; other formats and --wide have all columns.

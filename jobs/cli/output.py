@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import typer
 
 from jobs.choices import Format
-from jobs.cli.app import FormatOption, JsonOption, OutputOption
+from jobs.cli.verb import FormatOption, JsonOption, OutputOption
 from survey.errors import SettingsError
 from survey.text import counted, harmless
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import SurveyOptions
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 
 @verb

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from analysis.data.selection import Selection
-from jobs.cli.app import DEFAULT_HOME, AllRunsOption, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
 from survey.text import counted
 
 OutOption = Annotated[
@@ -35,7 +35,7 @@ def report(
     A page for every model, and pages of clusters, correlations, regressions and comparisons, each
     figure with its data and SQL.
     """
-    from analysis.data.comparability import mixed
+    from analysis.data.conditions import mixed
     from analysis.report import write_report
     from jobs.scan.progress_display import watched
 

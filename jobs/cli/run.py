@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.runners.options import Limits, RunnerOptions
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog.registry.rows import Missed, Overlap
-from jobs.cli.app import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError, StoreError
 

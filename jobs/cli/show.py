@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 #: What the table shows of a site, and under which heading where a column's own is too wide.
 _SITES = {

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableFileOptions
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 
 @verb

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.app import DEFAULT_HOME, HomeOption, verb
 from jobs.cli.output import TableOptions, emit_rows
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 #: Seconds between two looks.
 WATCH_SECONDS = 2.0

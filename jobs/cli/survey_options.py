@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from analysis.options import option
+from analysis.option_fields import option
 from survey.errors import SettingsError
 from survey.settings import MeasureSettings
 

@@ -17,13 +17,13 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import run_states
 from catalog.store.records import RunState
+from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, amount_of, estimate, history_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Plan, make_plan, plain_holdings
 from jobs.planning.prefetch import needed, size_of
-from jobs.planning.preflight import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.staleness import Staleness, staleness, summary
 from jobs.run import held_jobs, holdings_of
 from jobs.scan.progress_display import batches_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Self
 
-from jobs.planning.devices import Devices, Machine
+from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Event, Host
 from jobs.runners.task import Task
 

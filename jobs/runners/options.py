@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.options import option
+from analysis.option_fields import option
 from jobs.choices import DeviceChoice
 from survey.errors import SettingsError
 

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from catalog.registry.registry import Registry
-from jobs.planning.devices import Devices
 from jobs.planning.job import Job
+from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import Limits
 from jobs.runners.task import Task

@@ -20,10 +20,10 @@ from rich.progress import (
 
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
-from jobs.planning.devices import Devices
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.staleness import summary
+from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
 from survey.text import counted, format_bytes, format_duration

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from catalog.models.base import RemoteFile
-from jobs.planning.devices import Devices
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
+from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event
 
 

@@ -22,7 +22,7 @@ _ENDED = ("Z", "X")
 
 
 def this_process() -> ProcessIdentity:
-    """Return this process as a holder."""
+    """Return the identity of this process."""
     pid = os.getpid()
     return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{birth(pid)}")
 

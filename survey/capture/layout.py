@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from survey.capture.axes import MOVES_IN_PLACE, Origins, indexed, named, origins_of
+from survey.capture.axis_origins import MOVES_IN_PLACE, Origins, indexed, named, origins_of
 
 
 @dataclass(frozen=True, slots=True)

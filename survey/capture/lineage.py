@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from survey.capture.axes import named
+from survey.capture.axis_origins import named
 from survey.capture.layout import CONSTANT, layout_of, tensors_in
 
 _ATTRIBUTE = "_survey_lineage"

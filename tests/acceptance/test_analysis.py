@@ -21,12 +21,12 @@ from analysis import layers, models, signatures
 from analysis.answers import ANSWERS
 from analysis.answers.columns import columns_of
 from analysis.contrasts.checkpoints import robustness
-from analysis.contrasts.residual import residual_contrast, twins
-from analysis.contrasts.training import training_shift
+from analysis.contrasts.residual_networks import residual_contrast, twins
+from analysis.contrasts.training_shift import training_shift
 from analysis.paper.compare import compare_paper, surveyed_rows
-from analysis.relations.correlation import PAPER_METRICS, correlations
+from analysis.relations.accuracy_regressions import regressions
 from analysis.relations.distributions import shapes
-from analysis.relations.regression import regressions
+from analysis.relations.metric_correlations import PAPER_METRICS, correlations
 from analysis.relations.timeline import timeline
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix

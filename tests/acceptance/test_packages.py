@@ -48,7 +48,7 @@ class ToySource:
 """
 
 RUNNER = """
-from jobs.planning.devices import Devices, Machine
+from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Host
 from jobs.runners.worker import run_task
 

@@ -17,7 +17,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
 from catalog.store.reader import query
 from jobs.operations.control import move_jobs
-from jobs.planning.devices import Devices
+from jobs.planning.worker_layout import Devices
 from jobs.run import run_survey
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event, Failed, Finished, Lost

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jobs.planning.devices import Devices
+from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Host
 from jobs.runners.heartbeat import EventBatch, Heartbeat, event_batches
 from jobs.runners.task import Task

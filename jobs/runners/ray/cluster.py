@@ -16,7 +16,7 @@ import threading
 import ray
 from ray.exceptions import AuthenticationError, RayError
 
-from jobs.planning.devices import local_cores
+from jobs.planning.worker_layout import local_cores
 from jobs.runners.ray import private
 from jobs.runners.ray.private import HERE, Head, Refused, Silent, Versions
 from survey import ClusterError, SettingsError

@@ -21,7 +21,7 @@ from ray._private import services
 from ray._private.utils import check_version_info
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
-from jobs.planning.devices import Machine
+from jobs.planning.worker_layout import Machine
 
 #: Generated or compiled, and without types.
 _messages: Any = gcs_service_pb2

@@ -13,7 +13,7 @@ from typing import Self
 
 import ray
 
-from jobs.planning.devices import Devices, Machine, choose_devices, grown, placed
+from jobs.planning.worker_layout import Devices, Machine, choose_devices, grown, placed
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event
 from jobs.runners.options import RunnerOptions

@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
-from jobs.planning.devices import Devices
+from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned
 from jobs.runners.heartbeat import EventBatch
 from jobs.runners.ray.actor import TaskFunction, start_worker

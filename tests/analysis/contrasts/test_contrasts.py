@@ -12,12 +12,12 @@ from scipy import stats
 
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.datasets import dataset_deviations, dataset_summary
-from analysis.contrasts.residual import post_shortcut, residual_contrast, signs_p, twins
-from analysis.contrasts.training import training_shift
+from analysis.contrasts.residual_networks import post_shortcut, residual_contrast, signs_p, twins
+from analysis.contrasts.training_shift import training_shift
 from analysis.data import frames
 from analysis.data.provenance import provenance_of
 from analysis.figures.robustness import robustness_rows
-from analysis.figures.training import training_rows
+from analysis.figures.training_shift import training_rows
 from analysis.statistics.effect_size import cliffs_delta
 from analysis.statistics.p_values import holm
 from survey.errors import SettingsError, UnknownName

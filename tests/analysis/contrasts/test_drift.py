@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.contrasts.drift import Drift, drift
+from analysis.contrasts.drift_between_runs import Drift, drift
 from analysis.data.selection import Selection
 from analysis.figures import drift_chart, drift_rows
 from analysis.statistics.p_values import (

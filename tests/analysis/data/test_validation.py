@@ -12,11 +12,11 @@ import pytest
 import analysis
 from analysis import figures
 from analysis.contrasts.datasets import dataset_summary
-from analysis.contrasts.residual import twins
+from analysis.contrasts.residual_networks import twins
 from analysis.figures.depth_axis import depths
 from analysis.relations import distributions, timeline
 from analysis.relations.accuracy_spread import accuracy_spread
-from analysis.relations.correlation import PAPER_METRICS
+from analysis.relations.metric_correlations import PAPER_METRICS
 from analysis.similarity import distances
 from analysis.similarity.clusters import cluster, clusters
 from analysis.similarity.kmeans import kmeans

@@ -9,7 +9,7 @@ from scipy.stats import linregress
 
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.datasets import dataset_deviations
-from analysis.contrasts.residual import post_shortcut
+from analysis.contrasts.residual_networks import post_shortcut
 from analysis.figures import (
     correlation_chart,
     correlation_rows,
@@ -31,9 +31,9 @@ from analysis.figures import (
 )
 from analysis.figures.export import specification
 from analysis.figures.timeline import crowded_years
-from analysis.relations.correlation import correlations
+from analysis.relations.accuracy_regressions import regressions
 from analysis.relations.distributions import BANDWIDTHS, shapes
-from analysis.relations.regression import regressions
+from analysis.relations.metric_correlations import correlations
 from analysis.relations.timeline import timeline
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps

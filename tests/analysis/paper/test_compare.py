@@ -23,9 +23,9 @@ from analysis.paper.compare import (
     printed,
     surveyed_rows,
 )
-from analysis.paper.left_out import correlations_left_out, means_left_out
-from analysis.relations.correlation import PAPER_NAMES
-from analysis.relations.regression import statistics
+from analysis.paper.leave_one_batch_out import correlations_left_out, means_left_out
+from analysis.relations.accuracy_regressions import statistics
+from analysis.relations.metric_correlations import PAPER_NAMES
 from analysis.statistics.jackknife import mean_error
 from catalog.models.families import GROUPS as KNOWN_GROUPS
 from catalog.models.families import family_of

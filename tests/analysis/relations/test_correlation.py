@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from analysis.data.provenance import provenance_of
-from analysis.relations.correlation import PAPER_METRICS, PAPER_NAMES, correlations
+from analysis.relations.metric_correlations import PAPER_METRICS, PAPER_NAMES, correlations
 from analysis.statistics.pearson import LEAST_SITES, pearson, population_std
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import signature, signatures

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from analysis.data.provenance import provenance_of
-from analysis.relations.regression import (
+from analysis.relations.accuracy_regressions import (
     CHARACTERISTICS,
     KINDS,
     STATISTICS,

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from jobs.cli.app import verb
 from jobs.cli.survey_options import SurveyOptions
+from jobs.cli.verb import verb
 from survey import SettingsError
 from tests.jobs.cli.commands import commands
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.planning.devices import Devices, Machine, choose_devices, placed
+from jobs.planning.worker_layout import Devices, Machine, choose_devices, placed
 from survey import ClusterError, SettingsError
 
 

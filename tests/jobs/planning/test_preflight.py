@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from catalog.open_home import open_home
-from jobs.planning.devices import Devices, Machine, local_memory
-from jobs.planning.estimate import History, Measured
-from jobs.planning.preflight import (
+from jobs.planning.capacity import (
     BARE_BYTES,
     memory_bytes,
     pixel_bytes,
@@ -19,6 +17,8 @@ from jobs.planning.preflight import (
     row_bytes,
     tight_memory,
 )
+from jobs.planning.estimate import History, Measured
+from jobs.planning.worker_layout import Devices, Machine, local_memory
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter

@@ -125,7 +125,8 @@ def options_of(group: type) -> dict[str, inspect.Parameter]:
     """Return the parameters that make options of a dataclass's fields.
 
     The annotation of a field is that of an option, or its metadata has the option's ``help``, and
-    the other details of ``analysis.options.option`` as it has them; other fields are no options.
+    the other details of ``analysis.option_fields.option`` as it has them; other fields are no
+    options.
     """
     hints = get_type_hints(group, include_extras=True)
     return {

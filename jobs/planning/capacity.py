@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from catalog.home import Home
 from catalog.models.cost_table import counted
 from catalog.store.records import RunState
-from jobs.planning.devices import Devices, Machine, placed
 from jobs.planning.estimate import History, amount_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import pixels_of
+from jobs.planning.worker_layout import Devices, Machine, placed
 from survey import ClusterError, StoreError
 from survey.text import format_bytes
 

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.training import SETTING, training_finding, training_shift
+from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on
 from analysis.figures.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.panels import head, side_by_side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.residual import (
+from analysis.contrasts.residual_networks import (
     post_shortcut,
     residual_contrast,
     residual_finding,

@@ -1,4 +1,4 @@
-"""The columns of a stored row, declared beside the fields of the class that holds one."""
+"""Dataclass fields that are columns: how a class of rows declares its table."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.choices import Level
 from analysis.data.validation import require_columns
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
-from analysis.relations.correlation import PAPER_NAMES, SMALL, correlations_finding
+from analysis.relations.metric_correlations import PAPER_NAMES, SMALL, correlations_finding
 from analysis.text import number
 
 #: Size of a cell in pixels.
@@ -26,7 +26,7 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     Parameters
     ----------
     correlations : pandas.DataFrame
-        From ``analysis.relations.correlation.correlations``.
+        From ``analysis.relations.metric_correlations.correlations``.
     level : {"family", "model", "all"}
         Whose; the mean over all architectures is added below families.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.drift import Drift
+from analysis.contrasts.drift_between_runs import Drift
 from analysis.data.validation import require_kind
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, marked
 
@@ -22,7 +22,7 @@ def drift_rows(drift: Drift) -> pd.DataFrame:
     Parameters
     ----------
     drift : Drift
-        From ``analysis.contrasts.drift.drift``.
+        From ``analysis.contrasts.drift_between_runs.drift``.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.validation import MODELS, require_columns
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
-from analysis.relations.regression import (
+from analysis.relations.accuracy_regressions import (
     NEEDED_OF_MODELS,
     NEEDED_OF_SITES,
     regressions_finding,
@@ -41,7 +41,7 @@ def regression_rows(
     Parameters
     ----------
     regressions : pandas.DataFrame
-        From ``analysis.relations.regression.regressions``.
+        From ``analysis.relations.accuracy_regressions.regressions``.
     signatures, models : pandas.DataFrame
         What they were made from.
     accuracy : {"measured", "reported"}
