@@ -53,7 +53,7 @@ _Fact = tuple[str, Any, str | None]
 
 def _architecture_facts(architecture: Architecture) -> list[_Fact]:
     from catalog.models.cost_table import cost_of, counted
-    from catalog.models.families import family_of
+    from catalog.models.family_facts import family_of
 
     source, name = architecture.source, architecture.name
     family = family_of(source, architecture.module or name, name)

@@ -18,7 +18,7 @@ from survey.errors import CheckpointError
 if TYPE_CHECKING:
     from torch import nn
 
-    from catalog.weights.fitting import Adapt
+    from catalog.weights.strict_loading import Adapt
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     sha256 = state_sha256(model) if built else checkpoint.sha256()
     if checkpoint.path is None:
         return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
-    from catalog.weights.fitting import load_weights, without_classifier
+    from catalog.weights.strict_loading import load_weights, without_classifier
 
     published = checkpoint.published
     rules = published.rules if published else None

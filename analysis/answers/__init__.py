@@ -10,7 +10,7 @@ from analysis.answers.clusters import Clusters, Distances, MeanCurves, Stability
 from analysis.answers.contrasts import Checkpoints, Datasets, Residual, Training, Twins
 from analysis.answers.drift import DriftAnswer
 from analysis.answers.neighbours import Families, Neighbours, Novelty
-from analysis.answers.paper import Paper, PaperCorrelations, PaperRegressions
+from analysis.answers.paper_comparison import Paper, PaperCorrelations, PaperRegressions
 from analysis.answers.relations import Correlations, Depth, Distributions, Regressions, Timeline
 
 __all__ = ["ANSWERS", "Answer"]

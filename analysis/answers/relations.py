@@ -223,8 +223,8 @@ class Distributions(Answer):
         *(TableColumn("std", "deviation", fixed(3)), "bimodality_coefficient", "dip", "dip_p"),
         "reason",
     )
-    computed_by = "analysis.relations.distributions:shapes"
-    found_by = "analysis.relations.distributions:shapes_finding"
+    computed_by = "analysis.relations.score_shapes:shapes"
+    found_by = "analysis.relations.score_shapes:shapes_finding"
     figure = "distribution"
 
     @property

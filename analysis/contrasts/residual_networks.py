@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table

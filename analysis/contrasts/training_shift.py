@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr, wilcoxon
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table

@@ -22,8 +22,8 @@ from analysis.figures.theme import (
     figure,
     legend,
 )
-from analysis.similarity.curves import Curve
 from analysis.similarity.kmeans import Barycentres, barycentres_finding
+from analysis.similarity.signature_curve import Curve
 from analysis.text import listed
 
 #: Panels side by side, and the size of each in pixels.

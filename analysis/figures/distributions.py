@@ -20,7 +20,7 @@ from analysis.figures.theme import (
     figure,
     text_width,
 )
-from analysis.relations.distributions import LEAST_SITES, density, shapes_finding
+from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
 from analysis.text import number
 from survey.text import counted
 
@@ -59,7 +59,7 @@ def distribution_rows(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``.
     shapes : pandas.DataFrame, optional
-        From ``analysis.relations.distributions.shapes``, for the bimodality in labels of models.
+        From ``analysis.relations.score_shapes.shapes``, for the bimodality in labels of models.
     by : {"model", "family"}
         What a strip holds. Of a family random weights (``init:...``) are left out, where others
         were measured.
@@ -104,7 +104,7 @@ def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``name``, ``affinity`` (401 places in [0, 1]), ``density`` (see
-        ``analysis.relations.distributions.density``) and ``height`` (over the strip's highest
+        ``analysis.relations.score_shapes.density``) and ``height`` (over the strip's highest
         density, in [0, 1]). Strips of fewer than four sites have none.
     """
     require_columns(rows, ("name", "affinity"), "distribution_rows(signatures)")

@@ -18,7 +18,7 @@ from analysis.data.validation import require_columns
 from analysis.figures.depth_axis import depth_choice, depths, over_depth, thread
 from analysis.figures.export import save
 from analysis.figures.panels import head
-from analysis.figures.sampling import SAMPLED, sample
+from analysis.figures.representative_models import SAMPLED, sample
 from analysis.figures.theme import (
     UNKNOWN,
     Figure,
@@ -48,7 +48,8 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
     most : int, optional
-        Of more runs with scores than this, the ``analysis.figures.sampling.sample`` of so many.
+        Of more runs with scores than this, the ``analysis.figures.representative_models.sample`` of
+        so many.
 
     Returns
     -------

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table

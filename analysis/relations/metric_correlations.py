@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.choices import Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table

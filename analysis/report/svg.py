@@ -16,9 +16,9 @@ from xml.etree import ElementTree as Xml
 import vl_convert
 
 from analysis.figures.export import csv_text, specification
-from analysis.report.captioned_svg import SVG, Words, framed
 from analysis.report.elements import Exhibit
 from analysis.report.folder import ReportFolder
+from analysis.report.standalone_svg import SVG, Words, framed
 from analysis.text import sentence
 
 #: The parameter of a figure that says over which depth it is drawn.

@@ -22,7 +22,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 from analysis.choices import NORMALISATION, Linkage, Normalisation
 from analysis.data.validation import require_choice, require_kind
 from analysis.similarity.agreement import agreement, agreement_words

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 
 #: The name of the file below a home's cache.
 FILE_NAME = "distances.sqlite"

@@ -29,11 +29,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.choices import NORMALISATION, Normalisation
 from analysis.data.provenance import provenance_of
-from analysis.similarity.curves import Curve, curves, without_curve
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
+from analysis.similarity.signature_curve import Curve, curves, without_curve
 from analysis.statistics import dtw
 from analysis.text import number
 from catalog.home import Home

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 from analysis.data.validation import require_kind
 from analysis.similarity.agreement import agreement, agreement_words
 from analysis.similarity.distances import DistanceMatrix

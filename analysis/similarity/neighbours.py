@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 from analysis.data.model_names import trained
 from analysis.data.validation import require_kind
 from analysis.similarity.distances import DistanceMatrix

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 from analysis.similarity.clusters import Clustering, partition
-from analysis.similarity.curves import Curve
 from analysis.similarity.distances import distance_values
+from analysis.similarity.signature_curve import Curve
 from survey.errors import SettingsError
 from survey.text import counted
 

@@ -21,11 +21,10 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.array_types import Floats
 from survey.errors import SettingsError
-
-Floats = NDArray[np.float64]
 
 
 def dip(values: ArrayLike) -> float:

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.array_types import Floats, Integers
 from survey.errors import SettingsError
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Cells of the recursion below which one thread is faster than several.
 CELLS_ALONE = 2_000_000

@@ -14,9 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from analysis.array_types import Floats
 
 #: A number without each batch of a run, by the batch's number.
 LeftOut: TypeAlias = "pd.Series[float]"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-Floats = NDArray[np.float64]
+from analysis.array_types import Floats
 
 
 def difference_p(

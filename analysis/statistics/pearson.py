@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm as gaussian
 from scipy.stats import t as student
+
+from analysis.array_types import Floats
 
 #: Pairs that a coefficient needs: Fisher's interval divides by the root of n - 3.
 LEAST_SITES = 4
@@ -16,8 +18,6 @@ ROUNDING = 1e-9
 
 #: How sure an interval is to hold the truth.
 CONFIDENCE = 0.95
-
-Floats = NDArray[np.float64]
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:

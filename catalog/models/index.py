@@ -24,7 +24,7 @@ import pyarrow.parquet
 from catalog.models import ModelSource, find, sources
 from catalog.models.base import Published
 from catalog.models.cost_table import counted
-from catalog.models.families import family_of
+from catalog.models.family_facts import family_of
 from catalog.models.published import other_names, published_for
 from catalog.models.suggestions import unknown_pattern
 from survey.extensions import announced

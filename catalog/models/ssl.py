@@ -1,8 +1,8 @@
 """ResNet-50s trained without labels, and their like: other weights for torchvision's network.
 
-Owns the facts of ``ssl.csv``: where each published file is, how its keys become the network's,
-how images are prepared, what was reported, and how sure all of that is. There is no network here:
-one implementation makes signatures of all of them comparable call by call.
+Owns the facts of ``tables/ssl.csv``: where each published file is, how its keys become the
+network's, how images are prepared, what was reported, and how sure all of that is. There is no
+network here: one implementation makes signatures of all of them comparable call by call.
 """
 
 from __future__ import annotations

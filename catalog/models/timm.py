@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from catalog.models.base import Architecture, InputTransform, KeyRules, Published, RemoteFile
-from catalog.models.families import family_of
+from catalog.models.family_facts import family_of
 from catalog.models.timm_results import reported_for
 from survey.errors import CheckpointError, UnknownName
 

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile, Reported
-from catalog.models.families import family_of
+from catalog.models.family_facts import family_of
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:

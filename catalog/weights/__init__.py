@@ -1,1 +1,1 @@
-"""Files of weights: ``reading`` them without running code, and ``fitting`` them to a network."""
+"""Files of weights: read without running code, and loaded strictly into a network."""

@@ -1,6 +1,7 @@
 """A file's weights by a network's keys: wrappers' prefixes stripped, old names renewed.
 
-Owns how a file's keys become a network's keys. ``catalog.weights.fitting`` copies the weights.
+Owns how a file's keys become a network's keys. ``catalog.weights.strict_loading`` copies the
+weights.
 """
 
 from __future__ import annotations

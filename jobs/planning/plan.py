@@ -16,7 +16,7 @@ from catalog.datasets import ImageDataset, needed_files, open_dataset
 from catalog.home import Home
 from catalog.models.base import Architecture, InputTransform, RemoteFile, Reported
 from catalog.models.cost_table import counted
-from catalog.models.families import family_of
+from catalog.models.family_facts import family_of
 from catalog.models.selection import is_glob, select
 from catalog.store.records import RunState
 from jobs.planning.accuracy_check import expectation

@@ -1,7 +1,7 @@
 """The runner protocol: a runner computes tasks on workers and passes on their events.
 
 An installed package brings a runner by an entry point in the group ``model_zoo_survey.runners``,
-and tests it by inheriting ``jobs.contracts.runner.RunnerContract``.
+and tests it by inheriting ``jobs.contract_tests.runner.RunnerContract``.
 """
 
 from __future__ import annotations

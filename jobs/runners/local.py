@@ -55,8 +55,8 @@ class LocalRunner:
         """Yield the events of one task after another."""
         import torch
 
-        from jobs.runners.hardware import host_of
         from jobs.runners.worker import run_task
+        from jobs.runners.worker_host import host_of
 
         device, threads = self.devices.torch_device, self.devices.threads
         host = host_of(torch.device(device), threads)

@@ -27,9 +27,9 @@ from catalog.pixel_cache.cache import PixelCache
 from catalog.store.records import BatchRecord
 from jobs.planning.job import Job
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
-from jobs.runners.hardware import host_of, is_out_of_memory, peak_memory, reset_peak_memory
 from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.task import Task
+from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
 from survey import CatalogError, ClusterError, SurveyError, measure_batches
 
 

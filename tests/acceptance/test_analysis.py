@@ -25,8 +25,8 @@ from analysis.contrasts.residual_networks import residual_contrast, twins
 from analysis.contrasts.training_shift import training_shift
 from analysis.paper.compare import compare_paper, surveyed_rows
 from analysis.relations.accuracy_regressions import regressions
-from analysis.relations.distributions import shapes
 from analysis.relations.metric_correlations import PAPER_METRICS, correlations
+from analysis.relations.score_shapes import shapes
 from analysis.relations.timeline import timeline
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix

@@ -64,7 +64,7 @@ def __getattr__(name):
 """
 
 CONTRACT = """
-from survey.contracts.metric import MetricContract
+from survey.contract_tests.metric import MetricContract
 from toy_metrics import METRIC
 
 

@@ -77,9 +77,9 @@ class ToyRunner:
 """
 
 CONTRACT = """
-from catalog.contracts.dataset_kind import DatasetKindContract
-from catalog.contracts.model_source import ModelSourceContract
-from jobs.contracts.runner import RunnerContract
+from catalog.contract_tests.dataset_kind import DatasetKindContract
+from catalog.contract_tests.model_source import ModelSourceContract
+from jobs.contract_tests.runner import RunnerContract
 from toy_runner import ToyRunner
 from toy_zoo import STRIPES, ToySource
 

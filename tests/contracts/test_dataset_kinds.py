@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog.contracts.dataset_kind import DatasetKindContract
+from catalog.contract_tests.dataset_kind import DatasetKindContract
 from catalog.datasets import ImageDataset, open_dataset
 from catalog.datasets.kinds import (
     KINDS,

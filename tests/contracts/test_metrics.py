@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from survey.contracts.metric import CHANGES, MetricContract
+from survey.contract_tests.metric import CHANGES, MetricContract
 from survey.metrics import METRICS
 from survey.metrics.base import INVARIANCES, Metric
 

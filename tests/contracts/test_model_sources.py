@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.contracts.model_source import ModelSourceContract
+from catalog.contract_tests.model_source import ModelSourceContract
 from catalog.models import SOURCES
 from catalog.models.python import PythonSource
 from catalog.models.small import SmallSource

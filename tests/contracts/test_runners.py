@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jobs.contracts.runner import RunnerContract
+from jobs.contract_tests.runner import RunnerContract
 from jobs.runners import make_runner
 from jobs.runners.options import RunnerOptions
 from survey import SettingsError

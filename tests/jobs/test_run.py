@@ -21,10 +21,10 @@ from jobs.planning.worker_layout import Devices
 from jobs.run import run_survey
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event, Failed, Finished, Lost
-from jobs.runners.hardware import host_of
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
 from jobs.runners.worker import run_task
+from jobs.runners.worker_host import host_of
 from jobs.scan.progress_display import BarReporter, PlainReporter
 from jobs.scan.reporter import Reporter
 from survey import StoreError

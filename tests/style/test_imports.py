@@ -83,7 +83,7 @@ def test_a_room_imports_only_what_it_may(room: str, imports: grimp.ImportGraph) 
         for package in imports.find_modules_directly_imported_by(module)
         if package.split(".")[0] not in allowed
         # What an implementation's tests inherit.
-        and (package, module.split(".")[1:2]) != ("pytest", ["contracts"])
+        and (package, module.split(".")[1:2]) != ("pytest", ["contract_tests"])
     ]
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
-from catalog.datasets.kinds.parquet_columns import (
+from catalog.datasets.kinds.parquet_listing import (
     Columns,
     labelled,
     names_of,

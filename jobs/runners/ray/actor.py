@@ -39,7 +39,7 @@ class Worker:
         """
         import torch
 
-        from jobs.runners.hardware import host_of
+        from jobs.runners.worker_host import host_of
         from survey import ClusterError
 
         if self._device != "cpu" and not torch.cuda.is_available():

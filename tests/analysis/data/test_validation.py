@@ -14,7 +14,7 @@ from analysis import figures
 from analysis.contrasts.datasets import dataset_summary
 from analysis.contrasts.residual_networks import twins
 from analysis.figures.depth_axis import depths
-from analysis.relations import distributions, timeline
+from analysis.relations import score_shapes, timeline
 from analysis.relations.accuracy_spread import accuracy_spread
 from analysis.relations.metric_correlations import PAPER_METRICS
 from analysis.similarity import distances
@@ -63,7 +63,7 @@ def right() -> dict[str, Any]:
         # Whatever is no drift: it is replaced.
         "drift": matrix,
         "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind"]),
-        "shapes": distributions.shapes(signatures, draws=1),
+        "shapes": score_shapes.shapes(signatures, draws=1),
         "clusters": clusters(signatures),
         "home": "survey-home",
         # What else is given to a function, by the name of the parameter.
@@ -87,7 +87,7 @@ def asked() -> Iterator[tuple[Callable[..., Any], str]]:
         twins,
         dataset_summary,
         timeline.timeline,
-        distributions.shapes,
+        score_shapes.shapes,
         depths,
     ]
     for each in dict.fromkeys(each for each in public if inspect.isfunction(each)):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.figures import signature_chart, signature_lines
-from analysis.figures.sampling import sample
+from analysis.figures.representative_models import sample
 from tests.analysis.figures.drawn import title, words
 from tests.analysis.figures.frames import surveyed
 

@@ -32,8 +32,8 @@ from analysis.figures import (
 from analysis.figures.export import specification
 from analysis.figures.timeline import crowded_years
 from analysis.relations.accuracy_regressions import regressions
-from analysis.relations.distributions import BANDWIDTHS, shapes
 from analysis.relations.metric_correlations import correlations
+from analysis.relations.score_shapes import BANDWIDTHS, shapes
 from analysis.relations.timeline import timeline
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps

@@ -27,8 +27,8 @@ from analysis.paper.leave_one_batch_out import correlations_left_out, means_left
 from analysis.relations.accuracy_regressions import statistics
 from analysis.relations.metric_correlations import PAPER_NAMES
 from analysis.statistics.jackknife import mean_error
-from catalog.models.families import GROUPS as KNOWN_GROUPS
-from catalog.models.families import family_of
+from catalog.models.family_facts import GROUPS as KNOWN_GROUPS
+from catalog.models.family_facts import family_of
 from catalog.models.sets import SETS
 from tests.analysis.homes import Builder, correlated
 

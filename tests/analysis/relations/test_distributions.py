@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from analysis.data.provenance import provenance_of
-from analysis.relations.distributions import (
+from analysis.relations.score_shapes import (
     BANDWIDTHS,
     UNIFORM,
     bimodality_coefficient,

@@ -23,10 +23,10 @@ from analysis.answers.relations import Depth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, write_report
-from analysis.report.captioned_svg import Words, framed
 from analysis.report.data import slug
 from analysis.report.elements import table
 from analysis.report.folder import MARKER, ReportFolder
+from analysis.report.standalone_svg import Words, framed
 from analysis.report.svg import embedded
 from analysis.text import NOTHING, cell, fixed, missing, probability
 from catalog.open_home import open_home

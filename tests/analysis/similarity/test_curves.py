@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.similarity.curves import curves, normalised, without_curve
+from analysis.similarity.signature_curve import curves, normalised, without_curve
 from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame
 

@@ -14,9 +14,9 @@ import pytest
 from tslearn.metrics import cdist_dtw
 from tslearn.utils import to_time_series_dataset
 
-from analysis.similarity.curves import curves, normalised
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
 from analysis.similarity.distances import SHOWN, distance_matrix, distances
+from analysis.similarity.signature_curve import curves, normalised
 from analysis.statistics import dtw
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.similarity.made_curves import at_home, frame, measure_at_home, random_scores

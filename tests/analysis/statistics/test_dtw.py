@@ -154,7 +154,7 @@ def test_where_machine_code_cannot_be_kept_it_is_made_again(
 def test_who_needs_no_distance_pays_for_no_compiler() -> None:
     """Importing the modules brings in none of the heavy libraries."""
     heavy = ("numba", "tslearn", "sklearn", "scipy.cluster", "torch")
-    names = ("curves", "distances", "clusters", "stability", "neighbours")
+    names = ("signature_curve", "distances", "clusters", "stability", "neighbours")
     code = (
         f"import sys; {'; '.join(f'import analysis.similarity.{name}' for name in names)};"
         f" print([name for name in {heavy} if name in sys.modules])"

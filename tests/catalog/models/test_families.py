@@ -11,7 +11,7 @@ import pytest
 import timm
 from timm.models._registry import _model_to_module
 
-from catalog.models.families import GROUPS, FamilyFacts, family_of
+from catalog.models.family_facts import GROUPS, FamilyFacts, family_of
 from catalog.models.sets import SETS
 from catalog.models.small import SmallSource
 from catalog.models.tables import read_table
@@ -118,7 +118,7 @@ def test_an_unknown_module_is_its_own_family() -> None:
 @pytest.mark.parametrize(
     ("module", "read"),
     [
-        ("families", "m.family_of('timm', 'resnet', 'resnet50')"),
+        ("family_facts", "m.family_of('timm', 'resnet', 'resnet50')"),
         ("cost_table", "m.counted('timm', 'resnet50')"),
         ("sets", "m.SETS['paper'].members"),
     ],

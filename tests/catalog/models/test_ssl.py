@@ -26,7 +26,7 @@ from catalog.models import SOURCES, find
 from catalog.models.base import KeyRules, Published
 from catalog.models.sets import SETS
 from catalog.models.ssl import ALIASES, ARCHITECTURE, SslSource
-from catalog.weights.fitting import load_weights, without_classifier
+from catalog.weights.strict_loading import load_weights, without_classifier
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared
 

@@ -15,13 +15,13 @@ from jobs.operations.control import find_job, move_jobs
 from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
-from jobs.runners.hardware import host_of
 from jobs.runners.heartbeat import WAITING, Heartbeat
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
 from jobs.runners.task import Task
+from jobs.runners.worker_host import host_of
 from jobs.scan.reporter import Reporter
 from tests.jobs.jobs import declared
 from tests.jobs.runners.ray_heads import head

@@ -3,7 +3,7 @@
 Every declared invariance must hold, and every other one of the standard invariances must be broken
 by some data, so that the declarations are complete. A metric's test class inherits the contract::
 
-    from survey.contracts.metric import MetricContract
+    from survey.contract_tests.metric import MetricContract
 
     class TestSpread(MetricContract):
         metric = spread.METRIC

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.arrays import Floats, Integers
+from analysis.array_types import Floats, Integers
 from analysis.choices import Normalisation
 from analysis.data.validation import require_choice, require_columns
 from survey.errors import SettingsError

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.arrays import Floats
+from analysis.array_types import Floats
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p

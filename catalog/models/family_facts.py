@@ -1,7 +1,7 @@
 """Which family a network belongs to, and when that family, or its variant, was published.
 
-Owns the table ``families.csv``: a row for each module of a source, and rows above it for names
-in the module that belong elsewhere or were published apart. Years are those of the paper in
+Owns the table ``tables/families.csv``: a row for each module of a source, and rows above it for
+names in the module that belong elsewhere or were published apart. Years are those of the paper in
 ``reference``: on arXiv its first version, else the conference. Both are empty where no paper
 introduced the structure, or which one is not certain.
 
