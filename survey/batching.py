@@ -43,19 +43,18 @@ def micro_batches(batches: Iterable[object], per_score: int, size: int) -> Itera
             "batches",
             hint="put it into a list: [images]",
         )
-    filled = 0
+    filled = waiting = 0
     held: list[MicroBatch] = []
     for item in batches:
         rest = _as_micro_batch(item)
-        while len(rest.images) >= (
-            lacking := min(size, per_score - filled) - sum(len(part.images) for part in held)
-        ):
+        while len(rest.images) >= (lacking := min(size, per_score - filled) - waiting):
             yield (micro := _join([*held, _slice(rest, 0, lacking)]))
             rest = _slice(rest, lacking, len(rest.images))
             filled = (filled + len(micro.images)) % per_score
-            held = []
+            held, waiting = [], 0
         if len(rest.images):
             held.append(rest)
+            waiting += len(rest.images)
     if held:
         yield _join(held)
 

@@ -67,10 +67,10 @@ def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
     """
     with connect_reading(path, timeout_seconds) as reader:
         version = check_version(reader, path, allow_older=True)
-        complete = not _missing_metrics(reader)
-    missing = [migration for migration in migrations() if migration.version > version]
-    if complete and not missing:
-        return
+        missing = [migration for migration in migrations() if migration.version > version]
+        with explained(path):
+            if not missing and not _missing_metrics(reader):
+                return
     connection = connect_writing(path)
     if connection is None and not missing:
         # The first merge adds the columns.

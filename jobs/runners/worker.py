@@ -223,7 +223,9 @@ class _Feed:
                 f"not done after {deadline:g} seconds, the deadline of a job",
                 hint="finished batches are kept: give more time (--deadline) and run it again",
             )
-        return normalise(images.to(self._device), self._task.job.transform)
+        # A single decoded picture is a view with its channels last; several were copied together.
+        images = images.contiguous().to(self._device)
+        return normalise(images, self._task.job.transform)
 
     def batch_ended(self) -> None:
         """Note that the images up to here need not be fed again."""

@@ -148,7 +148,10 @@ class BarReporter(Reporter):
             self._bars.console.print(closing(job, event), soft_wrap=isinstance(event, Skipped))
             if ends(event) and self._overall is not None:
                 self._bars.advance(self._overall)
-            if isinstance(event, Lost) and (host := self._hosts.get(attempt)) in self._lines:
+            ended = isinstance(event, Lost) or (
+                isinstance(event, Failed) and event.stage == "worker"
+            )
+            if ended and (host := self._hosts.get(attempt)) in self._lines:
                 self._bars.remove_task(self._lines.pop(host))
 
     def _line(self, host: Host) -> TaskID:

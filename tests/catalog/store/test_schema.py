@@ -165,3 +165,13 @@ def test_a_foreign_or_corrupt_file_is_refused(home: Home) -> None:
             query(home, "SELECT 1")
         assert caught.value.hint
         assert home.signatures.read_bytes() == content
+
+
+def test_a_store_without_its_scores_is_refused(home: Home) -> None:
+    columns = "version INTEGER, name VARCHAR, applied_at TIMESTAMPTZ"
+    home.signatures.unlink()
+    with duckdb.connect(home.signatures) as connection:
+        connection.execute(f"CREATE TABLE migrations ({columns})").fetchall()
+        connection.execute("INSERT INTO migrations VALUES (1, 'first', now())").fetchall()
+    with pytest.raises(StoreError):
+        open_home(home.path, create=True)

@@ -54,6 +54,22 @@ def test_a_worker_starts_measures_and_finishes(whole):
     assert [event.end_position for event in whole[1:-1]] == [*range(256, 1793, 256), 1797]
 
 
+def test_a_lone_image_is_as_contiguous_as_several(tmp_path, monkeypatch):
+    # Five pictures, four in a score: the last forward pass has one. Networks may view their input.
+    for number in range(5):
+        pixels = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    seen = []
+
+    def recorded(images, transform):
+        seen.append((len(images), images.is_contiguous()))
+        return normalise(images, transform)
+
+    monkeypatch.setattr(jobs.runners.worker, "normalise", recorded)
+    assert isinstance(events_of(job(dataset=f"folder:{tmp_path}", size=4))[-1], Finished)
+    assert seen == [(4, True), (1, True)]
+
+
 @pytest.mark.parametrize("stop", [1, 4, 7, 8])
 def test_going_on_gives_the_batches_that_were_missing(whole, stop):
     rest = events_of(job(), Shard(stop, None, whole[stop].end_position))
