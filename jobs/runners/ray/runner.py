@@ -118,10 +118,13 @@ class RayRunner:
             yield tuple(event for each in self._workers for event in self._checked(each, source))
 
     def _hand_out(self, source: TaskSource) -> None:
-        for worker in self._workers:
-            if not worker.started:
+        starting = [worker for worker in self._workers if not worker.started]
+        # While the head is silent, a start blocks until Ray ends this process.
+        if starting and self._alive() is not None:
+            for worker in starting:
                 worker.start()
-            elif worker.idle and worker.host and (tasks := source.next_tasks(worker.host)):
+        for worker in self._workers:
+            if worker.idle and worker.host and (tasks := source.next_tasks(worker.host)):
                 worker.begin(tasks)
 
     def _next_events(self) -> tuple[Event, ...]:
