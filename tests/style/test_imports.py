@@ -96,8 +96,7 @@ def test_no_module_imports_itself_by_way_of_others(imports: grimp.ImportGraph) -
 def test_one_file_knows_the_private_parts_of_ray() -> None:
     private = re.compile(r"\bray(\.\w+)*\._[a-z]")
     users = {relative(path) for path in all_modules() if private.search(path.read_text("utf-8"))}
-    # TODO: the second asks the first.
-    assert users <= {"jobs/runners/ray/private.py", "jobs/runners/ray/cluster.py"}
+    assert users == {"jobs/runners/ray/private.py"}
 
 
 def test_import_survey_means_the_product() -> None:
