@@ -25,7 +25,7 @@ Missed = Literal["latest", "all", "skip"]
 Overlap = Literal["skip", "queue", "replace"]
 
 #: Where a due time stands: to be run; running; then settled in one of four ways.
-OccurrenceState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
+TickState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,13 @@ class Schedule(ScheduleEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class Tick:
     """A due time of a schedule, and what became of it."""
 
     id: int = column("Its number.")
     schedule_id: int = column("The schedule.")
     due_at: datetime = column("When it was due.")
-    state: OccurrenceState = column("waiting, running, done, failed, skipped or replaced.")
+    state: TickState = column("waiting, running, done, failed, skipped or replaced.")
     reason: str | None = column("Why it waits, failed, was skipped or was replaced, in a sentence.")
     claimed_at: datetime = column("When a process first saw it due.")
     claim: int = column("How often a process took it; only the last to take it can settle it.")

@@ -18,11 +18,11 @@ from sqlalchemy import ColumnElement, Select, Update, delete, update
 from sqlalchemy.exc import IntegrityError
 
 from catalog.registry.database import Database, columns_of, portions, rowcount
-from catalog.registry.rows import Occurrence, OccurrenceState, Schedule, ScheduleEntry
+from catalog.registry.rows import Schedule, ScheduleEntry, Tick, TickState
 from catalog.registry.tables import SCHEDULES, TICKS
 from survey.errors import SettingsError, UnknownName
 
-OPEN: tuple[OccurrenceState, ...] = ("waiting", "running")
+OPEN: tuple[TickState, ...] = ("waiting", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process that runs an occurrence."""
+    """A process that runs a tick."""
 
     host: str
     pid: int
@@ -45,9 +45,9 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of an occurrence."""
+    """What became of a tick."""
 
-    state: OccurrenceState
+    state: TickState
     #: Why, in a sentence.
     reason: str | None = None
     #: Jobs measured, failed, and measured before.
@@ -139,7 +139,7 @@ class Schedules:
         return self._changes(_update(schedule, unchanged).values(settled_at=now))
 
     def remove(self, schedule: Schedule) -> None:
-        """Forget a schedule and its occurrences; what they measured stays."""
+        """Forget a schedule and its ticks; what they measured stays."""
         with self._database.transaction() as connection:
             connection.execute(delete(TICKS).where(TICKS.c.schedule_id == schedule.id))
             connection.execute(delete(SCHEDULES).where(SCHEDULES.c.id == schedule.id))
@@ -185,48 +185,48 @@ class Schedules:
                 connection.execute(new, portion)
         return True
 
-    def occurrences(self, schedule: Schedule, most: int | None = None) -> list[Occurrence]:
-        """Return a schedule's occurrences, the newest first."""
-        wanted = columns_of(TICKS, Occurrence).where(TICKS.c.schedule_id == schedule.id)
+    def ticks(self, schedule: Schedule, most: int | None = None) -> list[Tick]:
+        """Return a schedule's ticks, the newest first."""
+        wanted = columns_of(TICKS, Tick).where(TICKS.c.schedule_id == schedule.id)
         return self._selected(wanted.order_by(TICKS.c.due_at.desc()).limit(most))
 
-    def open_occurrences(self, schedule: Schedule) -> list[Occurrence]:
-        """Return a schedule's occurrences that are not settled, the oldest first."""
-        wanted = columns_of(TICKS, Occurrence).where(
+    def open_ticks(self, schedule: Schedule) -> list[Tick]:
+        """Return a schedule's ticks that are not settled, the oldest first."""
+        wanted = columns_of(TICKS, Tick).where(
             TICKS.c.schedule_id == schedule.id, TICKS.c.state.in_(OPEN)
         )
         return self._selected(wanted.order_by(TICKS.c.due_at))
 
-    def overlapping(self, occurrence: Occurrence) -> list[Occurrence]:
-        """Return earlier occurrences that were claimed, and not settled, when this one fell due."""
-        going = TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > occurrence.due_at)
-        wanted = columns_of(TICKS, Occurrence).where(
-            TICKS.c.schedule_id == occurrence.schedule_id,
-            TICKS.c.id != occurrence.id,
+    def overlapping(self, tick: Tick) -> list[Tick]:
+        """Return earlier ticks that were claimed, and not settled, when this one fell due."""
+        going = TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at)
+        wanted = columns_of(TICKS, Tick).where(
+            TICKS.c.schedule_id == tick.schedule_id,
+            TICKS.c.id != tick.id,
             TICKS.c.state != "skipped",
-            TICKS.c.claimed_at < occurrence.due_at,
+            TICKS.c.claimed_at < tick.due_at,
             going,
         )
         return self._selected(wanted.order_by(TICKS.c.due_at))
 
-    def latest(self, occurrence: Occurrence) -> Occurrence | None:
-        """Return an occurrence as it stands now; None if its schedule was removed."""
-        rows = self._selected(columns_of(TICKS, Occurrence).where(TICKS.c.id == occurrence.id))
+    def latest(self, tick: Tick) -> Tick | None:
+        """Return a tick as it stands now; None if its schedule was removed."""
+        rows = self._selected(columns_of(TICKS, Tick).where(TICKS.c.id == tick.id))
         return rows[0] if rows else None
 
     def take(
-        self, occurrence: Occurrence, holder: ProcessIdentity, now: datetime, lease_until: datetime
-    ) -> Occurrence | None:
-        """Take an occurrence that waits, or whose holder is gone, and return it as it is then.
+        self, tick: Tick, holder: ProcessIdentity, now: datetime, lease_until: datetime
+    ) -> Tick | None:
+        """Take a tick that waits, or whose holder is gone, and return it as it is then.
 
         None if its state is no longer the given one, or another one of its schedule runs.
         """
-        values: dict[str, Any] = {"state": "running", "claim": occurrence.claim + 1, "reason": None}
+        values: dict[str, Any] = {"state": "running", "claim": tick.claim + 1, "reason": None}
         values |= {"host": holder.host, "pid": holder.pid, "process": holder.process}
-        values |= {"lease_until": lease_until, "started_at": occurrence.started_at or now}
-        if occurrence.state == "running":
-            values["losses"] = occurrence.losses + 1
-        taken = _taken(occurrence, occurrence.state)
+        values |= {"lease_until": lease_until, "started_at": tick.started_at or now}
+        if tick.state == "running":
+            values["losses"] = tick.losses + 1
+        taken = _taken(tick, tick.state)
         with self._database.transaction() as connection:
             try:
                 if not rowcount(connection, taken.values(**values)):
@@ -235,58 +235,56 @@ class Schedules:
                 # The index `one_running_a_schedule`: another process took another one just now.
                 connection.rollback()
                 return None
-        return self.latest(occurrence)
+        return self.latest(tick)
 
-    def renew(self, occurrence: Occurrence, lease_until: datetime) -> bool:
-        """Renew the lease of a taken occurrence; False if another process has it by now."""
-        return self._change(occurrence, {"lease_until": lease_until}, "running")
+    def renew(self, tick: Tick, lease_until: datetime) -> bool:
+        """Renew the lease of a taken tick; False if another process has it by now."""
+        return self._change(tick, {"lease_until": lease_until}, "running")
 
-    def release(self, occurrence: Occurrence, reason: str, *, begun: bool) -> bool:
-        """Let a taken occurrence wait again, for the next process that looks."""
+    def release(self, tick: Tick, reason: str, *, begun: bool) -> bool:
+        """Let a taken tick wait again, for the next process that looks."""
         values: dict[str, Any] = {"state": "waiting", "reason": reason, "lease_until": None}
         if not begun:
             values["started_at"] = None
-        return self._change(occurrence, values, "running")
+        return self._change(tick, values, "running")
 
-    def settle(self, occurrence: Occurrence, settlement: Settlement, now: datetime) -> bool:
-        """Store what became of an occurrence; False if another process has it by now."""
-        seconds = (now - occurrence.started_at).total_seconds() if occurrence.started_at else None
+    def settle(self, tick: Tick, settlement: Settlement, now: datetime) -> bool:
+        """Store what became of a tick; False if another process has it by now."""
+        seconds = (now - tick.started_at).total_seconds() if tick.started_at else None
         values = {"ended_at": now, "lease_until": None, "seconds": seconds}
-        return self._change(occurrence, asdict(settlement) | values, occurrence.state)
+        return self._change(tick, asdict(settlement) | values, tick.state)
 
-    def request_cancel(self, occurrence: Occurrence, now: datetime) -> bool:
-        """Ask the process that runs an occurrence to stop; see ``cancel_requested``."""
-        return self._change(occurrence, {"cancel_at": now}, "running")
+    def request_cancel(self, tick: Tick, now: datetime) -> bool:
+        """Ask the process that runs a tick to stop; see ``cancel_requested``."""
+        return self._change(tick, {"cancel_at": now}, "running")
 
-    def cancel_requested(self, occurrence: Occurrence) -> bool:
-        """Return whether an occurrence's run must stop: it is replaced, or was taken over.
+    def cancel_requested(self, tick: Tick) -> bool:
+        """Return whether a tick's run must stop: it is replaced, or was taken over.
 
         For the process that runs it, to be asked every few seconds: it stops as on Ctrl-C, so that
-        what is durable is kept, and settles the occurrence as ``replaced``.
+        what is durable is kept, and settles the tick as ``replaced``.
         """
-        now = self.latest(occurrence)
-        return now is None or now.claim != occurrence.claim or now.cancel_at is not None
+        now = self.latest(tick)
+        return now is None or now.claim != tick.claim or now.cancel_at is not None
 
-    def _change(
-        self, occurrence: Occurrence, values: dict[str, Any], state: OccurrenceState
-    ) -> bool:
-        return self._changes(_taken(occurrence, state).values(**values))
+    def _change(self, tick: Tick, values: dict[str, Any], state: TickState) -> bool:
+        return self._changes(_taken(tick, state).values(**values))
 
     def _changes(self, statement: Update) -> bool:
         with self._database.transaction() as connection:
             return bool(rowcount(connection, statement))
 
-    def _selected(self, wanted: Select[Any]) -> list[Occurrence]:
+    def _selected(self, wanted: Select[Any]) -> list[Tick]:
         with self._database.transaction() as connection:
-            return [Occurrence(*row) for row in connection.execute(wanted)]
+            return [Tick(*row) for row in connection.execute(wanted)]
 
 
 def _update(schedule: Schedule, condition: ColumnElement[bool]) -> Update:
     return update(SCHEDULES).where(SCHEDULES.c.id == schedule.id, condition)
 
 
-def _taken(occurrence: Occurrence, state: OccurrenceState) -> Update:
-    """Return an update of an occurrence in a state, as far as nobody took it since it was read."""
+def _taken(tick: Tick, state: TickState) -> Update:
+    """Return an update of a tick in a state, as far as nobody took it since it was read."""
     return update(TICKS).where(
-        TICKS.c.id == occurrence.id, TICKS.c.claim == occurrence.claim, TICKS.c.state == state
+        TICKS.c.id == tick.id, TICKS.c.claim == tick.claim, TICKS.c.state == state
     )

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-from catalog.registry.rows import Attempt, JobRow, Occurrence, Schedule
+from catalog.registry.rows import Attempt, JobRow, Schedule, Tick
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -198,7 +198,7 @@ SCHEDULES = _table_of(
 
 #: Due times of schedules, and what became of them.
 TICKS = _table_of(
-    Occurrence,
+    Tick,
     "ticks",
     "One row a due time of a schedule.",
     ForeignKeyConstraint(["schedule_id"], ["schedules.id"]),

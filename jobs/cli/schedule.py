@@ -106,9 +106,7 @@ def show(
     now = datetime.now(UTC)
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
-        ticks = ticks_table(
-            [(schedule, each) for each in schedules.occurrences(schedule, last)], now
-        )
+        ticks = ticks_table([(schedule, each) for each in schedules.ticks(schedule, last)], now)
     if table.format != "table":
         table.write(schedule_table(schedule, ticks, now))
         return
@@ -149,7 +147,7 @@ def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 
     with _schedules(home) as schedules:
         schedule = schedules.named(name)
-        for run in schedules.open_occurrences(schedule):
+        for run in schedules.open_ticks(schedule):
             if run.state == "running" and not is_gone(run, datetime.now(UTC)):
                 raise SettingsError(
                     f"a run of {name} is in progress on {run.host}, process {run.pid}",
@@ -208,7 +206,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
     from jobs.schedules.tables import TICK_HEADINGS, ticks_table
 
     if ran or table.format != "table":
-        ticks = ticks_table([(one.schedule, one.occurrence) for one in ran], datetime.now(UTC))
+        ticks = ticks_table([(one.schedule, one.tick) for one in ran], datetime.now(UTC))
         table.write(ticks, TICK_HEADINGS)
     else:
         typer.echo("nothing is due", err=True)
@@ -216,7 +214,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
         _complain(one)
     if any(one.left and not one.busy for one in ran):
         raise typer.Exit(StoreError.exit_code)
-    if any(one.occurrence.state == "failed" for one in ran):
+    if any(one.tick.state == "failed" for one in ran):
         raise typer.Exit(SOME_FAILED)
 
 
@@ -225,8 +223,8 @@ def _complain(one: Ran) -> None:
         typer.echo(f"{one.schedule.name} waits: another scan is writing to the home", err=True)
     elif one.left:
         complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
-    elif one.outcome is None and one.occurrence.state == "failed":
-        complain(f"{one.schedule.name}: {one.occurrence.reason}", None)
+    elif one.outcome is None and one.tick.state == "failed":
+        complain(f"{one.schedule.name}: {one.tick.reason}", None)
     elif one.outcome:
         complain_of(one.outcome)
 

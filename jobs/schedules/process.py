@@ -1,4 +1,4 @@
-"""The process that runs an occurrence, and whether it still exists.
+"""The process that runs a tick, and whether it still exists.
 
 A process of the same kernel and the same space of process numbers can be looked up: it is gone as
 soon as it has ended. Of any other process, such as one on another host, nothing is seen but its
@@ -12,7 +12,7 @@ import socket
 from datetime import datetime
 from pathlib import Path
 
-from catalog.registry.rows import Occurrence
+from catalog.registry.rows import Tick
 from catalog.registry.schedules import ProcessIdentity
 
 _PROC = Path("/proc")
@@ -27,12 +27,12 @@ def this_process() -> ProcessIdentity:
     return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{birth(pid)}")
 
 
-def is_gone(occurrence: Occurrence, now: datetime) -> bool:
-    """Return whether the process of a running occurrence has ended."""
-    kernel, _, born = (occurrence.process or "").partition("/")
-    if occurrence.pid is not None and kernel and kernel == _kernel():
-        return birth(occurrence.pid) != born
-    return occurrence.lease_until is None or occurrence.lease_until < now
+def is_gone(tick: Tick, now: datetime) -> bool:
+    """Return whether the process of a running tick has ended."""
+    kernel, _, born = (tick.process or "").partition("/")
+    if tick.pid is not None and kernel and kernel == _kernel():
+        return birth(tick.pid) != born
+    return tick.lease_until is None or tick.lease_until < now
 
 
 def birth(pid: int) -> str:

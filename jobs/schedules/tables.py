@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules
 from jobs.schedules.cron import due_times
 from jobs.schedules.process import is_gone
@@ -53,7 +53,7 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
     """Return one row a schedule: its policies, its next due time and the state of its last one."""
     rows = []
     for schedule in schedules.all():
-        last = next(iter(schedules.occurrences(schedule, 1)), None)
+        last = next(iter(schedules.ticks(schedule, 1)), None)
         coming = coming_up(schedule, now)
         rows.append(
             {name: getattr(schedule, name) for name in _DECLARED}
@@ -67,20 +67,20 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEDULES)
 
 
-def ticks_table(occurrences: Iterable[tuple[Schedule, Occurrence]], now: datetime) -> pa.Table:
+def ticks_table(ticks: Iterable[tuple[Schedule, Tick]], now: datetime) -> pa.Table:
     """Return one row a due time with its state and its counts of jobs."""
     kept = [name for name in TICKS.names if name not in ("schedule", "due", "state")]
     rows = [
-        {name: getattr(occurrence, name) for name in kept}
-        | {"schedule": schedule.name, "due": _local(schedule, occurrence.due_at)}
-        | {"state": state_of(occurrence, now)}
-        for schedule, occurrence in occurrences
+        {name: getattr(tick, name) for name in kept}
+        | {"schedule": schedule.name, "due": _local(schedule, tick.due_at)}
+        | {"state": state_of(tick, now)}
+        for schedule, tick in ticks
     ]
     return pa.Table.from_pylist(rows, TICKS)
 
 
 def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Table:
-    """Return one schedule and its occurrences as one row; its survey as JSON text."""
+    """Return one schedule and its ticks as one row; its survey as JSON text."""
     values = facts(schedule) | {
         "next_due": coming_up(schedule, now),
         "definition": json.dumps(schedule.definition),
@@ -114,10 +114,10 @@ def coming_up(schedule: Schedule, now: datetime) -> list[str]:
     return [_local(schedule, moment) for moment in islice(coming, COMING)]
 
 
-def state_of(occurrence: Occurrence, now: datetime) -> str:
-    """Return an occurrence's state; ``interrupted`` where the process that ran it is gone."""
-    gone = occurrence.state == "running" and is_gone(occurrence, now)
-    return "interrupted" if gone else occurrence.state
+def state_of(tick: Tick, now: datetime) -> str:
+    """Return a tick's state; ``interrupted`` where the process that ran it is gone."""
+    gone = tick.state == "running" and is_gone(tick, now)
+    return "interrupted" if gone else tick.state
 
 
 def _local(schedule: Schedule, moment: datetime) -> str:

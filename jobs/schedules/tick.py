@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
-from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules, Settlement
 from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
 from jobs.schedules.process import is_gone, this_process
@@ -40,11 +40,11 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """An occurrence that this process ran, or left waiting."""
+    """A tick that this process ran, or left waiting."""
 
     schedule: Schedule
-    #: The occurrence afterwards.
-    occurrence: Occurrence
+    #: The tick afterwards.
+    tick: Tick
     #: Why it was left waiting; None if it was settled.
     left: SurveyError | None = None
     #: Whether it was left because another scan is writing to the home.
@@ -102,7 +102,7 @@ def tick(
     Returns
     -------
     list of Ran
-        The occurrences that were run, or left waiting.
+        The ticks that were run, or left waiting.
 
     Raises
     ------
@@ -147,8 +147,8 @@ def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECON
 
 
 def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> None:
-    for later in schedules.open_occurrences(schedule):
-        # An occurrence that was taken before keeps its place.
+    for later in schedules.open_ticks(schedule):
+        # A tick that was taken before keeps its place.
         if later.state != "waiting" or later.claim:
             continue
         for former in schedules.overlapping(later):
@@ -165,10 +165,8 @@ def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> N
                 schedules.settle(former, Settlement("replaced", reason), now)
 
 
-def _next(
-    schedules: Schedules, passed: set[int], now: datetime
-) -> tuple[Schedule, Occurrence] | None:
-    """Return the occurrence that has waited longest, of those that this process may take."""
+def _next(schedules: Schedules, passed: set[int], now: datetime) -> tuple[Schedule, Tick] | None:
+    """Return the tick that has waited longest, of those that this process may take."""
     candidates = [
         (schedule, candidate)
         for schedule in schedules.all()
@@ -179,9 +177,9 @@ def _next(
     return min(candidates, key=lambda pair: pair[1].due_at, default=None)
 
 
-def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Occurrence | None:
-    """Return a schedule's oldest open occurrence, unless it runs; settle those given up."""
-    for candidate in schedules.open_occurrences(schedule):
+def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Tick | None:
+    """Return a schedule's oldest open tick, unless it runs; settle those given up."""
+    for candidate in schedules.open_ticks(schedule):
         if candidate.state == "waiting":
             return candidate
         if not is_gone(candidate, now):
@@ -203,12 +201,12 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True)
 class _Run:
-    """The run of an occurrence that this process took."""
+    """The run of a tick that this process took."""
 
     home: Home
     schedules: Schedules
     schedule: Schedule
-    occurrence: Occurrence
+    tick: Tick
     now: Clock
     pace: Pace
 
@@ -220,7 +218,7 @@ class _Run:
         from jobs.run import run_survey
 
         try:
-            with _Lease(self.schedules, self.occurrence, self.now, self.pace) as lease:
+            with _Lease(self.schedules, self.tick, self.now, self.pace) as lease:
                 definition = definition_of(self.schedule)
                 stopping = cast("Reporter", _StoppingReporter(reporter, lease))
                 outcome = run_survey(
@@ -229,7 +227,7 @@ class _Run:
         except _Stopped:
             return self._settle(Settlement("replaced", "a later run took its place"))
         except KeyboardInterrupt:
-            self.schedules.release(self.occurrence, "interrupted", begun=True)
+            self.schedules.release(self.tick, "interrupted", begun=True)
             raise
         except (StoreError, ClusterError) as error:
             return self._leave(error)
@@ -241,7 +239,7 @@ class _Run:
         return self._settle(_settlement(outcome), outcome)
 
     def _settle(self, settlement: Settlement, outcome: Outcome | None = None) -> Ran:
-        self.schedules.settle(self.occurrence, settlement, self.now())
+        self.schedules.settle(self.tick, settlement, self.now())
         return Ran(self.schedule, self._latest(), outcome=outcome)
 
     def _leave(self, error: SurveyError) -> Ran:
@@ -249,15 +247,15 @@ class _Run:
 
         # Not the survey's fault: the store or the cluster may be there at the next look.
         busy = isinstance(error, StoreError) and writing_process(self.home) is not None
-        self.schedules.release(self.occurrence, error.message, begun=not busy)
+        self.schedules.release(self.tick, error.message, begun=not busy)
         return Ran(self.schedule, self._latest(), left=error, busy=busy)
 
-    def _latest(self) -> Occurrence:
-        return self.schedules.latest(self.occurrence) or self.occurrence
+    def _latest(self) -> Tick:
+        return self.schedules.latest(self.tick) or self.tick
 
 
 def _settlement(outcome: Outcome) -> Settlement:
-    """Return the settlement of an occurrence whose survey came to its end."""
+    """Return the settlement of a tick whose survey came to its end."""
     failed, unfetched = len(outcome.failed), len(outcome.unfetched)
     reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
     reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
@@ -272,10 +270,10 @@ def _settlement(outcome: Outcome) -> Settlement:
 
 @dataclass
 class _Lease:
-    """Renews the lease of an occurrence from a thread of its own."""
+    """Renews the lease of a tick from a thread of its own."""
 
     schedules: Schedules
-    due: Occurrence
+    due: Tick
     now: Clock
     pace: Pace
     #: Whether the run has to end.

@@ -39,7 +39,7 @@ def main(home: str, first: str, step: str, count: str, kill: str) -> None:
         reporter = KillsItself(int(kill))
         for ran in tick(opened, lambda: LocalRunner(ON_CPU), reporter, now=lambda now=now: now):
             if ran.left is None:
-                due = ran.occurrence
+                due = ran.tick
                 print(ran.schedule.name, due.due_at.isoformat(), due.state, flush=True)  # noqa: T201
 
 

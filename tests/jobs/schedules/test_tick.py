@@ -19,7 +19,7 @@ import pytest
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
-from catalog.registry.rows import Occurrence, Schedule
+from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Due, ProcessIdentity, Settlement
 from catalog.store.reader import query
 from catalog.store.writer import Writer
@@ -100,14 +100,12 @@ def ticked(home: Home, hours: float, reporter: Reporter | None = None, **pace: f
 
 def states(home: Home, schedule: Schedule) -> list[tuple[float, str]]:
     with Registry(home) as registry:
-        ticks = registry.schedules.occurrences(schedule)
+        ticks = registry.schedules.ticks(schedule)
     return [((one.due_at - at(0)) / timedelta(hours=1), one.state) for one in reversed(ticks)]
 
 
 def ran_at(ran: list[Ran]) -> list[tuple[float, str]]:
-    return [
-        ((one.occurrence.due_at - at(0)) / timedelta(hours=1), one.occurrence.state) for one in ran
-    ]
+    return [((one.tick.due_at - at(0)) / timedelta(hours=1), one.tick.state) for one in ran]
 
 
 def runs(home: Home) -> list[dict]:
@@ -130,12 +128,12 @@ def test_what_is_due_runs_once_and_a_second_look_does_nothing(fresh):
     schedule = added(home)
     assert ticked(home, 8.9) == []
     (ran,) = ticked(home, 9)
-    due = ran.occurrence
+    due = ran.tick
     assert (due.state, due.measured, due.failed, due.skipped) == ("done", 1, 0, 0)
     assert ticked(home, 9) == []
     assert ticked(home, 9.5) == []
     (again,) = ticked(home, 10)
-    assert (again.occurrence.measured, again.occurrence.skipped) == (0, 1)
+    assert (again.tick.measured, again.tick.skipped) == (0, 1)
     assert states(home, schedule) == [(9, "done"), (10, "done")]
     assert [run["status"] for run in runs(home)] == ["done"]
 
@@ -149,7 +147,7 @@ def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
         limits=Limits(deadline=1e-9),
         now=lambda: at(9),
     )
-    assert (ran.occurrence.state, ran.occurrence.failed) == ("failed", 1)
+    assert (ran.tick.state, ran.tick.failed) == ("failed", 1)
     assert "the deadline of a job" in ran.outcome.failed[0][1].message
 
 
@@ -278,7 +276,7 @@ def test_another_scan_makes_a_due_time_wait(home):
         (left,) = ticked(home, 9)
         assert left.busy
         assert left.left is not None
-        assert "another scan is writing" in str(left.occurrence.reason)
+        assert "another scan is writing" in str(left.tick.reason)
     assert states(home, schedule) == [(9, "waiting")]
     assert ran_at(ticked(home, 9.1)) == [(9, "done")]
 
@@ -301,8 +299,8 @@ def test_a_survey_that_cannot_be_planned_fails_in_words(home):
         gone = {**made.definition, "models": [{"name": "small:gone_13"}]}
         schedule = registry.schedules.add(dataclasses.replace(made, definition=gone), BEGIN)
     (ran,) = ticked(home, 9)
-    assert (ran.occurrence.state, ran.outcome) == ("failed", None)
-    assert "gone_13" in str(ran.occurrence.reason)
+    assert (ran.tick.state, ran.outcome) == ("failed", None)
+    assert "gone_13" in str(ran.tick.reason)
     assert states(home, schedule) == [(9, "failed")]
 
 
@@ -319,12 +317,12 @@ def test_a_fault_of_the_program_settles_its_due_time(home):
 
 def taken_by(
     home: Home, holder: ProcessIdentity, lease_hours: float, **changes: str
-) -> tuple[Schedule, Occurrence]:
+) -> tuple[Schedule, Tick]:
     """Let a process take the run of nine."""
     schedule = added(home, **changes)
     with Registry(home) as registry:
         look(registry.schedules, at(9))
-        (waiting,) = registry.schedules.open_occurrences(schedule)
+        (waiting,) = registry.schedules.open_ticks(schedule)
         taken = registry.schedules.take(waiting, holder, at(9), at(lease_hours))
         assert taken is not None
         assert registry.schedules.take(waiting, holder, at(9), at(lease_hours)) is None
@@ -336,7 +334,7 @@ def test_another_hosts_lease_has_to_run_out(home):
     schedule, lost = taken_by(home, far, 9.2)
     assert ticked(home, 9.1) == []
     (ran,) = ticked(home, 9.3)
-    assert (ran.occurrence.id, ran.occurrence.state, ran.occurrence.losses) == (lost.id, "done", 1)
+    assert (ran.tick.id, ran.tick.state, ran.tick.losses) == (lost.id, "done", 1)
     with Registry(home) as registry:
         late = registry.schedules
         # The one that was taken for dead comes back: it is told to stop and can settle nothing.
@@ -367,9 +365,9 @@ def test_what_was_claimed_meanwhile_is_not_claimed_again(home):
     with Registry(home) as registry:
         schedules = registry.schedules
         look(schedules, at(11.5))
-        before = (schedules.named(stale.name), schedules.occurrences(stale))
+        before = (schedules.named(stale.name), schedules.ticks(stale))
         assert not schedules.claim(stale, [Due(at(9))], at(9.5), settled_at=at(9))
-        assert (schedules.named(stale.name), schedules.occurrences(stale)) == before
+        assert (schedules.named(stale.name), schedules.ticks(stale)) == before
         schedules.pause(stale, at(11.6))
         assert not schedules.claim(schedules.named(stale.name), [Due(at(12))], at(12), at(12))
 
@@ -434,7 +432,7 @@ def test_a_run_killed_in_the_middle_is_one_run(fresh):
     (row,) = query(home, "SELECT count(*) AS batches FROM batches").to_pylist()
     assert 2 <= row["batches"] < 6
     (ran,) = ticked(home, 9.1)
-    assert (ran.occurrence.state, ran.occurrence.losses, ran.occurrence.claim) == ("done", 1, 2)
+    assert (ran.tick.state, ran.tick.losses, ran.tick.claim) == ("done", 1, 2)
     assert states(home, schedule) == [(9, "done")]
     assert runs(home) == [{"status": "done", "attempt": 2, "batches": 6}]
 
@@ -448,7 +446,7 @@ def test_processes_that_look_at_once_run_each_due_time_once(home):
     lines = [line for one in daemons for line in one.communicate()[0].splitlines()]
     assert [one.returncode for one in daemons] == [0, 0, 0]
     lines += [
-        f"{one.schedule.name} {one.occurrence.due_at.isoformat()} {one.occurrence.state}"
+        f"{one.schedule.name} {one.tick.due_at.isoformat()} {one.tick.state}"
         for one in ticked(home, 21)
     ]
     expected = [f"{name} {at(hour).isoformat()} done" for name in "ab" for hour in range(10, 22)]
