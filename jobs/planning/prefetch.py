@@ -93,11 +93,11 @@ def supply(
             hint=f"their terms: {_terms(lacking)}; look at each with survey fetch --dry-run, then"
             " survey fetch",
         )
-    require_room(lacking, store)
+    require_disk_space(lacking, store)
     return fetch(lacking, store, progress)
 
 
-def require_room(files: Iterable[RemoteFile], store: FileStore) -> None:
+def require_disk_space(files: Iterable[RemoteFile], store: FileStore) -> None:
     """Refuse files of known size for which the disk has no room.
 
     Raises

@@ -109,10 +109,10 @@ def choose_devices(
     nodes = [machine.cores for machine in machines]
     count = len(nodes) if workers is None else workers
     if threads is None:
-        _require_room(count, sum(nodes), "CPU cores there are")
+        _check_count(count, sum(nodes), "CPU cores there are")
         return Devices("cpu", count, _threads(count, nodes))
     limit = sum(cores // threads for cores in nodes)
-    _require_room(count, limit, f"workers with {threads} threads that the CPU cores make")
+    _check_count(count, limit, f"workers with {threads} threads that the CPU cores make")
     return Devices("cpu", count, threads)
 
 
@@ -151,7 +151,7 @@ def _gpu_workers(
 ) -> Devices:
     most = sum(int(machine.gpus / share) for machine in machines)
     count = most if workers is None else workers
-    _require_room(count, most, "GPUs there are" if share == 1 else f"shares of {share:g} GPU")
+    _check_count(count, most, "GPUs there are" if share == 1 else f"shares of {share:g} GPU")
     fair = min(
         machine.cores // min(count, int(machine.gpus / share))
         for machine in machines
@@ -160,7 +160,7 @@ def _gpu_workers(
     return Devices("cuda", count, threads or max(1, fair), share)
 
 
-def _require_room(count: int, limit: int, what: str) -> None:
+def _check_count(count: int, limit: int, what: str) -> None:
     if not 1 <= count <= limit:
         raise SettingsError(f"workers is {count}, must be between 1 and {limit} ({what})")
 

@@ -76,9 +76,9 @@ def test_much_is_fetched_only_when_asked_for(
         supply(wanted, store, lambda *_: None)
     assert "MIT (1), not stated (1)" in (caught.value.hint or "")
     with pytest.raises(DownloadError, match="free"):
-        prefetch.require_room(files("http://up/a", "http://up/b", size=51 * GB), store)
+        prefetch.require_disk_space(files("http://up/a", "http://up/b", size=51 * GB), store)
     with pytest.raises(DownloadError, match=r"1 GB to spare"):
-        prefetch.require_room(files("http://up/a", size=100 * GB - 1), store)
+        prefetch.require_disk_space(files("http://up/a", size=100 * GB - 1), store)
     assert store.asked == ["a", "b"]
 
 
