@@ -72,6 +72,59 @@ def survey_process(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+#: Runs each command of its input, a JSON list a line, and answers in JSON.
+_SERVING = """
+import json, sys
+from typer.testing import CliRunner
+from jobs.cli.main import app
+for line in sys.stdin:
+    ended = CliRunner().invoke(app, json.loads(line))
+    print(json.dumps([ended.exit_code, ended.stdout, ended.stderr]), flush=True)
+"""
+
+
+class SurveyProcess:
+    """One process that runs ``survey`` again and again, which spares importing torch each time.
+
+    Parameters
+    ----------
+    folder : Path
+        Its working folder.
+    home : Path
+        The home of its commands.
+    paths : str or Path
+        Folders beside the product's to import from, as if what lies there were installed.
+    """
+
+    def __init__(self, folder: Path, home: Path, *paths: str | Path) -> None:
+        imported = os.pathsep.join(map(str, (*paths, ROOT)))
+        environment = {"SURVEY_HOME": str(home), "PYTHONPATH": imported, "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVING],
+            cwd=folder,
+            env=os.environ | environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> SurveyProcess:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.communicate(timeout=60)
+
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run ``survey`` with arguments and check its exit code."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{json.dumps(arguments)}\n")
+        self._process.stdin.flush()
+        ended, out, err = json.loads(self._process.stdout.readline())
+        assert ended == code, f"exit code {ended}\n{out}\n{err}"
+        return subprocess.CompletedProcess(arguments, ended, out, err)
+
+
 def rows(sql: str, home: Path) -> list[dict[str, Any]]:
     """Ask the store in this process."""
     found: list[dict[str, Any]] = query(open_home(home, create=False), sql).to_pylist()

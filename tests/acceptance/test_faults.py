@@ -86,6 +86,7 @@ def assert_same(home: Path, undisturbed: Path) -> None:
 
 
 @pytest.mark.slow(seconds=30)
+@pytest.mark.long
 @pytest.mark.ray
 def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -110,6 +111,7 @@ def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
 
 
 @pytest.mark.slow(seconds=30)
+@pytest.mark.long
 @pytest.mark.ray
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -140,6 +142,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.slow(seconds=60)
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, interruptible):
@@ -268,6 +271,7 @@ for each in (crashes, hangs, nan, good):
 
 
 @pytest.mark.slow(seconds=50)
+@pytest.mark.long
 @pytest.mark.ray
 def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     home = tmp_path / "home"

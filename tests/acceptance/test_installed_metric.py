@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.command import ROOT
+from tests.acceptance.command import ROOT, SurveyProcess
 from tests.acceptance.test_packages import python
 
 TOY = """
@@ -100,26 +98,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def without(packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``survey`` in the same home where the package is not installed."""
-    paths = {"SURVEY_HOME": str(packages / "home"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "jobs.cli.main", *arguments]
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **paths, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended
-
-
-def survey(packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return python(packages, "-m", "jobs.cli.main", *arguments)
-
-
 def rows(ended: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     answer: list[dict[str, Any]] = json.loads(ended.stdout)
     return answer
@@ -141,46 +119,53 @@ def test_broken_ones_are_known_with_their_reasons(packages: Path) -> None:
 
 @pytest.mark.slow(seconds=60)
 def test_from_a_home_without_it_to_one_with_it_and_back(packages: Path) -> None:
+    home = packages / "home"
+    # The package is installed where one of them looks, and not where the other does.
+    with SurveyProcess(packages, home, packages) as survey, SurveyProcess(ROOT, home) as without:
+        there_and_back(packages, survey, without)
+
+
+def there_and_back(packages: Path, survey: SurveyProcess, without: SurveyProcess) -> None:
     small = ("run", "-m", "small:digits_vgg7", *ASKED)
-    without(packages, *small)
-    (before,) = rows(without(packages, "sql", "FROM runs", "--format", "json"))
+    without(*small)
+    (before,) = rows(without("sql", "FROM runs", "--format", "json"))
     # Installed, and nothing is stored of it yet.
-    values = rows(survey(packages, "sql", GAINS, "--format", "json"))
+    values = rows(survey("sql", GAINS, "--format", "json"))
     assert {row["toy_gain"] for row in values} == {None}
     run_id = before["run_id"]
-    shown = survey(packages, "show", run_id, "--metrics").stdout
+    shown = survey("show", run_id, "--metrics").stdout
     assert {"toy_gain", "r2_heldout"} <= set(shown.split())
     # It makes no run stale, and gives no run another name.
-    again = survey(packages, *small)
-    assert rows(survey(packages, "sql", "FROM runs", "--format", "json")) == [before]
+    again = survey(*small)
+    assert rows(survey("sql", "FROM runs", "--format", "json")) == [before]
     assert "new" not in again.stderr
     # What is measured from now on has it; a metric that fails is a note.
-    survey(packages, "run", "-m", "small:digits_vgg9", *ASKED)
-    values = rows(survey(packages, "sql", GAINS, "--format", "json"))
+    survey("run", "-m", "small:digits_vgg9", *ASKED)
+    values = rows(survey("sql", GAINS, "--format", "json"))
     assert all((row["toy_gain"] is None) == (row["run_id"] == run_id) for row in values)
     assert {row["notes"][-1] for row in values if row["run_id"] != run_id} == {
         "toy_crash: IndexError: pop from empty list"
     }
     (other,) = {row["run_id"] for row in values} - {run_id}
-    shown = survey(packages, "show", other, "--metrics").stdout
+    shown = survey("show", other, "--metrics").stdout
     assert "toy_gain" in shown
-    shown_and_reported(packages)
+    shown_and_reported(packages, survey)
     # Where it is not installed any more, all of it can be read, and measuring goes on.
-    assert rows(without(packages, "sql", GAINS, "--format", "json")) == values
-    means = rows(without(packages, "show", other, "--format", "json"))
+    assert rows(without("sql", GAINS, "--format", "json")) == values
+    means = rows(without("show", other, "--format", "json"))
     assert all(isinstance(row["toy_gain"], float) for row in means)
-    without(packages, "run", "-m", "small:digits_plain14", *ASKED)
+    without("run", "-m", "small:digits_plain14", *ASKED)
     comments = (
         "SELECT table_name, comment FROM duckdb_columns() WHERE column_name = 'toy_gain'"
         " AND table_name = 'batch_scores'"
     )
-    (stored,) = rows(without(packages, "sql", comments, "--format", "json"))
+    (stored,) = rows(without("sql", comments, "--format", "json"))
     assert stored["comment"] == "How much larger the output's deviation is, as a logarithm."
-    means = rows(without(packages, "show", other, "--format", "json"))
+    means = rows(without("show", other, "--format", "json"))
     assert all(isinstance(row["toy_gain"], float) for row in means)
 
 
-def shown_and_reported(packages: Path) -> None:
+def shown_and_reported(packages: Path, survey: SurveyProcess) -> None:
     """Look on, which loads no extension, and write a report, which lists the metric."""
     code = """
 import sys
@@ -191,7 +176,7 @@ for verb in (["--help"], ["status"], ["sql", "SELECT run_id, cka FROM signatures
 assert not {"torch", "toy_metrics"} & set(sys.modules)
 """
     python(packages, "-c", code)
-    survey(packages, "report", "--out", str(packages / "report"))
+    survey("report", "--out", str(packages / "report"))
     pages = [page.read_text("utf-8") for page in (packages / "report" / "models").glob("*.html")]
     # A column that is empty for all of a run's sites is left out of its page.
     assert [page.count("toy gain") > 0 for page in pages].count(True) == 1

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import ROOT
+from tests.acceptance.command import ROOT, SurveyProcess
 
 TOY = """
 from catalog.datasets import DatasetInfo, DatasetKind
@@ -144,28 +145,30 @@ def python(packages: Path, *arguments: str, code: int = 0) -> subprocess.Complet
     return ended
 
 
-def survey(packages: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    return python(packages, "-m", "jobs.cli.main", *arguments, code=code)
+@pytest.fixture(scope="module")
+def survey(packages: Path) -> Iterator[SurveyProcess]:
+    with SurveyProcess(packages, packages / "home", packages) as process:
+        yield process
 
 
 def test_they_keep_the_contracts(packages: Path) -> None:
     python(packages, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toy.py")
 
 
-def test_they_are_listed_beside_ours(packages: Path) -> None:
-    datasets = json.loads(survey(packages, "datasets", "--format", "json").stdout)
+def test_they_are_listed_beside_ours(survey: SurveyProcess) -> None:
+    datasets = json.loads(survey("datasets", "--format", "json").stdout)
     names = [row["dataset"] for row in datasets]
     assert names[-1] == "stripes"
     assert names.count("digits") == 1
-    (net,) = json.loads(survey(packages, "models", "toy:*", "--format", "json").stdout)
+    (net,) = json.loads(survey("models", "toy:*", "--format", "json").stdout)
     assert (net["architecture"], net["family"], net["classes"]) == ("toy:net", "Toy", 10)
 
 
-def test_they_are_surveyed(packages: Path) -> None:
+def test_they_are_surveyed(survey: SurveyProcess) -> None:
     options = ("--dataset", "stripes", "--checkpoint", "init:0", "--batch-size", "4")
-    survey(packages, "run", "--model", "toy:net", *options, "--runner", "toy")
+    survey("run", "--model", "toy:net", *options, "--runner", "toy")
     sql = "SELECT architecture, dataset, count(affinity) AS sites FROM signatures GROUP BY ALL"
-    (row,) = json.loads(survey(packages, "sql", sql, "--format", "json").stdout)
+    (row,) = json.loads(survey("sql", sql, "--format", "json").stdout)
     assert row == {"architecture": "net", "dataset": "stripes", "sites": 1}
 
 
@@ -198,17 +201,17 @@ print(show_model("toy:net")["source"][0])
     assert package == "toy_zoo"
 
 
-def test_a_runner_measures_what_the_local_one_does(packages: Path) -> None:
+def test_a_runner_measures_what_the_local_one_does(packages: Path, survey: SurveyProcess) -> None:
     network = ("--model", "small:digits_resnet14", "--limit", "512", "--batch-size", "256")
     sql = "SELECT site_name, batch, affinity, cka FROM batch_scores ORDER BY ALL"
     rows = []
     for runner in ("toy", "local"):
         home = ("--home", str(packages / f"by_{runner}"))
-        survey(packages, "run", *network, "--runner", runner, "--threads", "1", *home)
-        rows.append(json.loads(survey(packages, "sql", sql, "--format", "json", *home).stdout))
+        survey("run", *network, "--runner", runner, "--threads", "1", *home)
+        rows.append(json.loads(survey("sql", sql, "--format", "json", *home).stdout))
     assert rows[0]
     assert rows[0] == rows[1]
-    ended = survey(packages, "run", *network, "--runner", "theirs", code=2)
+    ended = survey("run", *network, "--runner", "theirs", code=2)
     assert "no_such_module:RUNNER of a_broken 1.0" in ended.stderr
 
 

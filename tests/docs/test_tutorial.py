@@ -50,6 +50,7 @@ def commands(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow(seconds=60)
+@pytest.mark.long
 def test_every_block_runs(tmp_path: Path, commands: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
