@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,8 +40,8 @@ class TestCifar(DatasetKindContract):
 
     @pytest.fixture
     def opener(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opener:
-        layout = dataclasses.replace(cifar.LAYOUTS["cifar10"], images={"test": 4})
-        monkeypatch.setitem(cifar.LAYOUTS, "cifar10", layout)
+        monkeypatch.setattr(cifar, "IMAGES", {"test": 4})
+        layout = cifar.LAYOUTS["cifar10"]
         (member,) = layout.subsets["test"]
         records = noise(4, 1 + cifar.PIXEL_BYTES)
         records[:, 0] %= 10

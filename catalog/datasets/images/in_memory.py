@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from catalog.datasets.base import ImageDataset, Sample
+from catalog.datasets.base import INCOMPLETE, ImageDataset, Sample
 from catalog.datasets.images.decoding import fitted
 from catalog.datasets.order import fingerprint_of, place, stat_signature_of
 from catalog.models.base import InputTransform
@@ -63,19 +63,15 @@ class ArrayDataset(ImageDataset):
         self._order = sorted(range(len(packed.labels)), key=lambda i: place(self._image_name(i)))
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(self._order)
 
     def labels(self) -> Sequence[int | None]:
-        """Return every image's label in the fixed order."""
         return tuple(int(label) for label in self._packed.labels[self._order])
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the subset and its files' names, sizes and times."""
         return stat_signature_of(self._subset, files=self._files)
 
     def fingerprint(self) -> str:
-        """Return a sha256 (hex) over every image's pixels, name and label, and the order."""
         return fingerprint_of(
             self.class_names,
             (
@@ -89,9 +85,9 @@ class ArrayDataset(ImageDataset):
         )
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the images at these positions; a single channel is repeated."""
         for position in positions:
             index = self._order[position]
+            # A single channel is repeated.
             picture = Image.fromarray(self._packed.pixels[index]).convert("RGB")
             yield Sample(
                 position=position,
@@ -109,5 +105,5 @@ def _require_labels(name: str, packed: PackedImages) -> None:
     if largest >= len(packed.class_names):
         raise DatasetError(
             f"{name} has an image of class {largest}, must be below {len(packed.class_names)}",
-            hint="the copy is damaged: get it again",
+            hint=INCOMPLETE,
         )

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SIDE = 32
 PIXEL_BYTES = 3 * SIDE * SIDE
 
+#: Images in each subset.
+IMAGES = {"train": 50_000, "test": 10_000}
+
 _LARGEST_NAMES_FILE = 1 << 16
 
 
@@ -38,47 +41,46 @@ class ArchiveLayout:
     #: Its members: the class names, one a line, and the records of each subset.
     names: str
     subsets: dict[str, tuple[str, ...]]
-    #: Images in one member of each subset.
-    images: dict[str, int]
     #: Bytes before the pixels; the last of them is the label.
     label_bytes: int
     #: Number of classes.
     classes: int
 
 
+def _archive(name: str, size: int, sha256: str, md5: str) -> RemoteFile:
+    url = f"https://www.cs.toronto.edu/~kriz/{name}"
+    return RemoteFile(url=url, name=name, bytes=size, sha256=sha256, md5=md5)
+
+
 #: The two datasets by name.
 LAYOUTS = {
     "cifar10": ArchiveLayout(
-        archive=RemoteFile(
-            url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            name="cifar-10-binary.tar.gz",
-            bytes=170_052_171,
-            sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-            md5="c32a1d4ab5d03f1284b67883e8d87530",
+        archive=_archive(
+            "cifar-10-binary.tar.gz",
+            170_052_171,
+            "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            "c32a1d4ab5d03f1284b67883e8d87530",
         ),
         names="cifar-10-batches-bin/batches.meta.txt",
         subsets={
             "train": tuple(f"cifar-10-batches-bin/data_batch_{n}.bin" for n in range(1, 6)),
             "test": ("cifar-10-batches-bin/test_batch.bin",),
         },
-        images={"train": 10_000, "test": 10_000},
         label_bytes=1,
         classes=10,
     ),
     "cifar100": ArchiveLayout(
-        archive=RemoteFile(
-            url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-            name="cifar-100-binary.tar.gz",
-            bytes=168_513_733,
-            sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-            md5="03b5dce01913d631647c71ecec9e9cb8",
+        archive=_archive(
+            "cifar-100-binary.tar.gz",
+            168_513_733,
+            "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+            "03b5dce01913d631647c71ecec9e9cb8",
         ),
         names="cifar-100-binary/fine_label_names.txt",
         subsets={
             "train": ("cifar-100-binary/train.bin",),
             "test": ("cifar-100-binary/test.bin",),
         },
-        images={"train": 50_000, "test": 10_000},
         # The coarse class comes first, the fine one is what networks are trained on.
         label_bytes=2,
         classes=100,
@@ -108,7 +110,7 @@ def _info(syntax: str, sentence: str) -> DatasetInfo:
     return DatasetInfo(
         syntax=syntax,
         sentence=sentence,
-        images=layout.images[subset or "test"] * len(layout.subsets[subset or "test"]),
+        images=IMAGES[subset or "test"],
         classes=layout.classes,
         files=(layout.archive,),
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
@@ -138,34 +140,21 @@ def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> 
     layout = LAYOUTS[kind]
     members = layout.subsets[subset]
     record = layout.label_bytes + PIXEL_BYTES
-    expected = layout.images[subset] * record
+    expected = IMAGES[subset] * record
     content = read_members(
         archive, {layout.names: _LARGEST_NAMES_FILE, **dict.fromkeys(members, expected)}
     )
-    for member in members:
-        if len(content[member]) != expected:
-            raise DatasetError(
-                f"{member} in {archive.name} has {len(content[member]):,} bytes,"
-                f" must have {expected:,}",
-                hint=INCOMPLETE,
-            )
     joined = b"".join(content[member] for member in members)
+    if len(joined) != expected:
+        raise DatasetError(
+            f"the {subset} images in {archive.name} have {len(joined):,} bytes,"
+            f" must have {expected:,}",
+            hint=INCOMPLETE,
+        )
     records = np.frombuffer(joined, np.uint8).reshape(-1, record)
     planes = records[:, layout.label_bytes :].reshape(-1, 3, SIDE, SIDE)
     return PackedImages(
-        _class_names(archive, layout, content[layout.names]),
+        tuple(content[layout.names].decode(errors="replace").strip().splitlines()),
         np.ascontiguousarray(planes.transpose(0, 2, 3, 1)),
         records[:, layout.label_bytes - 1].copy(),
     )
-
-
-def _class_names(archive: Path, layout: ArchiveLayout, content: bytes) -> tuple[str, ...]:
-    names = tuple(line.strip() for line in content.decode(errors="replace").splitlines())
-    names = tuple(name for name in names if name)
-    if len(names) != layout.classes:
-        raise DatasetError(
-            f"{layout.names} in {archive.name} names {len(names)} classes,"
-            f" must name {layout.classes}",
-            hint="the copy is damaged: get it again",
-        )
-    return names

@@ -145,13 +145,7 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as problem:
         raise DatasetError(f"{path} cannot be read: {problem}", hint=INCOMPLETE) from problem
-    if not content.startswith(header):
+    if not content.startswith(header) or len(content) != size:
         lengths = " x ".join(f"{length:,}" for length in shape)
         raise DatasetError(f"{path} is no idx file of {lengths} bytes", hint=INCOMPLETE)
-    if len(content) != size:
-        raise DatasetError(
-            f"{path} unpacks to {'more than' if len(content) > size else 'less than'}"
-            f" the {size:,} bytes its header states",
-            hint=INCOMPLETE,
-        )
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)
