@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.models.base import InputTransform, RemoteFile
 
@@ -53,7 +53,11 @@ class ImageDataset(Protocol):
         """Return every image's label in the fixed order, without decoding any image."""
 
     def stat_signature(self) -> str:
-        """Return a hash that is quick to get and changes when the content may have changed."""
+        """Return a hash that is quick to get and changes when the content may have changed.
+
+        By default the fingerprint: while it is the same, that need not be computed again.
+        """
+        return self.fingerprint()
 
     def fingerprint(self) -> str:
         """Return a sha256 (hex) over every image's bytes, name, label and the order."""
@@ -84,31 +88,3 @@ class Files(Protocol):
 
     def get(self, file: RemoteFile) -> Path:
         """Return the file's place here, fetching it where it is not here yet."""
-
-
-class Unlabelled(Sequence[None]):
-    """The labels of images that have none, however many there are.
-
-    Parameters
-    ----------
-    images : int
-        Number of images.
-    """
-
-    def __init__(self, images: int) -> None:
-        self._images = range(images)
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-        return len(self._images)
-
-    @overload
-    def __getitem__(self, index: int) -> None: ...
-    @overload
-    def __getitem__(self, index: slice) -> Unlabelled: ...
-    def __getitem__(self, index: int | slice) -> Unlabelled | None:
-        """Return the label of one image, or those of a run of images."""
-        if isinstance(index, slice):
-            return Unlabelled(len(self._images[index]))
-        self._images[index]
-        return None

@@ -174,18 +174,15 @@ class DatasetSubset(ImageDataset):
         self._positions = _positions(dataset, selection)
 
     def __len__(self) -> int:
-        """Return the number of images selected, broken ones included."""
         return len(self._positions)
 
     def labels(self) -> Sequence[int | None]:
-        """Return the label of every image selected, in the fixed order."""
         labels = self._dataset.labels()
         if isinstance(self._positions, range):
             return labels[: len(self)]
         return tuple(labels[position] for position in self._positions)
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) that is quick to get, over the whole's and the selection."""
         return _hash(self._dataset.stat_signature(), self._selection)
 
     def fingerprint(self) -> str:
@@ -200,7 +197,6 @@ class DatasetSubset(ImageDataset):
         return _hash(whole, selection) if str(selection) else whole
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the images at these positions of the selection alone, in the order given."""
         whole = [self._positions[position] for position in positions]
         samples = self._dataset.pick(transform, whole)
         for position, sample in zip(positions, samples, strict=True):

@@ -12,8 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.images.decoding import (
@@ -32,7 +34,7 @@ from survey.errors import DatasetError
 UNREADABLE = "unreadable"
 
 #: Opens one picture's bytes; raises ValueError where it has none.
-Opener: TypeAlias = Callable[[], AbstractContextManager[BinaryIO]]
+Opener: TypeAlias = Callable[[], AbstractContextManager[BufferedReader | BytesIO]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,53 +68,45 @@ class PictureDataset(ImageDataset, ABC):
         self.name = name
         self.root = root
         self.class_names = class_names
-        self._pictures = tuple(sorted(pictures, key=lambda picture: place(picture.name)))
+        given = tuple(pictures)
+        #: Which of the pictures given is at each position.
+        self._order = sorted(range(len(given)), key=lambda number: place(given[number].name))
+        self._pictures = tuple(given[number] for number in self._order)
 
     def __len__(self) -> int:
-        """Return the number of pictures, broken ones included."""
         return len(self._pictures)
 
     def labels(self) -> Sequence[int | None]:
-        """Return every picture's label in the fixed order."""
         return tuple(picture.label for picture in self._pictures)
 
-    @abstractmethod
-    def stat_signature(self) -> str:
-        """Return a sha256 (hex) over what the files look like from outside.
-
-        Equal signatures mean that ``fingerprint`` need not be computed again.
-        """
-
     def fingerprint(self) -> str:
-        """Return a sha256 (hex) over every picture's bytes, name and label, and the order."""
-        hashed = zip(self._pictures, self._hashes(), strict=True)
+        hashes = [""] * len(self)
+        for position, opener in self._openers(self._reading_order()):
+            hashes[position] = self._sha256(position, opener)
+        hashed = zip(self._pictures, hashes, strict=True)
         return fingerprint_of(
             self.class_names,
             ((picture.name, picture.label, content) for picture, content in hashed),
         )
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the pictures at these positions, decoded a few ahead; None for broken ones."""
-
-        def sample(task: tuple[int, Opener]) -> Sample:
-            return self._sample(*task, transform)
-
-        yield from ahead(sample, self._openers(positions))
+        return ahead(lambda task: self._sample(*task, transform), self._openers(positions))
 
     @abstractmethod
     def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
         """Yield each position with what opens its picture, drawn by one thread."""
 
-    @abstractmethod
-    def _hashes(self) -> Iterator[str]:
-        """Yield the sha256 (hex) of every picture's bytes, in the fixed order."""
+    def _reading_order(self) -> Sequence[int]:
+        """Return all positions in the order in which the medium is read fastest."""
+        return range(len(self))
 
-    def _hashes_by(self, reading_order: Sequence[int]) -> Iterator[str]:
-        """As ``_hashes``, reading the positions in the order that suits the medium."""
-        hashes = [""] * len(self)
-        for position, opener in self._openers(reading_order):
-            hashes[position] = _sha256(opener)
-        yield from hashes
+    def _sha256(self, position: int, opener: Opener) -> str:
+        try:
+            with opener() as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except (OSError, ValueError) as problem:
+            self._require_there(self._pictures[position], problem)
+            return UNREADABLE
 
     def _sample(self, position: int, opener: Opener, transform: InputTransform) -> Sample:
         picture = self._pictures[position]
@@ -140,45 +134,21 @@ class FilePictures(PictureDataset):
 
     def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
         for position in positions:
-            yield position, _file_opener(self._file(self._pictures[position]))
+            yield position, partial(self._opened, position)
 
-    def _hashes(self) -> Iterator[str]:
-        return (_file_sha256(self._file(picture)) for picture in self._pictures)
+    def _opened(self, position: int) -> BufferedReader:
+        return self._file(self._pictures[position]).open("rb")
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
-        """Raise if the file or its disk is gone."""
-        if isinstance(problem, OSError) and problem.errno is not None:
-            _require_nowhere(self._file(picture), problem)
-
-
-def _file_opener(path: Path) -> Opener:
-    return lambda: path.open("rb")
-
-
-def _file_sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as problem:
-        _require_nowhere(path, problem)
-        return UNREADABLE
-
-
-def _require_nowhere(path: Path, problem: OSError) -> None:
-    """Raise, unless what cannot be read is a link to nowhere: that is a broken picture."""
-    # Passing over another one would measure another dataset under this one's name.
-    if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - False where it may not look
-        return
-    raise DatasetError(
-        f"{printable(str(path))} cannot be read: {problem.strerror}",
-        hint="make it readable or take it away; where its disk was not there, run the same"
-        " command again when it is",
-    ) from problem
-
-
-def _sha256(opener: Opener) -> str:
-    try:
-        with opener() as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except ValueError:
-        return UNREADABLE
+        if not isinstance(problem, OSError) or problem.errno is None:
+            return
+        path = self._file(picture)
+        # A link to nowhere is a broken picture. Passing over any other that cannot be read would
+        # measure another dataset under this one's name.
+        if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - False where it may not look
+            return
+        raise DatasetError(
+            f"{printable(str(path))} cannot be read: {problem.strerror}",
+            hint="make it readable or take it away; where its disk was not there, run the same"
+            " command again when it is",
+        ) from problem

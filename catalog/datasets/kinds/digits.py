@@ -9,18 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
+from catalog.datasets.images.decoding import fitted
 from catalog.datasets.kind import DatasetInfo, DatasetKind
 from catalog.models.base import InputTransform
 from survey.errors import UnknownName
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-
     from catalog.datasets.images.in_memory import PackedImages
 
 #: What a dataset of digits can hold: every image, those held out, or the others.
@@ -59,19 +57,12 @@ class DigitsDataset(ImageDataset):
         self.name = "digits" if subset == "all" else f"digits:{subset}"
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return len(_order(self.subset))
 
     def labels(self) -> Sequence[int | None]:
-        """Return the digit that every image shows, in the fixed order."""
         return tuple(int(label) for label in _digits().labels[list(_order(self.subset))])
 
-    def stat_signature(self) -> str:
-        """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
-        return self.fingerprint()
-
     def fingerprint(self) -> str:
-        """Return a sha256 (hex) over every image's bytes, name and label, and the order."""
         digits = _digits()
         digest = hashlib.sha256(repr(self.class_names).encode())
         for index in _order(self.subset):
@@ -81,14 +72,17 @@ class DigitsDataset(ImageDataset):
         return digest.hexdigest()
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield the digits at these positions, enlarged to the input's size; nothing is cropped."""
+        from PIL import Image
+
+        # Enlarged to the input's size at once, so that nothing is cropped.
+        whole = replace(transform, resize=transform.size, crop="squash")
         digits, order = _digits(), _order(self.subset)
         for position in positions:
             index = order[position]
             yield Sample(
                 position=position,
                 name=_image_name(index),
-                pixels=_enlarged(digits.pixels[index], transform),
+                pixels=fitted(Image.fromarray(digits.pixels[index]).convert("RGB"), whole),
                 label=int(digits.labels[index]),
             )
 
@@ -126,19 +120,9 @@ def _image_name(index: int) -> str:
     return f"{index:04d}"
 
 
-def _enlarged(pixels: NDArray[np.uint8], transform: InputTransform) -> torch.Tensor:
-    import numpy as np
-    import torch
-    from PIL import Image
-
-    resampling = Image.Resampling[transform.interpolation.upper()]
-    image = Image.fromarray(pixels).resize((transform.size, transform.size), resampling)
-    return torch.from_numpy(np.repeat(np.asarray(image)[np.newaxis], 3, axis=0))
-
-
-def _info(subset: str, sentence: str, images: int) -> DatasetInfo:
+def _info(syntax: str, sentence: str, images: int) -> DatasetInfo:
     return DatasetInfo(
-        syntax="digits" if subset == "all" else f"digits:{subset}",
+        syntax=syntax,
         sentence=sentence,
         images=images,
         classes=10,
@@ -150,12 +134,10 @@ def _info(subset: str, sentence: str, images: int) -> DatasetInfo:
 KIND = DatasetKind(
     names=(
         _info(
-            "all",
-            "All handwritten digits of scikit-learn, 8 x 8; no network is needed.",
-            1_797,
+            "digits", "All handwritten digits of scikit-learn, 8 x 8; no network is needed.", 1_797
         ),
-        _info("heldout", "The fifth of them that the bundled networks never saw.", 355),
-        _info("train", "Those that the bundled networks were trained on.", 1_442),
+        _info("digits:heldout", "The fifth of them that the bundled networks never saw.", 355),
+        _info("digits:train", "Those that the bundled networks were trained on.", 1_442),
     ),
     open=lambda request: DigitsDataset(request.detail or "all"),
 )

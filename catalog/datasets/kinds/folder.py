@@ -40,7 +40,6 @@ class FolderDataset(FilePictures):
         super().__init__(name, root, *_scan(root))
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the folder and its files' names, sizes and times."""
         digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
         for picture in self._pictures:
             digest.update(repr((picture, *size_and_time(self._file(picture)))).encode())

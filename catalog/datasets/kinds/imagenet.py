@@ -81,27 +81,34 @@ def _class_folders(name: str, root: Path) -> FolderDataset:
     return dataset
 
 
-class FlatDataset(FilePictures):
-    """The images unpacked into one folder.
+class DevkitPictures(PictureDataset):
+    """The images, with the classes that the development kit lists.
 
     Parameters
     ----------
     name : str
         The name it was asked for by.
     root : Path
-        The folder.
+        The folder that the images or their archive lie in.
     devkit : Path
         The development kit.
 
     Raises
     ------
     DatasetError
-        If an image is missing, or the kit cannot be used.
+        If an image is missing, the archive is cut off, or the kit cannot be used.
     """
 
     def __init__(self, name: str, root: Path, devkit: Path) -> None:
         super().__init__(name, root, *_numbered(devkit))
         self._devkit = devkit
+
+
+class FlatDataset(DevkitPictures, FilePictures):
+    """The images unpacked into one folder."""
+
+    def __init__(self, name: str, root: Path, devkit: Path) -> None:
+        super().__init__(name, root, devkit)
         there = {path.name for path in root.iterdir()}
         missing = sorted(set(_file_names()) - there)
         if missing:
@@ -112,7 +119,6 @@ class FlatDataset(FilePictures):
             )
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the folder's and the kit's names, sizes and times."""
         files = (self._file(picture) for picture in self._pictures)
         return stat_signature_of("flat", files=(*files_of(self._devkit), *files))
 
@@ -120,42 +126,24 @@ class FlatDataset(FilePictures):
         return self.root / PurePosixPath(picture.name).name
 
 
-class TarDataset(PictureDataset):
-    """The images in the official archive, read in place.
-
-    Parameters
-    ----------
-    name : str
-        The name it was asked for by.
-    root : Path
-        The folder the archive lies in.
-    devkit : Path
-        The development kit.
-
-    Raises
-    ------
-    DatasetError
-        If the archive is cut off or lacks an image, or the kit cannot be used.
-    """
+class TarDataset(DevkitPictures):
+    """The images in the official archive, read in place."""
 
     def __init__(self, name: str, root: Path, devkit: Path) -> None:
-        super().__init__(name, root, *_numbered(devkit))
-        self._devkit = devkit
+        super().__init__(name, root, devkit)
         self._tar = root / TAR
         self._members = _index(self._tar, size_and_time(self._tar))
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the archive's and the kit's names, sizes and times."""
         return stat_signature_of("tar", files=(self._tar, *files_of(self._devkit)))
 
     def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
         for position in positions:
             yield position, partial(self._opened, self._member(position))
 
-    def _hashes(self) -> Iterator[str]:
+    def _reading_order(self) -> Sequence[int]:
         # From one end to the other: a disk reads on several times as fast as it jumps.
-        places = range(len(self))
-        return self._hashes_by(sorted(places, key=lambda place: self._member(place).offset))
+        return sorted(range(len(self)), key=lambda position: self._member(position).offset)
 
     def _opened(self, member: Member) -> io.BytesIO:
         return io.BytesIO(read_at(self._tar, member))

@@ -25,7 +25,7 @@ from catalog.datasets.kinds.parquet_listing import (
     reading,
     require_alike,
 )
-from catalog.datasets.order import place, stat_signature_of
+from catalog.datasets.order import stat_signature_of
 from survey.errors import DatasetError
 
 #: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is
@@ -73,30 +73,25 @@ class ParquetDataset(PictureDataset):
         self._groups = _numbered(read)
         names = names_of([path for columns in read for path in columns.paths])
         class_names, labels = labelled(read)
-        pictures = list(map(Picture, names, labels))
-        super().__init__(name, root, class_names, pictures)
-        # The base class puts names into the fixed order by the same key.
-        self._rows = sorted(range(len(names)), key=lambda row: place(names[row]))
+        super().__init__(name, root, class_names, map(Picture, names, labels))
         self._column = read[0].image
         self._mean_bytes = sum(columns.bytes for columns in read) // max(1, len(names))
 
     def stat_signature(self) -> str:
-        """Return a sha256 (hex) over the files' names, sizes and times."""
         return stat_signature_of("parquet", files=self._files)
 
     def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
         rest = iter(positions)
         size = max(1, BLOCK_BYTES // max(1, self._mean_bytes))
         while block := tuple(itertools.islice(rest, size)):
-            held = dict(self._contents({self._rows[position] for position in block}))
+            held = dict(self._contents({self._order[position] for position in block}))
             for position in block:
-                yield position, partial(_opened, held[self._rows[position]])
+                yield position, partial(_opened, held[self._order[position]])
             # Not two blocks at a time while the next one is read.
             del held
 
-    def _hashes(self) -> Iterator[str]:
-        by_row = sorted(range(len(self)), key=self._rows.__getitem__)
-        return self._hashes_by(by_row)
+    def _reading_order(self) -> Sequence[int]:
+        return sorted(range(len(self)), key=self._order.__getitem__)
 
     def _contents(self, wanted: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
         """Yield the rows wanted with their pictures' bytes, in the order of the rows."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import overload
 
-from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample, Unlabelled
+from catalog.datasets.base import ORDER_SEED, ImageDataset, Sample
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
@@ -66,16 +67,10 @@ class RandomDataset(ImageDataset):
         self.class_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of images."""
         return self.images
 
     def labels(self) -> Sequence[int | None]:
-        """Return no label for every image."""
-        return Unlabelled(self.images)
-
-    def stat_signature(self) -> str:
-        """Return a sha256 (hex) that changes whenever ``fingerprint`` does."""
-        return self.fingerprint()
+        return _NoLabels(self.images)
 
     def fingerprint(self) -> str:
         """Return a sha256 (hex) over the recipe that determines every value."""
@@ -91,3 +86,23 @@ class RandomDataset(ImageDataset):
             generator = torch.Generator().manual_seed((ORDER_SEED << 32) + position)
             pixels = torch.randn(shape, generator=generator, dtype=torch.float32)
             yield Sample(position=position, name=str(position), pixels=pixels, label=None)
+
+
+class _NoLabels(Sequence[None]):
+    """None for every image; four thousand million of them take no memory."""
+
+    def __init__(self, images: int) -> None:
+        self._images = range(images)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    @overload
+    def __getitem__(self, index: int) -> None: ...
+    @overload
+    def __getitem__(self, index: slice) -> _NoLabels: ...
+    def __getitem__(self, index: int | slice) -> _NoLabels | None:
+        if isinstance(index, slice):
+            return _NoLabels(len(self._images[index]))
+        self._images[index]
+        return None

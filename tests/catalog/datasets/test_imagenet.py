@@ -155,14 +155,14 @@ def test_an_archive_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     # Within the last image, after a whole image, within a header.
     for size in (last.offset_data + last.size - 1, last.offset, last.offset + 100):
         archive.write_bytes(whole[:size])
-        with pytest.raises(DatasetError, match=r"lacks 1 of 12|cannot be read"):
+        with pytest.raises(DatasetError, match=imagenet.TAR):
             open_dataset(f"imagenet:{tmp_path}", Path())
 
 
-def test_a_missing_or_broken_image_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_broken_image_is_named(tmp_path: Path) -> None:
     fewer = dict(list(images().items())[1:])
     tar(as_tar(tmp_path / "tar") / imagenet.TAR, fewer, "w")
-    with pytest.raises(DatasetError, match=r"lacks 1 of 12 files: ILSVRC2012_val_00000012\.JPEG"):
+    with pytest.raises(DatasetError, match=r"1 of 12 .*ILSVRC2012_val_00000012\.JPEG"):
         open_dataset(f"imagenet:{tmp_path / 'tar'}", Path())
     (as_flat(tmp_path / "flat") / "ILSVRC2012_val_00000003.JPEG").unlink()
     with pytest.raises(DatasetError, match=r"ILSVRC2012_val_00000003\.JPEG"):
@@ -173,7 +173,7 @@ def test_a_missing_or_broken_image_is_told(tmp_path: Path) -> None:
     (bad,) = [sample for sample in dataset.samples(SMALL) if sample.pixels is None]
     assert bad.name.endswith("ILSVRC2012_val_00000005.JPEG")
     assert bad.label is not None
-    assert bad.error == f"{bad.name} cannot be decoded: the file is not a picture"
+    assert str(bad.error).startswith(bad.name)
 
 
 def test_an_archive_that_shrinks_while_it_is_read_ends_the_run(tmp_path: Path) -> None:
@@ -181,12 +181,12 @@ def test_an_archive_that_shrinks_while_it_is_read_ends_the_run(tmp_path: Path) -
     signature = dataset.stat_signature()
     archive = tmp_path / imagenet.TAR
     archive.write_bytes(archive.read_bytes()[:2000])
-    with pytest.raises(DatasetError, match="shorter than"):
+    with pytest.raises(DatasetError, match=imagenet.TAR):
         list(dataset.samples(SMALL))
     assert dataset.stat_signature() != signature
     archive.unlink()
     for read in (lambda: list(dataset.samples(SMALL)), dataset.fingerprint):
-        with pytest.raises(DatasetError, match="cannot be read"):
+        with pytest.raises(DatasetError, match=imagenet.TAR):
             read()
 
 
@@ -204,27 +204,28 @@ def test_a_part_of_the_classes_is_a_folder_and_not_imagenet(tmp_path: Path) -> N
 def test_other_classes_are_refused(tmp_path: Path) -> None:
     root = as_classes(tmp_path)
     write(root, {"cats/1.JPEG": jpeg()})
-    with pytest.raises(DatasetError, match="no classes of ImageNet: cats"):
+    with pytest.raises(DatasetError, match="cats"):
         open_dataset(f"imagenet:{root}", Path())
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("files", "named"),
     [
-        ({}, "lacks the development kit"),
-        (kit(TRUTH[:-1]), "classes of 11 images"),
+        ({}, "development kit"),
+        (kit(TRUTH[:-1]), "11 images"),
         (kit([1] * 12), "3 of each class"),
-        (kit([9, *TRUTH[1:]]), "no list of classes"),
-        (kit(classes=b"MATLAB 5.0 MAT-file" + bytes(200)), "meta.mat cannot be read"),
-        (kit(classes=meta()[:300]), "meta.mat cannot be read"),
-        (kit(classes=meta(WNIDS[:3])), "names 3 classes"),
-        (kit(classes=meta((*WNIDS[:3], "n99999999"))), "not ImageNet's"),
-        ({f"{FOLDER}/readme.txt": b"x"}, "cannot be read"),
+        (kit([9, *TRUTH[1:]]), "ground truth.* 9"),
+        (kit(classes=b"MATLAB 5.0 MAT-file" + bytes(200)), r"meta\.mat"),
+        (kit(classes=meta()[:300]), r"meta\.mat"),
+        (kit(classes=meta(WNIDS[:3])), r"meta\.mat .* 3 classes"),
+        (kit(classes=meta((*WNIDS[:3], "n99999999"))), r"meta\.mat"),
+        ({f"{FOLDER}/readme.txt": b"x"}, r"meta\.mat"),
     ],
 )
-def test_another_kit_is_refused(tmp_path: Path, files: dict[str, bytes], words: str) -> None:
-    with pytest.raises(DatasetError, match=words):
+def test_another_kit_is_refused(tmp_path: Path, files: dict[str, bytes], named: str) -> None:
+    with pytest.raises(DatasetError, match=named) as caught:
         open_dataset(f"imagenet:{write(tmp_path, {**images(), **files})}", Path())
+    assert ARCHIVE in str(caught.value.hint)
 
 
 def test_a_kit_is_read_to_the_sum_at_its_end(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_a_kit_is_read_to_the_sum_at_its_end(tmp_path: Path) -> None:
     content = bytearray(archive.read_bytes())
     content[-8] ^= 1  # of gzip's sum over all content
     archive.write_bytes(content)
-    with pytest.raises(DatasetError, match="cannot be read: CRC check failed"):
+    with pytest.raises(DatasetError, match="CRC check failed"):
         open_dataset(f"imagenet:{tmp_path}", Path())
 
 
@@ -242,12 +243,12 @@ def test_a_kit_packed_otherwise_is_refused_where_it_is_damaged(tmp_path: Path) -
     content = bytearray(lzma.compress(gzip.decompress(archive.read_bytes())))
     content[len(content) // 2] ^= 255
     archive.write_bytes(content)
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with pytest.raises(DatasetError, match=ARCHIVE):
         open_dataset(f"imagenet:{tmp_path}", Path())
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {"cats/1.jpg": jpeg()})
-    with pytest.raises(DatasetError, match="holds no validation images") as caught:
+    with pytest.raises(DatasetError, match=str(tmp_path)) as caught:
         open_dataset(f"imagenet:{tmp_path}", Path())
     assert imagenet.TAR in str(caught.value.hint)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,8 @@ def test_plain_bytes_and_plain_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), None])
 def test_class_names_as_labels_are_sorted(tmp_path: Path, kind: pa.DataType | None) -> None:
-    words: Any = pa.array(["dog", "cat", None, "dog"])
-    labels = words.dictionary_encode() if kind is None else words.cast(kind)
+    named: Any = pa.array(["dog", "cat", None, "dog"])
+    labels = named.dictionary_encode() if kind is None else named.cast(kind)
     path = write(tmp_path / "x.parquet", [jpeg(n) for n in range(4)])
     pq.write_table(pq.read_table(path).append_column("label", labels), path)
     dataset = opened(path)
@@ -184,9 +184,9 @@ def test_broken_pictures_and_mere_paths_are_samples_with_a_reason(tmp_path: Path
     dataset = opened(write(tmp_path / "x.parquet", rows, [0, 0, 0], paths=["a", "b", str(secret)]))
     samples = {sample.name: sample for sample in dataset.samples(SMALL)}
     assert samples["a"].pixels is not None
-    assert samples["b"].error == "b cannot be decoded: the file is not a picture"
-    assert samples[str(secret)].pixels is None
-    assert "only a path" in str(samples[str(secret)].error)
+    assert samples["b"].pixels is samples[str(secret)].pixels is None
+    assert samples["b"].error
+    assert samples[str(secret)].error
     assert len(dataset.fingerprint()) == 64
 
 
@@ -195,60 +195,73 @@ def test_names_are_rows_where_paths_are_not_unique(tmp_path: Path) -> None:
     assert sorted(row[1] for row in contents(opened(path))) == ["00000000", "00000001", "00000002"]
 
 
+def most_bytes(dataset: ImageDataset) -> int:
+    """Return the most that Python's objects take while a dataset is hashed."""
+    tracemalloc.start()
+    try:
+        dataset.fingerprint()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_block_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures = [jpeg(n, 64, 64) for n in range(60)]
+    pictures = [bytes([n]) * 100_000 for n in range(60)]
     dataset = opened(write(tmp_path / "x.parquet", pictures, group=10))
-    read: list[int] = []
-    contents_of = parquet_rows._contents
+    assert most_bytes(dataset) > 60 * 100_000
+    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", 6 * 100_000)
+    assert most_bytes(dataset) < 10 * 100_000
 
-    def watched(group: Any, leaf: str, wanted: Any) -> Any:
-        read.append(len(wanted))
-        return contents_of(group, leaf, wanted)
 
-    monkeypatch.setattr(parquet_rows, "_contents", watched)
-    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", 6 * len(pictures[0]))
-    assert len(list(dataset.samples(SMALL))) == 60
-    assert max(read) <= 7
-    # Leaving early reads no further.
-    read.clear()
+def test_leaving_early_reads_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = opened(write(tmp_path / "x.parquet", [jpeg(n) for n in range(60)], group=10))
+    groups: list[int] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def watched(file: pq.ParquetFile, *args: Any, row_groups: list[int], **options: Any) -> Any:
+        groups.extend(row_groups)
+        return iter_batches(file, *args, row_groups=row_groups, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watched)
+    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", 1)
     samples = iter(dataset.samples(SMALL))
     next(samples)
     samples.close()  # type: ignore[attr-defined]
-    assert sum(read) < 60 * 6
+    assert 0 < len(groups) < 60
 
 
 def test_splits_are_not_mixed_and_shards_not_missed(tmp_path: Path) -> None:
     for name in ("train-00000-of-00001", "test-00000-of-00002", "test-00001-of-00002"):
         write(tmp_path / "data" / f"{name}.parquet", [jpeg()], [0], paths=[name])
-    with pytest.raises(DatasetError, match="several splits: test, train") as caught:
+    with pytest.raises(DatasetError, match="test, train") as caught:
         opened(tmp_path)
     assert f"parquet:{tmp_path}/data/test-*" in str(caught.value.hint)
     assert len(opened(tmp_path / "data" / "test-*")) == 2
     assert len(opened(tmp_path / "data" / "test-00001-of-00002.parquet")) == 1
     write(tmp_path / "data" / "test-00002-of-00009.parquet", [jpeg()], [0])
-    with pytest.raises(DatasetError, match="3 of the 9 files"):
+    with pytest.raises(DatasetError, match="3 of the 9"):
         opened(tmp_path / "data" / "test-*")
     write(tmp_path / "converted" / "train" / "0000.parquet", [jpeg()], [0])
     write(tmp_path / "converted" / "test" / "0000.parquet", [jpeg()], [0])
-    with pytest.raises(DatasetError, match="several splits: test, train"):
+    with pytest.raises(DatasetError, match="test, train"):
         opened(tmp_path / "converted")
 
 
 @pytest.mark.parametrize(
-    ("labels", "names", "words"),
+    ("labels", "names", "named"),
     [
-        ([0, 2], ("a", "b"), "label 2, must be from 0 to 1"),
+        ([0, 2], ("a", "b"), "label 2.* 0 to 1"),
         ([0, -2], ("a", "b"), "label -2"),
-        ([0, 1 << 40], (), "must be from 0 to 999999"),
-        ([0.5, 1.0], (), "neither all whole numbers nor all text"),
-        ([[1], [2]], (), "neither all whole numbers nor all text"),
+        ([0, 1 << 40], (), "0 to 999999"),
+        ([0.5, 1.0], (), "labels"),
+        ([[1], [2]], (), "labels"),
     ],
 )
 def test_labels_of_no_class_are_refused(
-    tmp_path: Path, labels: list[Any], names: tuple[str, ...], words: str
+    tmp_path: Path, labels: list[Any], names: tuple[str, ...], named: str
 ) -> None:
     path = write(tmp_path / "x.parquet", [jpeg(0), jpeg(1)], labels, names=names)
-    with pytest.raises(DatasetError, match=words):
+    with pytest.raises(DatasetError, match=named):
         opened(path)
 
 
@@ -258,30 +271,24 @@ def test_truth_values_are_classes(tmp_path: Path) -> None:
     assert sorted(map(repr, labels)) == ["0", "1", "None"]
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [(["cat"], "neither all whole numbers nor all text"), (None, "different columns")],
-)
-def test_shards_with_other_labels_are_refused(
-    tmp_path: Path, labels: list[Any] | None, words: str
-) -> None:
+@pytest.mark.parametrize("labels", [["cat"], None])
+def test_shards_with_other_labels_are_refused(tmp_path: Path, labels: list[Any] | None) -> None:
     write(tmp_path / "0.parquet", [jpeg(0), jpeg(1)], [0, 1])
     write(tmp_path / "1.parquet", [jpeg(2)], labels)
-    with pytest.raises(DatasetError, match=words):
+    with pytest.raises(DatasetError, match=r"labels|columns"):
         opened(tmp_path)
 
 
 def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", [jpeg(0)], [0], paths=["unique-name.jpg"])
     path.write_bytes(path.read_bytes().replace(b"unique-name", b"\xff\xff\xff\xff\xff\xff-name"))
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with pytest.raises(DatasetError, match=str(path)):
         opened(path)
 
 
 def test_equal_pictures_are_held_once(tmp_path: Path) -> None:
-    dataset = opened(write(tmp_path / "x.parquet", [jpeg(0, 64, 64)] * 60, group=60))
-    openers = [opener for _, opener in dataset._openers(range(60))]  # type: ignore[attr-defined]
-    assert len({id(opener.args[0]) for opener in openers}) == 1
+    dataset = opened(write(tmp_path / "x.parquet", [bytes(100_000)] * 60, group=60))
+    assert most_bytes(dataset) < 10 * 100_000
 
 
 @pytest.mark.parametrize("damage", ["cut off", "page", "empty", "missing", "no rows", "folder"])
@@ -298,16 +305,16 @@ def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
     assert caught.value.hint
 
 
-def test_other_columns_are_told(tmp_path: Path) -> None:
+def test_other_columns_are_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"picture": [b"x"], "text": ["y"]}), tmp_path / "a.parquet")
-    with pytest.raises(DatasetError, match="no column 'image'; its columns are picture, text"):
+    with pytest.raises(DatasetError, match=r"'image'.* picture, text"):
         opened(tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": ["a.jpg"]}), tmp_path / "b.parquet")
-    with pytest.raises(DatasetError, match="holds string"):
+    with pytest.raises(DatasetError, match=r"'image'.* string"):
         opened(tmp_path / "b.parquet")
     write(tmp_path / "c" / "1.parquet", [jpeg()], [0], names=("a",))
     write(tmp_path / "c" / "2.parquet", [jpeg()], [0], names=("b",))
-    with pytest.raises(DatasetError, match="different columns or classes"):
+    with pytest.raises(DatasetError, match=r"2\.parquet.* .*1\.parquet"):
         opened(tmp_path / "c")
 
 
@@ -322,9 +329,9 @@ def test_damage_within_is_met_when_it_is_read(tmp_path: Path) -> None:
     try:
         assert dataset.fingerprint() != fingerprint
     except DatasetError as error:
-        assert "cannot be read" in error.message  # noqa: PT017 - either is right
+        assert str(path) in error.message  # noqa: PT017 - either is right
     path.unlink()
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with pytest.raises(DatasetError, match=str(path)):
         list(dataset.samples(SMALL))
 
 
@@ -333,13 +340,12 @@ def test_a_file_that_is_replaced_is_noticed(tmp_path: Path, rows: int) -> None:
     path = write(tmp_path / "x.parquet", [jpeg(n) for n in range(8)], [0] * 8, group=20)
     dataset = opened(path)
     write(path, [jpeg(n) for n in range(rows)], [0] * rows, group=20)
-    with pytest.raises(DatasetError, match="changed since"):
+    with pytest.raises(DatasetError, match=str(path)):
         list(dataset.samples(SMALL))
 
 
-def test_a_picture_is_bytes_and_not_a_file_of_its_own(tmp_path: Path) -> None:
-    content = io.BytesIO(jpeg(3)).getvalue()
-    table = pa.table({"image": pa.array([content], pa.large_binary())})
+def test_a_picture_may_be_large_binary(tmp_path: Path) -> None:
+    table = pa.table({"image": pa.array([jpeg(3)], pa.large_binary())})
     pq.write_table(table, tmp_path / "x.parquet")
     (sample,) = opened(tmp_path / "x.parquet").samples(SMALL)
     assert sample.pixels is not None

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 
 from catalog.datasets import ImageDataset, open_dataset, selected_name
+from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError, SettingsError, UnknownName
 from tests.catalog.datasets.dataset_files import noise
@@ -99,12 +99,10 @@ def test_every_kind_can_be_cut(name: str) -> None:
 
 
 def test_digits_are_stratified_without_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    from catalog.datasets.kinds import digits
-
-    def refuse(*_: object) -> torch.Tensor:
+    def refuse(*_: object) -> None:
         raise AssertionError("an image was decoded")
 
-    monkeypatch.setattr(digits, "_enlarged", refuse)
+    monkeypatch.setattr(DigitsDataset, "pick", refuse)
     part = open_dataset("digits[:100 stratified]", Path())
     assert Counter(part.labels()) == dict.fromkeys(range(10), 10)
     assert len(part.fingerprint()) == 64
@@ -120,32 +118,35 @@ def test_labels_of_endless_noise_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    "name",
     [
-        ("digits[:0]", "selects 0 images"),
-        ("digits[:1798]", "asks for 1,798 images, there are 1,797"),
-        ("digits[:1798 stratified]", "images with labels"),
-        ("random:9[:5 stratified]", "no labels to stratify by"),
-        ("digits[:-5]", "no selection"),
-        ("digits[:5000 stratify]", "no selection"),
-        ("digits[:5000stratified]", "no selection"),
-        ("digits[: 50]", "no selection"),
-        ("digits[:5_0]", "no selection"),
-        ("digits[:1e3]", "no selection"),
-        ("digits[:²]", "no selection"),
-        ("digits[:]", "no selection"),
-        ("digits[:10][:5]", "selects images twice"),
+        "digits[:0]",
+        "digits[:1798]",
+        "digits[:1798 stratified]",
+        "random:9[:5 stratified]",
+        "digits[:-5]",
+        "digits[:5000 stratify]",
+        "digits[:5000stratified]",
+        "digits[: 50]",
+        "digits[:5_0]",
+        "digits[:1e3]",
+        "digits[:²]",
+        "digits[:]",
+        "digits[:10][:5]",
+        "digits[order x]",
+        "digits[:5order 3]",
+        "digits[order 1][:5]",
     ],
 )
-def test_selections_that_cannot_be_are_refused(name: str, words: str) -> None:
-    with pytest.raises(DatasetError, match=words) as caught:
+def test_selections_that_cannot_be_are_refused(name: str) -> None:
+    with pytest.raises(DatasetError, match=name.partition("[")[0]) as caught:
         open_dataset(name, Path())
-    assert caught.value.hint
+    assert "write " in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["digit[:5]", "digits[5]", "[:5]", "digits[:5"])
 def test_names_nobody_knows_stay_unknown(name: str) -> None:
-    with pytest.raises(UnknownName, match="unknown dataset") as caught:
+    with pytest.raises(UnknownName, match="dataset") as caught:
         open_dataset(name, Path())
     assert "digits" in str(caught.value.hint)
 
@@ -207,7 +208,7 @@ def test_an_order_stays_what_it_is_for_ever() -> None:
     assert first == ["0", "2", "5", "7", "4", "3", "1", "6", "8"]
 
 
-def test_the_own_order_needs_no_name() -> None:
+def test_the_default_order_needs_no_name() -> None:
     assert selected_name("digits", None, order_seed=0) == "digits"
     assert selected_name("digits[order 0]", None) == "digits"
     assert selected_name("digits", 9, stratified=True, order_seed=3) == (
@@ -220,11 +221,5 @@ def test_the_own_order_needs_no_name() -> None:
 
 @pytest.mark.parametrize(("name", "seed"), [("digits", -1), ("digits", 10**9), ("d[order 2]", 3)])
 def test_orders_that_make_no_sense_are_refused(name: str, seed: int) -> None:
-    with pytest.raises(SettingsError, match="order"):
+    with pytest.raises(SettingsError, match=f"order seed of .*{seed}"):
         selected_name(name, None, order_seed=seed)
-
-
-@pytest.mark.parametrize("name", ["digits[order x]", "digits[:5order 3]", "digits[order 1][:5]"])
-def test_orders_that_cannot_be_read_are_refused(name: str) -> None:
-    with pytest.raises(DatasetError, match=r"no selection|twice"):
-        open_dataset(name, Path())
