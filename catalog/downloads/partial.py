@@ -64,8 +64,6 @@ class Partial:
         version, count = self.version, self.bytes
         if version is None or version.validator is None or not count:
             return {}
-        if version.bytes is not None and count >= version.bytes:
-            return {}
         return {"Range": f"bytes={count}-", "If-Range": version.validator}
 
     def begin(self, version: Version) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -114,17 +111,6 @@ def read_note(path: Path, kind: type[_Note]) -> _Note | None:
 
 
 def write_note(path: Path, note: Any) -> None:
-    """Write a dataclass as a small JSON file, whole or not at all."""
+    """Write a dataclass as a small JSON file; one that is cut short is read as none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own: two processes may write the same note.
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(note), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    path.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")

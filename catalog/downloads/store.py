@@ -27,7 +27,7 @@ from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
-from catalog.downloads.caches import Caches
+from catalog.downloads.caches import cached_copies
 from catalog.downloads.missing_files import known_facts, missing_files
 from catalog.downloads.partial import Partial
 from catalog.downloads.receipts import (
@@ -39,7 +39,7 @@ from catalog.downloads.receipts import (
     write_note,
 )
 from catalog.downloads.responses import notice
-from catalog.downloads.transfer import Patience, Progress, Transfer
+from catalog.downloads.transfer import Progress, Transfer
 from catalog.downloads.urls import address_key, public_address
 from catalog.files import sync_folder
 from catalog.models.base import RemoteFile
@@ -59,24 +59,11 @@ class FileStore:
         Its directory; made when the first file is fetched.
     offline : bool
         Whether to use what is here alone, and explain what is missing.
-    patience : Patience, optional
-        How long a download waits and how often it tries.
-    caches : Caches, optional
-        Where other libraries keep the files they fetched.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        offline: bool = False,
-        patience: Patience | None = None,
-        caches: Caches | None = None,
-    ) -> None:
+    def __init__(self, root: Path, *, offline: bool = False) -> None:
         self.root = root
         self.offline = offline
-        self._patience = patience or Patience()
-        self._caches = caches or Caches()
 
     def find(self, file: RemoteFile) -> Path | None:
         """Return where a file lies already, checked; None where it is not here.
@@ -89,10 +76,7 @@ class FileStore:
         DownloadError
             If a file was put there by hand that is not the one published.
         """
-        kept = self._kept(file)
-        if kept is None and self.place(file).is_file():
-            kept = self._by_hand(file)
-        return kept or self._elsewhere(file)
+        return self._kept(file) or self._by_hand(file) or self._elsewhere(file)
 
     def get(self, file: RemoteFile, progress: Progress | None = None) -> Path:
         """Return where a file lies, fetched first where it is not here.
@@ -116,12 +100,17 @@ class FileStore:
             raise missing_files({file: self.place(file)})
         with self._locked(file):
             # Another process may have fetched it while this one waited for the lock.
-            return self._kept(file) or self._taken_in(file) or self._fetched(file, progress)
+            return self._kept(file) or self._fetched(file, progress)
 
     def missing(self, files: Iterable[RemoteFile]) -> list[RemoteFile]:
         """Return the files that are not here, or not as published; each address once."""
-        distinct = {file.url: file for file in files}
-        return [file for file in distinct.values() if not self._is_here(file)]
+        lacking = {file.url: file for file in files}
+        for file in tuple(lacking.values()):
+            # Where the wrong file was put there by hand, the right one is missing.
+            with contextlib.suppress(DownloadError):
+                if self.find(file) is not None:
+                    del lacking[file.url]
+        return list(lacking.values())
 
     def place(self, file: RemoteFile) -> Path:
         """Return where a person may put a file by hand. Nothing is made there."""
@@ -162,12 +151,23 @@ class FileStore:
         return True
 
     def _by_hand(self, file: RemoteFile) -> Path | None:
-        """Return a file put there by hand, taken in where the store can be written."""
+        """Return a file put there by hand, moved into the store where that can be written."""
+        place = self.place(file)
+        if not place.is_file():
+            return None
         if not os.access(self.root, os.W_OK):
-            self._checked(file, self.place(file))
-            return self.place(file)
+            self._checked(file, place)
+            return place
         with self._locked(file):
-            return self._kept(file) or self._taken_in(file)
+            # Another process may have moved it while this one waited for the lock.
+            if not place.is_file():
+                return self._kept(file)
+            content = self._checked(file, place)
+            if place.is_symlink():
+                # A link is there to save the copy. Its file is checked again when it changes.
+                self._note(file, place, content)
+                return place
+            return self._stored(file, place, content)
 
     def _checked(self, file: RemoteFile, place: Path) -> FileDigests:
         """Return what a file put there by hand holds; refuse it where it is the wrong one."""
@@ -180,21 +180,9 @@ class FileStore:
             )
         return content
 
-    def _taken_in(self, file: RemoteFile) -> Path | None:
-        """Move a file put there by hand into the store; the caller holds the lock."""
-        place = self.place(file)
-        if not place.is_file():
-            return None
-        content = self._checked(file, place)
-        if place.is_symlink():
-            # A link is there to save the copy. Its file is checked again when it changes.
-            self._note(file, place, content)
-            return place
-        return self._stored(file, place, content)
-
     def _elsewhere(self, file: RemoteFile) -> Path | None:
         """Return the file where torch or huggingface_hub keeps it, if it is the one published."""
-        for path, sha256 in self._caches.candidates(file):
+        for path, sha256 in cached_copies(file):
             known = dataclasses.replace(file, sha256=sha256)
             content = self._content(path, None)
             if content is not None and difference(known, content) is None:
@@ -207,7 +195,7 @@ class FileStore:
         partial = Partial(self.root / "partial", address_key(file.url))
         by_hand = f"or fetch it by hand ({known_facts(file)}) and put it at {self.place(file)}"
         try:
-            Transfer(file, partial, self._patience, progress).run()
+            Transfer(file, partial, progress).run()
         except DownloadError as problem:
             hint = f"{problem.hint}; {by_hand}" if problem.hint else by_hand.removeprefix("or ")
             raise type(problem)(problem.message, hint=hint) from None
@@ -265,13 +253,6 @@ class FileStore:
                 bytes=content.bytes,
             )
             write_note(self._receipt_path(file), receipt)
-
-    def _is_here(self, file: RemoteFile) -> bool:
-        try:
-            return self.find(file) is not None
-        except DownloadError:
-            # The wrong file was put there by hand: the right one is missing.
-            return False
 
     def _receipt_path(self, file: RemoteFile) -> Path:
         return self.root / "receipts" / f"{address_key(file.url)}.json"

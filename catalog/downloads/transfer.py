@@ -34,34 +34,29 @@ Progress = Callable[[int, int | None], None]
 #: What a download leaves free on its disk, in bytes.
 SPARE_BYTES = 10**9
 
+#: Failures in a row after which a download is given up.
+ATTEMPTS = 5
+#: New bytes after which failures are counted from the start again.
+PROGRESS_BYTES = 2**20
+#: Seconds before the second try; they double from try to try.
+FIRST_WAIT_SECONDS = 1.0
+#: The most seconds between two tries; a server that asks for more is given up.
+LONGEST_WAIT_SECONDS = 120.0
+#: Seconds within which a server must be reached.
+CONNECT_SECONDS = 20.0
+#: Seconds without any bytes after which a connection counts as dead.
+STALL_SECONDS = 60.0
+
 #: Small, because a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
 #: Bytes after which free disk space is checked again, where the length is not known.
-_LOOK_BYTES = 2**26
+LOOK_BYTES = 2**26
 _REDIRECTS = 10
 _HEADERS = {
     "User-Agent": "model-zoo-survey",
     # Of a compressed transfer neither lengths nor ranges would be the file's.
     "Accept-Encoding": "identity",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a download waits, and how often it tries."""
-
-    #: Failures in a row after which it gives up.
-    attempts: int = 5
-    #: New bytes after which failures are counted from the start again.
-    progress_bytes: int = 2**20
-    #: Seconds before the second try; they double from try to try.
-    first_wait_seconds: float = 1.0
-    #: The most seconds between two tries; a server that asks for more is given up.
-    longest_wait_seconds: float = 120.0
-    #: Seconds within which a server must be reached.
-    connect_seconds: float = 20.0
-    #: Seconds without any bytes after which a connection counts as dead.
-    stall_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +67,6 @@ class Transfer:
     file: RemoteFile
     #: Where its bytes go.
     partial: Partial
-    #: How long to wait and how often to try.
-    patience: Patience
     #: Called while bytes arrive.
     progress: Progress | None = None
 
@@ -93,7 +86,7 @@ class Transfer:
             except Passing as problem:
                 reached = self.partial.bytes
                 # Never the bytes of one try: a server that always breaks at one place is given up.
-                moved = reached >= furthest + self.patience.progress_bytes
+                moved = reached >= furthest + PROGRESS_BYTES
                 failures, furthest = (1 if moved else failures + 1), max(furthest, reached)
                 self._wait(problem, failures)
 
@@ -129,7 +122,7 @@ class Transfer:
             headers=self.partial.range_headers(),
             auth=_hub_login(self.file.url),
             hooks={"response": check_redirect},
-            timeout=(self.patience.connect_seconds, self.patience.stall_seconds),
+            timeout=(CONNECT_SECONDS, STALL_SECONDS),
             stream=True,
         )
 
@@ -192,7 +185,7 @@ class Transfer:
                 file.write(chunk)
                 done += len(chunk)
                 unlooked += len(chunk)
-                if unlooked >= _LOOK_BYTES:
+                if unlooked >= LOOK_BYTES:
                     self._check_space(0 if length is None else max(0, length - done))
                     unlooked = 0
                 if length is not None and done > length:
@@ -212,19 +205,18 @@ class Transfer:
             raise DownloadError("the server answers with an empty file")
 
     def _wait(self, problem: Passing, failures: int) -> None:
-        if failures >= self.patience.attempts:
+        if failures >= ATTEMPTS:
             raise self._refusal(
                 f"{problem.reason}, the last of {failures} failures in a row",
                 "check the network and run the same command again: it goes on where this one ended",
                 UnreachableError,
             )
-        longest = self.patience.longest_wait_seconds
         seconds = problem.wait_seconds
         if seconds is None:
             # Jitter: clients must not retry in lockstep.
-            doubled = self.patience.first_wait_seconds * 2.0 ** (failures - 1)
-            seconds = min(longest, doubled * random.uniform(0.75, 1.25))
-        elif seconds > longest:
+            doubled = FIRST_WAIT_SECONDS * 2.0 ** (failures - 1)
+            seconds = min(LONGEST_WAIT_SECONDS, doubled * random.uniform(0.75, 1.25))
+        elif seconds > LONGEST_WAIT_SECONDS:
             raise self._refusal(
                 f"{problem.reason} and asks to wait {format_duration(seconds)}",
                 "run the same command again after that time",

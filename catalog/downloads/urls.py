@@ -7,15 +7,12 @@ Owns the two kinds that are not fetched as they are written: files on the model 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit, urlunsplit
 
 from survey.errors import DownloadError
 
 _HUB = "hf://"
-_HUB_LENGTH = 96
-_HUB_NAME = re.compile(r"\w(?:[\w.-]{0,94}\w)?", re.ASCII)
 _DRIVE = "drive.google.com"
 _DRIVE_CONTENT = "drive.usercontent.google.com"
 #: Without ``confirm`` a large file is answered with a page that asks whether one is sure.
@@ -46,12 +43,19 @@ def hub_file(url: str) -> HubFile | None:
     """
     if not url.startswith(_HUB):
         return None
+    # Documented, but missing from the names that its types declare.
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
     owner, _, rest = url.removeprefix(_HUB).partition("/")
     name, _, path = rest.partition("/")
-    if not _is_repository(owner, name) or {"", ".", ".."} & set(path.split("/")):
+    try:
+        validate_repo_id(f"{owner}/{name}")
+        if {"", ".", ".."} & set(path.split("/")):
+            raise ValueError(path)
+    except ValueError:
         raise DownloadError(
             f"{url} names no file on the model hub, must be hf://OWNER/REPOSITORY/FILE"
-        )
+        ) from None
     return HubFile(f"{owner}/{name}", path)
 
 
@@ -101,14 +105,6 @@ def browser_address(url: str) -> str:
     """Return the address under which a person gets the file, without passwords and tokens."""
     drive_id = _drive_id(_split(url))
     return public_address(url if drive_id is not None else direct_address(url))
-
-
-def _is_repository(owner: str, name: str) -> bool:
-    """Return whether the hub itself takes these as names of a repository."""
-    named = _HUB_NAME.fullmatch(owner) and _HUB_NAME.fullmatch(name)
-    whole = f"{owner}/{name}"
-    odd = "--" in whole or ".." in whole or whole.endswith(".git")
-    return bool(named) and not odd and len(whole) <= _HUB_LENGTH
 
 
 def _split(url: str) -> SplitResult:

@@ -1,4 +1,4 @@
-"""A web server on this machine that serves files as badly as it is told to."""
+"""A web server on this machine that serves files as badly as a test asks."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from catalog.downloads import FileStore, transfer
-from catalog.downloads.caches import Caches
+from catalog.downloads import store as store_module
 from catalog.downloads.responses import is_page
-from catalog.downloads.transfer import Patience
 from catalog.downloads.urls import browser_address, direct_address, public_address
 from catalog.models.base import RemoteFile
-from survey.errors import DownloadError
+from survey.errors import DownloadError, UnreachableError
 from tests.catalog.downloads.bad_server import (
     Fault,
     Web,
@@ -49,8 +49,7 @@ MD5 = hashlib.md5(BODY).hexdigest()
 #: Where connections break: a whole number of what is read at a time.
 CUT = 12 * 2**14
 OTHER = random.Random(1).randbytes(300_000)
-
-QUICK = Patience(first_wait_seconds=0.001, longest_wait_seconds=2.0, stall_seconds=0.4)
+OTHER_SHA256 = hashlib.sha256(OTHER).hexdigest()
 
 #: An address that is no web address: a file of this machine.
 LOCAL = "file:" + "//" + "/etc/hostname"
@@ -60,10 +59,15 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture(autouse=True)
 def _roomy_and_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the machine's proxy, login and disk out of the tests."""
+    """Keep the machine's proxy, login, disk and caches out of the tests, and wait shortly."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 10**12))
+    monkeypatch.setattr(transfer, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(transfer, "LONGEST_WAIT_SECONDS", 2.0)
+    monkeypatch.setattr(transfer, "STALL_SECONDS", 0.4)
 
 
 @pytest.fixture
@@ -77,13 +81,8 @@ def store(tmp_path: Path) -> FileStore:
     return a_store(tmp_path)
 
 
-def a_store(tmp_path: Path, offline: bool = False, patience: Patience = QUICK) -> FileStore:
-    return FileStore(
-        tmp_path / "files",
-        offline=offline,
-        patience=patience,
-        caches=Caches(tmp_path / "torch", tmp_path / "hub"),
-    )
+def a_store(tmp_path: Path, offline: bool = False) -> FileStore:
+    return FileStore(tmp_path / "files", offline=offline)
 
 
 def remote(url: str, **known: object) -> RemoteFile:
@@ -178,32 +177,26 @@ def test_what_is_learnt_later_is_held_against_what_is_kept(web: Web, store: File
 
 
 @pytest.mark.parametrize(
-    "known",
+    ("known", "expected", "actual"),
     [
-        {"sha256": SHA256},
-        {"sha256_prefix": SHA256[:8]},
-        {"md5": MD5},
-        {"md5": MD5[:8].upper()},
-        {"bytes": len(BODY), "sha256": SHA256, "md5": MD5},
+        ({"sha256": SHA256}, SHA256, OTHER_SHA256),
+        ({"sha256_prefix": SHA256[:8]}, SHA256[:8], OTHER_SHA256),
+        ({"md5": MD5}, MD5, hashlib.md5(OTHER).hexdigest()),
+        ({"md5": MD5[:8].upper()}, MD5[:8], hashlib.md5(OTHER).hexdigest()),
+        ({"bytes": len(BODY), "sha256": SHA256, "md5": MD5}, SHA256, OTHER_SHA256),
     ],
 )
 def test_the_right_content_passes_and_the_wrong_is_refused(
-    web: Web, store: FileStore, known: dict[str, object]
+    web: Web, store: FileStore, known: dict[str, object], expected: str, actual: str
 ) -> None:
     web.serve("/right", BODY)
     web.serve("/wrong", OTHER)
     error = refused(lambda: store.get(remote(web.url("/wrong"), **known)))
-    assert "weights.pth published: expected" in error.message
+    assert expected in error.message
+    assert actual in error.message
+    assert str(store.place(remote(web.url("/wrong")))) in (error.hint or "")
     assert not kept_files(store, "partial", "sha256", "receipts")
     assert store.get(remote(web.url("/right"), **known)).read_bytes() == BODY
-
-
-def test_a_wrong_hash_names_what_was_expected_and_found(web: Web, store: FileStore) -> None:
-    web.serve("/a", OTHER)
-    error = refused(lambda: store.get(remote(web.url("/a"), sha256_prefix=SHA256[:8])))
-    found = hashlib.sha256(OTHER).hexdigest()
-    assert f"expected sha256 beginning with {SHA256[:8]}, found {found}" in error.message
-    assert str(store.place(remote(web.url("/a")))) in (error.hint or "")
 
 
 def test_a_length_other_than_published_is_refused_before_it_is_fetched(
@@ -211,7 +204,7 @@ def test_a_length_other_than_published_is_refused_before_it_is_fetched(
 ) -> None:
     web.serve("/a", BODY)
     error = refused(lambda: store.get(remote(web.url("/a"), bytes=7)))
-    assert "offers 300000 bytes, the file published has 7" in error.message
+    assert "300000 bytes" in error.message
     assert not kept_files(store, "partial", "sha256")
 
 
@@ -254,7 +247,7 @@ def test_a_server_that_is_merely_slow_is_waited_for(web: Web, store: FileStore) 
     web.serve("/a", BODY, always=trickles(8, threading.Event(), seconds=0.07))
     started = time.monotonic()
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
-    assert time.monotonic() - started > QUICK.stall_seconds
+    assert time.monotonic() - started > transfer.STALL_SECONDS
     assert len(web.requests) == 1
 
 
@@ -308,7 +301,7 @@ def test_without_a_length_the_published_one_is_held_to(web: Web, store: FileStor
     sent: list[int] = []
     web.serve("/long", BODY, length=False, always=goes_on_and_on(sent))
     error = refused(lambda: store.get(remote(web.url("/long"), bytes=100_000)))
-    assert "more than the 100000 bytes" in error.message
+    assert "100000 bytes" in error.message
     assert sum(sent) < 32 * 2**20
     assert not kept_files(store, "partial")
     web.serve("/unknown", OTHER, length=False)
@@ -324,10 +317,10 @@ def test_a_length_of_any_number_of_digits_is_no_length(
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
 
 
-def test_chunks_of_no_size_are_said(web: Web, store: FileStore) -> None:
+def test_chunks_of_no_size_are_refused(web: Web, store: FileStore) -> None:
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc"
     web.serve("/a", BODY, always=sends(answer))
-    assert "cannot be fetched" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert web.url("/a") in refused(lambda: store.get(remote(web.url("/a")))).message
 
 
 def test_chunks_that_break_off_are_no_end(web: Web, store: FileStore) -> None:
@@ -339,15 +332,15 @@ def test_chunks_that_break_off_are_no_end(web: Web, store: FileStore) -> None:
 def test_a_server_that_always_breaks_is_given_up(web: Web, store: FileStore) -> None:
     web.serve("/a", BODY, ranges=False, always=resets_after(CUT))
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert "5 failures in a row" in error.message
-    assert "goes on where this one ended" in (error.hint or "")
-    assert len(web.requests) == QUICK.attempts
+    assert isinstance(error, UnreachableError)
+    assert len(web.requests) == transfer.ATTEMPTS
 
 
-def test_steady_progress_is_never_given_up(web: Web, tmp_path: Path) -> None:
-    store = a_store(
-        tmp_path, patience=Patience(attempts=2, progress_bytes=20_000, first_wait_seconds=0.001)
-    )
+def test_steady_progress_is_never_given_up(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "ATTEMPTS", 2)
+    monkeypatch.setattr(transfer, "PROGRESS_BYTES", 20_000)
     web.serve("/a", BODY, faults=[ends_after(3 * 2**14)] * 7)
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
 
@@ -359,38 +352,35 @@ def test_a_server_in_trouble_is_asked_again(web: Web, store: FileStore, status: 
     assert len(web.requests) == 3
 
 
-def test_a_server_says_how_long_to_wait(web: Web, store: FileStore) -> None:
+def test_a_server_decides_how_long_to_wait(web: Web, store: FileStore) -> None:
     web.serve("/a", BODY, faults=[answers(429, Retry_After="1")])
     started = time.monotonic()
     store.get(remote(web.url("/a")))
     assert time.monotonic() - started >= 1
     web.serve("/b", BODY, faults=[answers(503, Retry_After="4000")])
-    assert "asks to wait 67 min" in refused(lambda: store.get(remote(web.url("/b")))).message
+    assert "67 min" in refused(lambda: store.get(remote(web.url("/b")))).message
     long_ago = "Sat, 21 Nov 2015 10:00:00 GMT"
     web.serve("/c", BODY, faults=[answers(503, Retry_After=long_ago)])
     assert store.get(remote(web.url("/c"))).is_file()
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(404, "nothing is there"), (403, "not allowed"), (410, "removed")]
-)
-def test_a_refusal_is_said_at_once(web: Web, store: FileStore, status: int, words: str) -> None:
+@pytest.mark.parametrize("status", [404, 403, 410, 451])
+def test_a_refusal_is_final(web: Web, store: FileStore, status: int) -> None:
     web.serve("/a", BODY, always=answers(status))
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert f"answers {status}" in error.message
-    assert words in error.message
+    assert str(status) in error.message
     assert str(store.place(remote(web.url("/a")))) in (error.hint or "")
     assert len(web.requests) == 1
 
 
-def test_nobody_there_is_said(store: FileStore) -> None:
+def test_a_server_that_is_gone_is_unreachable(store: FileStore) -> None:
     with serving() as gone:
         url = gone.url("/a")
     file = remote(url, sha256_prefix="0676ba61")
     error = refused(lambda: store.get(file))
-    assert "connection refused" in error.message
-    by_hand = f"by hand (sha256 beginning with 0676ba61) and put it at {store.place(file)}"
-    assert by_hand in (error.hint or "")
+    assert isinstance(error, UnreachableError)
+    assert "0676ba61" in (error.hint or "")
+    assert str(store.place(file)) in (error.hint or "")
 
 
 # Redirects.
@@ -405,25 +395,26 @@ def test_redirects_are_followed(web: Web, store: FileStore) -> None:
 
 def test_a_circle_ends(web: Web, store: FileStore) -> None:
     web.serve("/a", b"", always=leads_to("/a"))
-    assert "more than 10 times" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert "10 times" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert len(web.requests) == 11
 
 
 @pytest.mark.parametrize("target", [LOCAL, "ftp://127.0.0.1/x", "FILE:/etc/x"])
 def test_nothing_leads_off_the_web(web: Web, store: FileStore, target: str) -> None:
     web.serve("/a", b"", always=leads_to(target))
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert f"leads on to {target.partition(':')[0].lower()}:" in error.message
-    assert "allowed is http or https" in error.message
+    assert f" {target.partition(':')[0].lower()}:" in error.message
+    assert len(web.requests) == 1
 
 
 @pytest.mark.parametrize(
     "target", [b"/\xff\xfe", b"http://" + b"a" * 70 + b".com/", b"http://../", b"http://x:99999/"]
 )
-def test_a_redirect_to_nowhere_is_said(web: Web, store: FileStore, target: bytes) -> None:
+def test_a_redirect_to_nowhere_is_refused(web: Web, store: FileStore, target: bytes) -> None:
     answer = b"HTTP/1.0 302 Found\r\nLocation: " + target + b"\r\n\r\n"
     web.serve("/a", b"", always=sends(answer))
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert "cannot be asked for" in error.message
+    assert len(web.requests) == 1
     assert str(store.place(remote(web.url("/a")))) in (error.hint or "")
 
 
@@ -437,48 +428,47 @@ def test_what_comes_with_a_redirect_is_not_read(web: Web, store: FileStore) -> N
 
 @pytest.mark.parametrize("url", [LOCAL, "weights.pth", "https://", "http://[x"])
 def test_only_addresses_on_the_web_are_fetched(store: FileStore, url: str) -> None:
-    assert "fetched" in refused(lambda: store.get(remote(url, sha256=SHA256))).message
+    assert refused(lambda: store.get(remote(url, sha256=SHA256))).message
 
 
 # Pages in the place of files.
 
 
 @pytest.mark.parametrize(
-    ("page", "words"),
+    ("page", "named"),
     [
-        (b"<html><title>Google Drive - Quota exceeded</title>Too many users", "quota for it is"),
-        (b"<!DOCTYPE html><p>can't scan this file for viruses</p>", "asks a person to confirm"),
-        (b"\n <html><title>Please \x1b[2Jlog in</title>", "its title is 'Please [2Jlog in'"),
+        (b"<html><title>Google Drive - Exceeded</title>Too many users", "quota"),
+        (b"<!DOCTYPE html><p>can't scan this file for viruses</p>", "confirm"),
+        (b"\n <html><title>Please \x1b[2Jlog in</title>", "'Please [2Jlog in'"),
     ],
 )
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream"])
-def test_a_page_is_no_file(web: Web, store: FileStore, page: bytes, words: str, kind: str) -> None:
+def test_a_page_is_no_file(web: Web, store: FileStore, page: bytes, named: str, kind: str) -> None:
     web.serve("/a", page, headers={"Content-Type": kind})
     error = refused(lambda: store.get(remote(web.url("/a"), bytes=len(BODY))))
-    assert "web page" in error.message
-    assert words in error.message
+    assert named in error.message
     assert not kept_files(store, "partial", "sha256")
 
 
 @pytest.mark.parametrize(
-    ("body", "headers", "words"),
+    ("body", "headers", "named"),
     [
-        (b'{"error": "no such file"}', {}, "message (JSON)"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", {}, "Git LFS pointer"),
-        (gzip.compress(BODY), {"Content-Encoding": "gzip"}, "compressed, although"),
+        (b'{"error": "no such file"}', {}, "JSON"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", {}, "Git LFS"),
+        (gzip.compress(BODY), {"Content-Encoding": "gzip"}, "compressed"),
     ],
 )
 def test_other_things_than_files_are_called_by_their_names(
-    web: Web, store: FileStore, body: bytes, headers: dict[str, str], words: str
+    web: Web, store: FileStore, body: bytes, headers: dict[str, str], named: str
 ) -> None:
     web.serve("/a", body, headers=headers)
-    assert words in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert named in refused(lambda: store.get(remote(web.url("/a")))).message
     assert not kept_files(store, "partial", "sha256")
     if not headers:
         by_hand = store.place(remote(web.url("/a")))
         by_hand.parent.mkdir(parents=True)
         by_hand.write_bytes(body)
-        assert words in refused(lambda: store.get(remote(web.url("/a")))).message
+        assert named in refused(lambda: store.get(remote(web.url("/a")))).message
 
 
 def test_a_servers_words_are_shown_short_and_plain(web: Web, store: FileStore) -> None:
@@ -514,20 +504,20 @@ def test_a_full_disk_is_seen_before_the_fetch(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9 + 10))
     web.serve("/a", BODY)
     error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert "1 GB free, needed are 1 GB" in error.message
-    assert "to fetch and 1 GB to spare" in error.message
+    assert "300 kB" in error.message
+    assert not web.requests[1:]
     assert not kept_files(store, "partial", "sha256")
 
 
 def test_a_content_without_an_end_leaves_room_on_the_disk(
     web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "_LOOK_BYTES", 2**22)
+    monkeypatch.setattr(transfer, "LOOK_BYTES", 2**22)
     free = iter([2**31, 2**31, 2**20])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, next(free)))
     sent: list[int] = []
     web.serve("/a", BODY, length=False, always=goes_on_and_on(sent))
-    assert "1.05 MB free" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert "1.05 MB" in refused(lambda: store.get(remote(web.url("/a")))).message
     assert sum(sent) < 64 * 2**20
 
 
@@ -549,11 +539,11 @@ def test_a_disk_that_fills_up_keeps_what_came(
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
 
 
-def test_a_store_that_cannot_be_made_is_said(web: Web, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_refused(web: Web, tmp_path: Path) -> None:
     (tmp_path / "files").write_text("a file")
     web.serve("/a", BODY)
     error = refused(lambda: a_store(tmp_path).get(remote(web.url("/a"))))
-    assert "cannot be used" in error.message
+    assert str(tmp_path / "files") in error.message
 
 
 # Many processes.
@@ -608,7 +598,7 @@ def test_a_download_killed_after_its_last_byte_asks_for_nothing(
 ) -> None:
     web.serve("/a", BODY)
     with monkeypatch.context() as patched:
-        patched.setattr(FileStore, "_stored", lambda *_: 1 / 0)
+        patched.setattr(store_module, "content_of", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.get(remote(web.url("/a")))
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
@@ -625,10 +615,9 @@ def test_a_file_put_there_by_hand_is_checked_and_taken_in(tmp_path: Path) -> Non
     place.parent.mkdir(parents=True)
     place.write_bytes(OTHER)
     error = refused(lambda: store.find(file))
-    assert f"{place} is not the weights.pth published" in error.message
-    assert f"beginning with {SHA256[:8]}, found {hashlib.sha256(OTHER).hexdigest()}" in str(error)
+    assert all(named in error.message for named in (str(place), SHA256[:8], OTHER_SHA256))
     assert store.missing([file]) == [file]
-    assert "what lies there now is not" in refused(lambda: store.require([file])).message
+    assert str(place) in refused(lambda: store.require([file])).message
     assert place.read_bytes() == OTHER
     place.write_bytes(BODY)
     path = store.get(file)
@@ -651,7 +640,7 @@ def test_a_store_that_can_only_be_read_uses_what_lies_there(
     store.require([file])
     assert not kept_files(store, "sha256", "locks")
     place.write_bytes(OTHER)
-    assert "is not the weights.pth published" in refused(lambda: store.find(file)).message
+    assert str(place) in refused(lambda: store.find(file)).message
 
 
 def test_a_page_saved_by_hand_is_seen_without_a_hash(tmp_path: Path) -> None:
@@ -659,7 +648,7 @@ def test_a_page_saved_by_hand_is_seen_without_a_hash(tmp_path: Path) -> None:
     file = remote("https://example.org/weights.pth")
     store.place(file).parent.mkdir(parents=True)
     store.place(file).write_bytes(b"<html>Sign in")
-    assert "it is a web page" in refused(lambda: store.get(file)).message
+    assert "web page" in refused(lambda: store.get(file)).message
 
 
 def test_a_link_put_there_by_hand_is_used_and_watched(tmp_path: Path) -> None:
@@ -671,7 +660,7 @@ def test_a_link_put_there_by_hand_is_used_and_watched(tmp_path: Path) -> None:
     store.place(file).symlink_to(elsewhere)
     assert store.get(file) == store.find(file) == store.place(file)
     elsewhere.write_bytes(OTHER)
-    assert "published: expected md5" in refused(lambda: store.find(file)).message
+    assert MD5 in refused(lambda: store.find(file)).message
     elsewhere.unlink()
     assert store.find(file) is None
 
@@ -690,8 +679,8 @@ def test_a_name_never_leads_out_of_its_folder(store: FileStore) -> None:
 
 @pytest.mark.parametrize("right", [True, False])
 def test_torchs_cache_is_used_where_the_hash_is_right(tmp_path: Path, right: bool) -> None:
-    (tmp_path / "torch").mkdir()
-    cached = tmp_path / "torch" / "resnet50.pth"
+    cached = tmp_path / "torch" / "hub" / "checkpoints" / "resnet50.pth"
+    cached.parent.mkdir(parents=True)
     cached.write_bytes(BODY if right else OTHER)
     store = a_store(tmp_path, offline=True)
     url = "https://example.org/vicreg/resnet50.pth"
@@ -725,8 +714,6 @@ def test_the_hubs_cache_is_used(tmp_path: Path, right: bool) -> None:
 def test_the_hub_is_asked_with_its_login_and_its_storage_without(
     web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch, stated: str
 ) -> None:
-    from huggingface_hub import constants
-
     monkeypatch.setattr(constants, "ENDPOINT", web.url("").rstrip("/"))
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     file = RemoteFile(url="hf://timm/vit_tiny/my model.safetensors", name="model.safetensors")
@@ -738,7 +725,8 @@ def test_the_hub_is_asked_with_its_login_and_its_storage_without(
             assert store.get(file).read_bytes() == BODY
         else:
             message = refused(lambda: store.get(file)).message
-            assert f"expected sha256 {stated}, found {SHA256}" in message
+            assert stated in message
+            assert SHA256 in message
         assert web.requests[0][1]["Authorization"] == "Bearer hf_secret"
         assert "Authorization" not in storage.requests[0][1]
 
@@ -754,14 +742,14 @@ def test_the_hub_is_asked_with_its_login_and_its_storage_without(
         "hf://a..b/c/d",
         "hf://a/b--c/d",
         "hf://a/b.git/d",
-        f"hf://{'a' * 60}/{'b' * 60}/d",
+        f"hf://a/{'b' * 97}/d",
     ],
 )
-def test_an_incomplete_address_on_the_hub_is_said(store: FileStore, url: str) -> None:
+def test_an_incomplete_address_on_the_hub_is_refused(store: FileStore, url: str) -> None:
     assert "hf://OWNER/REPOSITORY/FILE" in refused(lambda: store.get(remote(url))).message
 
 
-def test_a_login_that_cannot_be_one_is_said(
+def test_a_login_that_cannot_be_one_is_refused(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "\u043a\u043b\u044e\u0447")
@@ -771,14 +759,12 @@ def test_a_login_that_cannot_be_one_is_said(
     assert "\u043a" not in error.message
 
 
-def test_certificates_that_are_not_there_are_said(
+def test_certificates_that_are_not_there_are_named(
     web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
     url = web.url("/a").replace("http:", "https:")
-    message = refused(lambda: store.get(remote(url))).message
-    assert "none.pem" in message
-    assert "written" not in message
+    assert "none.pem" in refused(lambda: store.get(remote(url))).message
 
 
 # Without a network.
@@ -800,21 +786,19 @@ def test_offline_lists_all_that_is_missing_in_one_go(web: Web, tmp_path: Path) -
     )
     assert store.missing([here, one, two]) == [one, two]
     error = refused(lambda: store.require([here, one, two, one]))
-    assert error.message.splitlines() == [
-        "2 files are missing (1.1 GB in all):",
-        "  one.pth (97.8 MB, sha256 beginning with 0676ba61)",
-        "    from https://example.org/one.pth",
-        f"    to   {store.place(one)}",
-        "  model.safetensors (1 GB, md5 abcd)",
-        "    from https://huggingface.co/timm/x/resolve/main/model.safetensors",
-        f"    to   {store.place(two)}",
+    named = [
+        *("1.1 GB", "one.pth", "97.8 MB", "0676ba61", one.url, str(store.place(one))),
+        *("model.safetensors", "1 GB", "abcd", str(store.place(two))),
+        "https://huggingface.co/timm/x/resolve/main/model.safetensors",
     ]
-    assert refused(lambda: store.get(one)).message.startswith("1 file is missing:\n  one.pth")
+    assert not [each for each in named if each not in error.message]
+    assert error.message.count(one.url) == 1
+    assert one.url in refused(lambda: store.get(one)).message
     assert len(web.requests) == 1
     assert not store.place(one).parent.exists()
     store.require([here])
     rounded = RemoteFile(url="https://example.org/r.pth", name="r.pth", about_bytes=97_800_000)
-    assert "r.pth (about 97.8 MB)" in refused(lambda: store.require([rounded])).message
+    assert "97.8 MB" in refused(lambda: store.require([rounded])).message
 
 
 # Secrets.
@@ -832,17 +816,17 @@ def test_offline_lists_all_that_is_missing_in_one_go(web: Web, tmp_path: Path) -
         answers(200, b"<html>"),
     ],
 )
-def test_passwords_and_tokens_of_an_address_are_never_told(
+def test_passwords_and_tokens_of_an_address_are_never_shown(
     web: Web, store: FileStore, fault: Fault | None
 ) -> None:
     served = web.serve("/a", BODY, always=fault, ranges=False)
     url = web.url("/a?token=SECRET#SECRET").replace("http://", "http://user:SECRET@")
     error = refused(lambda: store.get(remote(url, sha256="0" * 64)))
-    told = "".join(traceback.format_exception(error)) + str(error.hint)
-    told += refused(lambda: store.require([remote(url)])).message
+    shown = "".join(traceback.format_exception(error)) + str(error.hint)
+    shown += refused(lambda: store.require([remote(url)])).message
     served.always = None
     store.get(remote(url))
-    told += "".join(p.read_text() for p in kept_files(store, "receipts"))
-    assert "SECRET" not in told
-    assert public_address(url) in told
+    shown += "".join(p.read_text() for p in kept_files(store, "receipts"))
+    assert "SECRET" not in shown
+    assert public_address(url) in shown
     assert "SECRET" not in "".join(str(p) for p in store.root.rglob("*"))
