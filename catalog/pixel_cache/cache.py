@@ -70,7 +70,7 @@ _DECODERS = ("pillow", "torchvision")
 _ON_THE_DEVICE = frozenset({"mean", "std"})
 
 #: Bytes written between two looks at what the disk has left.
-_BETWEEN_LOOKS = 64 * 2**20
+LOOK_BYTES = 64 * 2**20
 
 _log = logging.getLogger(__name__)
 
@@ -137,13 +137,9 @@ def _key(dataset: ImageDataset, fingerprint: str, transform: InputTransform) -> 
         if field.name not in _ON_THE_DEVICE
     ]
     kind = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
-    determining = (FORMAT, LISTED, kind, fingerprint, geometry, _decoders())
+    decoders = (f"revision {REVISION}", *(f"{package} {version(package)}" for package in _DECODERS))
+    determining = (FORMAT, LISTED, kind, fingerprint, geometry, decoders)
     return hashlib.sha256(repr(determining).encode()).hexdigest()
-
-
-@functools.cache
-def _decoders() -> tuple[str, ...]:
-    return (f"revision {REVISION}", *(f"{package} {version(package)}" for package in _DECODERS))
 
 
 def _stored(entry: Path, layout: EntryLayout, start: int) -> Generator[Sample, None, int]:
@@ -205,7 +201,7 @@ class _Build:
     def begin(self, first: Sample) -> None:
         """Make ready to take every image, unless there is no use in it or no room."""
         with self._giving_up():
-            self._require_use(first)
+            require_fit(first, self._layout, position=0)
             self._folder.root.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             if self._entry.exists():
@@ -251,16 +247,10 @@ class _Build:
             _warn_once(f"decoded pixels are not kept in {self._entry}: {problem}")
             self.close()
 
-    def _require_use(self, first: Sample) -> None:
-        require_fit(first, self._layout, position=0)
-        wanted, limit = self._layout.file_bytes, self._folder.limit_bytes
-        if wanted > limit:
-            raise NotKept(f"they take {wanted:,} bytes, more than the limit of {limit:,}")
-
     def _look_at_disk(self) -> None:
         # What others write meanwhile is not known when room is made.
         self._unseen_bytes += self._layout.image_bytes
-        if self._unseen_bytes >= _BETWEEN_LOOKS:
+        if self._unseen_bytes >= LOOK_BYTES:
             self._unseen_bytes = 0
             if shutil.disk_usage(self._folder.root).free < FREE_BYTES:
                 raise NotKept(f"less than {FREE_BYTES:,} bytes are free on the disk")

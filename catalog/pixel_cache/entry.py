@@ -41,7 +41,7 @@ LISTED = tuple(
 )
 
 #: Bytes of a file that are mapped at a time.
-_MAP_BYTES = 256 * 2**20
+MAP_BYTES = 256 * 2**20
 
 #: Images summed in one call.
 _SUMMED_AT_ONCE = 16
@@ -272,7 +272,7 @@ def _mapped(path: Path, layout: EntryLayout, start: int) -> Iterator[NDArray[np.
         if file.read(len(header)) != header:
             raise _Damaged(f"{PIXELS} has another header")
         # Piece by piece: a system may refuse to promise copies of a file larger than its memory.
-        step = max(1, _MAP_BYTES // layout.image_bytes)
+        step = max(1, MAP_BYTES // layout.image_bytes)
         for first in range(start, layout.images, step):
             shape = (min(step, layout.images - first), *layout.shape)
             offset = len(header) + first * layout.image_bytes
