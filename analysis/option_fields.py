@@ -1,4 +1,4 @@
-"""Options of a question, declared as fields of a dataclass: what each means, and its default.
+"""Options, declared as fields of a dataclass or defaults of a verb: what each means, its default.
 
 The command line makes its options of them, and a service can make its parameters of them.
 """
@@ -15,24 +15,24 @@ def option(
     *,
     none: str = "",
     flags: tuple[str, ...] = (),
-    minimum: int | None = None,
+    minimum: float | None = None,
     metavar: str | None = None,
     positional: bool = False,
     repeated: bool = False,
 ) -> Any:
-    """Return a field of a dataclass that is an option.
+    """Return an option: a field of a dataclass, or the default of a verb's parameter.
 
     Parameters
     ----------
     default : object
-        Its default.
+        Its default; an ellipsis where it must be given.
     help : str
         What it means.
     none : str
         What a default that is no value stands for, such as ``the silhouette decides``.
     flags : tuple of str
         Its spellings on the command line; ``--name`` by default.
-    minimum : int, optional
+    minimum : float, optional
         The smallest number that may be given.
     metavar : str, optional
         What stands for its value in usage lines.

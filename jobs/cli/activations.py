@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -50,11 +50,9 @@ class StudyOptions:
 @verb
 def activations(
     *,
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study listed above.")],
+    study: str = option(..., "Name of a study listed above.", metavar="STUDY", positional=True),
     options: StudyOptions,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="File for the figure: .svg, .png or .html.")
-    ] = None,
+    figure: Path | None = option(None, "File for the figure: .svg, .png or .html."),
     table: TableFileOptions,
 ) -> None:
     """Run one study of activation functions and write its table."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
@@ -21,29 +20,20 @@ _HEADINGS: dict[str, str | None] = {
 @verb
 def checkpoints(
     *,
-    pattern: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PATTERN",
-            help="Weights, architecture, glob or set, such as 'ssl:*'.",
-        ),
-    ] = None,
-    family: Annotated[
-        str | None, typer.Option("--family", help="Family of the architectures.")
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol", help="Protocol of the reported accuracy, such as supervised or linear."
-        ),
-    ] = None,
-    least_top1: Annotated[
-        float | None,
-        typer.Option("--min-top1", help="Smallest reported top-1 accuracy, from 0 to 1."),
-    ] = None,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Show addresses, terms, evidence and notes too.")
-    ] = False,
+    pattern: str | None = option(
+        None,
+        "Weights, architecture, glob or set, such as 'ssl:*'.",
+        metavar="PATTERN",
+        positional=True,
+    ),
+    family: str | None = option(None, "Family of the architectures."),
+    protocol: str | None = option(
+        None, "Protocol of the reported accuracy, such as supervised or linear."
+    ),
+    least_top1: float | None = option(
+        None, "Smallest reported top-1 accuracy, from 0 to 1.", flags=("--min-top1",)
+    ),
+    wide: bool = option(False, "Show addresses, terms, evidence and notes too."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

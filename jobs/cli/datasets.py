@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
@@ -13,13 +10,10 @@ from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 @verb
 def datasets(
     *,
-    pattern: Annotated[
-        str | None,
-        typer.Argument(metavar="PATTERN", help="Dataset, or glob such as 'cifar*'."),
-    ] = None,
-    here: Annotated[
-        bool, typer.Option("--here", help="List only datasets whose files are in the home.")
-    ] = False,
+    pattern: str | None = option(
+        None, "Dataset, or glob such as 'cifar*'.", metavar="PATTERN", positional=True
+    ),
+    here: bool = option(False, "List only datasets whose files are in the home."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

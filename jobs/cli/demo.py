@@ -7,10 +7,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 
@@ -27,9 +27,7 @@ FROM signatures GROUP BY ALL ORDER BY architecture, closes_block"""
 @verb
 def demo(
     *,
-    runner: Annotated[
-        str, typer.Option("--runner", help="Where jobs are computed: ray or local.")
-    ] = "ray",
+    runner: str = option("ray", "Where jobs are computed: ray or local."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

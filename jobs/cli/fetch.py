@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import ModelOptions, OfflineOption
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
@@ -16,9 +16,7 @@ from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
 def fetch(
     *,
     survey: ModelOptions,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the files and which are here; fetch none.")
-    ] = False,
+    dry_run: bool = option(False, "List the files and which are here; fetch none."),
     offline: OfflineOption = False,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
@@ -21,31 +20,22 @@ _HEADINGS: dict[str, str | None] = {
 @verb
 def models(
     *,
-    pattern: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PATTERN",
-            help="Architecture, glob such as 'timm:convnext*' or set; or the word show.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Architecture to describe, after show.")
-    ] = None,
-    family: Annotated[
-        str | None, typer.Option("--family", help="Family of the architectures to list.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", help="Group of families to list, such as residual.")
-    ] = None,
-    year: Annotated[
-        int | None, typer.Option("--year", help="Year of the architectures to list.")
-    ] = None,
-    most_parameters: Annotated[
-        float | None, typer.Option("--max-params", help="Largest size, in millions of parameters.")
-    ] = None,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Show published counts beside our own, and all columns.")
-    ] = False,
+    pattern: str | None = option(
+        None,
+        "Architecture, glob such as 'timm:convnext*' or set; or the word show.",
+        metavar="PATTERN",
+        positional=True,
+    ),
+    name: str | None = option(
+        None, "Architecture to describe, after show.", metavar="NAME", positional=True
+    ),
+    family: str | None = option(None, "Family of the architectures to list."),
+    group: str | None = option(None, "Group of families to list, such as residual."),
+    year: int | None = option(None, "Year of the architectures to list."),
+    most_parameters: float | None = option(
+        None, "Largest size, in millions of parameters.", flags=("--max-params",)
+    ),
+    wide: bool = option(False, "Show published counts beside our own, and all columns."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

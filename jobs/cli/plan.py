@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import SurveyOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
@@ -15,13 +16,8 @@ from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 def plan(
     *,
     survey: SurveyOptions,
-    workers: Annotated[
-        int, typer.Option("--workers", help="Number of workers that the estimate is for.")
-    ] = 1,
-    device: Annotated[
-        Literal["cpu", "cuda"],
-        typer.Option("--device", help="Device that the estimate is for."),
-    ] = "cpu",
+    workers: int = option(1, "Number of workers that the estimate is for."),
+    device: Literal["cpu", "cuda"] = option("cpu", "Device that the estimate is for."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

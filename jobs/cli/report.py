@@ -5,28 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from analysis.data.selection import Selection
+from analysis.option_fields import option
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
 from survey.text import counted
-
-OutOption = Annotated[
-    Path, typer.Option("--out", help="Folder to write; an earlier report is replaced.")
-]
-TitleOption = Annotated[
-    str | None,
-    typer.Option("--title", help="Heading of the overview.", show_default="A survey of N models"),
-]
 
 
 @partial(verb, interrupted="nothing was written; what was measured is untouched")
 def report(
-    out: OutOption,
+    *,
+    out: Path = option(..., "Folder to write; an earlier report is replaced."),
     selection: Selection,
-    title: TitleOption = None,
+    title: str | None = option(None, "Heading of the overview.", none="A survey of N models"),
     all_runs: AllRunsOption = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:

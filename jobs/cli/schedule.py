@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from analysis.option_fields import option
 from catalog.registry.rows import Missed, Overlap
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from catalog.registry.schedules import Schedules
     from jobs.schedules.tick import Ran
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
-
 schedule = typer.Typer(
     name="schedule",
     help="Run surveys at given times, such as every Monday; each run measures only what is new.",
@@ -33,26 +32,24 @@ schedule = typer.Typer(
 )
 
 
+def _name() -> Any:
+    return option(..., "Name of the schedule.", metavar="NAME", positional=True)
+
+
 @schedule.command("add")
 @verb
 def add(
-    name: NameArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Survey file.")],
-    cron: Annotated[
-        str,
-        typer.Option(help="Due times in cron's five fields: minute hour day month weekday."),
-    ],
-    timezone: Annotated[
-        str, typer.Option(help="Time zone of the due times, such as Europe/Paris.")
-    ] = "UTC",
-    missed: Annotated[
-        Missed,
-        typer.Option(help="Which missed due times are run later: the latest, all or none."),
-    ] = "latest",
-    overlap: Annotated[
-        Overlap,
-        typer.Option(help="Due time during an earlier run: skip or queue it, or replace that run."),
-    ] = "skip",
+    *,
+    name: str = _name(),
+    file: Path = option(..., "Survey file.", metavar="FILE.toml", positional=True),
+    cron: str = option(..., "Due times in cron's five fields: minute hour day month weekday."),
+    timezone: str = option("UTC", "Time zone of the due times, such as Europe/Paris."),
+    missed: Missed = option(
+        "latest", "Which missed due times are run later: the latest, all or none."
+    ),
+    overlap: Overlap = option(
+        "skip", "Due time during an earlier run: skip or queue it, or replace that run."
+    ),
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Add a schedule. The file is read now; later changes to it have no effect.
@@ -93,10 +90,8 @@ def list_all(
 @verb
 def show(
     *,
-    name: NameArgument,
-    last: Annotated[
-        int, typer.Option("--last", min=1, help="Number of past due times to show.")
-    ] = 10,
+    name: str = _name(),
+    last: int = option(10, "Number of past due times to show.", minimum=1),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
@@ -110,12 +105,9 @@ def show(
     if table.format != "table":
         table.write(schedule_table(schedule, ticks, now))
         return
-    for label, value in facts(schedule).items():
+    next_due = [("next due", moment) for moment in coming_up(schedule, now)]
+    for label, value in (*facts(schedule).items(), *_declared(schedule), *next_due):
         typer.echo(f"{label:<9} {value}")
-    for line in _declared(schedule):
-        typer.echo(line)
-    for moment in coming_up(schedule, now):
-        typer.echo(f"{'next due':<9} {moment}")
     if ticks.num_rows:
         typer.echo()
         table.write(ticks, TICK_HEADINGS)
@@ -123,7 +115,7 @@ def show(
 
 @schedule.command("pause")
 @verb
-def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
+def pause(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Pause a schedule: no new run begins; a run in progress continues."""
     with _schedules(home) as schedules:
         paused = schedules.pause(schedules.named(name), datetime.now(UTC))
@@ -132,7 +124,7 @@ def pause(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 
 @schedule.command("resume")
 @verb
-def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
+def resume(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Resume a paused schedule. Due times during the pause do not count as missed."""
     with _schedules(home) as schedules:
         resumed = schedules.resume(schedules.named(name), datetime.now(UTC))
@@ -141,7 +133,7 @@ def resume(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 
 @schedule.command("remove")
 @verb
-def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
+def remove(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Remove a schedule and its history. What it measured stays."""
     from jobs.schedules.process import is_gone
 
@@ -161,14 +153,11 @@ def remove(name: NameArgument, home: HomeOption = DEFAULT_HOME) -> None:
 @verb
 def tick(
     *,
-    grace: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            help="Seconds after which a due time counts as missed; at least the time between"
-            " two ticks.",
-        ),
-    ] = 60.0,
+    grace: float = option(
+        60.0,
+        "Seconds after which a due time counts as missed; at least the time between two ticks.",
+        minimum=0.0,
+    ),
     offline: OfflineOption = False,
     options: RunnerOptions,
     limits: Limits,
@@ -229,17 +218,17 @@ def _complain(one: Ran) -> None:
         complain_of(one.outcome)
 
 
-def _declared(schedule: Schedule) -> Iterator[str]:
+def _declared(schedule: Schedule) -> Iterator[tuple[str, str]]:
     from jobs.schedules.cron import definition_of
 
     definition = definition_of(schedule)
     for model in definition.models:
         checkpoints = f" with {', '.join(model.checkpoints)}" if model.checkpoints else ""
-        yield f"{'model':<9} {model.name}{checkpoints}"
+        yield "model", f"{model.name}{checkpoints}"
     for dataset in definition.datasets:
-        yield f"{'dataset':<9} {dataset.full_name}"
+        yield "dataset", dataset.full_name
     for name, value in definition.settings.to_dict().items():
-        yield f"{'setting':<9} {name} = {value}"
+        yield "setting", f"{name} = {value}"
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
@@ -21,17 +20,12 @@ _SITES = {
     "flags": None,
 }
 
-MetricsOption = Annotated[
-    bool,
-    typer.Option("--metrics", help="Show the other metrics in the table; other formats have all."),
-]
-
 
 @verb
 def show(
     *,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id, or its beginning.")],
-    metrics: MetricsOption = False,
+    run: str = option(..., "Run id, or its beginning.", metavar="RUN", positional=True),
+    metrics: bool = option(False, "Show the other metrics in the table; other formats have all."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

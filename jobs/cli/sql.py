@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableFileOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
@@ -13,9 +12,9 @@ from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 @verb
 def sql(
     *,
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="One SQL statement, or - to read standard input.")
-    ],
+    query: str = option(
+        ..., "One SQL statement, or - to read standard input.", metavar="QUERY", positional=True
+    ),
     home: HomeOption = DEFAULT_HOME,
     table: TableFileOptions,
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from analysis.option_fields import option
 from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
@@ -22,12 +22,8 @@ SHOWN = 40
 @verb
 def status(
     *,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help=f"Show every job, not the first {SHOWN} only.")
-    ] = False,
+    watch: bool = option(False, "Show it again every two seconds, until Ctrl-C."),
+    all_: bool = option(False, f"Show every job, not the first {SHOWN} only.", flags=("--all",)),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:

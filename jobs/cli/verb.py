@@ -91,8 +91,9 @@ def verb(
     Parameters
     ----------
     function : callable
-        What the command does. A parameter annotated with a dataclass takes one that is made from
-        options, one for each of its fields.
+        What the command does. A parameter whose default is made by
+        ``analysis.option_fields.option`` is an option; one annotated with a dataclass takes one
+        that is made from options, one for each of its fields.
     interrupted : str
         What to do after an interruption.
     """
@@ -115,7 +116,7 @@ def verb(
 
     shown: dict[str, inspect.Parameter] = {}
     for name, each in parameters.items():
-        shown |= options.get(name, {name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY)})
+        shown |= options.get(name, {name: _parameter(name, each.annotation, each.default)})
     run.__annotations__ = {name: each.annotation for name, each in shown.items()}
     vars(run)["__signature__"] = inspect.Signature(list(shown.values()))
     return run
@@ -124,33 +125,36 @@ def verb(
 def options_of(group: type) -> dict[str, inspect.Parameter]:
     """Return the parameters that make options of a dataclass's fields.
 
-    The annotation of a field is that of an option, or its metadata has the option's ``help``, and
-    the other details of ``analysis.option_fields.option`` as it has them; other fields are no
-    options.
+    The annotation of a field is that of an option, or the field was made by
+    ``analysis.option_fields.option``; other fields are no options.
     """
     hints = get_type_hints(group, include_extras=True)
     return {
-        each.name: inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None if each.metadata.get("repeated") else each.default,
-            annotation=hints[each.name] if declared else _annotation(hints[each.name], each),
-        )
+        each.name: _parameter(each.name, hints[each.name], each)
         for each in dataclasses.fields(group)
-        if (declared := get_origin(hints[each.name]) is Annotated) or "help" in each.metadata
+        if get_origin(hints[each.name]) is Annotated or "help" in each.metadata
     }
 
 
-def _annotation(hint: Any, field: dataclasses.Field[Any]) -> Any:
-    """Return the type of a field as typer takes it, with its option."""
-    details, name = field.metadata, "--" + field.name.replace("_", "-")
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter as typer takes it; a default made by ``option`` becomes an option."""
+    if isinstance(default, dataclasses.Field):
+        if "help" in default.metadata:
+            hint = _annotation(name, hint, default)
+        default = None if default.metadata.get("repeated") else default.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _annotation(name: str, hint: Any, field: dataclasses.Field[Any]) -> Any:
+    """Return the type of an option as typer takes it, with what is declared of it."""
+    details, name = field.metadata, "--" + name.replace("_", "-")
     # A flag that is on by default can be switched off; no other needs a second name.
-    names = details.get("flags") or [f"{name}/--no-{name[2:]}" if field.default is True else name]
-    facts = {"help": details["help"], "metavar": details.get("metavar")}
-    if details.get("positional"):
+    names = details["flags"] or [f"{name}/--no-{name[2:]}" if field.default is True else name]
+    facts = {"help": details["help"], "metavar": details["metavar"]}
+    if details["positional"]:
         return Annotated[hint, typer.Argument(**facts, show_default=False)]
-    shown, least = details.get("none") or True, details.get("minimum")
-    kind = list[str] | None if details.get("repeated") else hint
+    shown, least = details["none"] or True, details["minimum"]
+    kind = list[str] | None if details["repeated"] else hint
     return Annotated[kind, typer.Option(*names, **facts, show_default=shown, min=least)]
 
 
