@@ -19,20 +19,17 @@ from analysis.answers.columns import columns_of
 from analysis.answers.material import Material
 from analysis.choices import Role
 from analysis.data.selection import Selection
-from jobs.choices import Format
+from analysis.option_fields import option
+from jobs.cli.output import TableFileOptions
 from jobs.cli.verb import (
     DEFAULT_HOME,
     AllRunsOption,
-    FormatOption,
     HomeOption,
-    JsonOption,
-    OutputOption,
     is_given,
     options_of,
     verb,
 )
 from survey.errors import SettingsError
-from survey.text import counted
 
 #: Exit code where an answer is an alarm: something moved.
 ALARM = 1
@@ -44,12 +41,6 @@ RoleOption = Annotated[
     Role,
     typer.Option(
         "--role", help="Sites: all, those of the main path, or gates, which only scale others."
-    ),
-]
-FigureOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--figure", help="File for a drawing: .svg, .png or .html.", show_default="none is drawn"
     ),
 ]
 
@@ -80,66 +71,54 @@ def _made(answers: _Answers) -> Callable[..., None]:
         for name, each in options_of(answer).items()
     }
     without = next(iter(answers.values())).without
-    shared = {
-        name: each
-        for name, each in inspect.signature(_shared, eval_str=True).parameters.items()
-        if name not in without
-    }
 
-    def run(context: typer.Context, **given: Any) -> None:
+    def run(
+        *,
+        context: typer.Context,
+        selection: Selection,
+        role: RoleOption = "all",
+        all_runs: AllRunsOption = False,
+        home: HomeOption = DEFAULT_HOME,
+        table: TableFileOptions,
+        figure: Path | None = option(
+            None, "File for a drawing: .svg, .png or .html.", none="none is drawn"
+        ),
+        **given: Any,
+    ) -> None:
+        from jobs.scan.progress_display import watched
+
         chosen = _chosen(answers, given)
         asked = {name: given[name] for name in options if is_given(context, name)}
         for name in asked:
             _require_option(name, chosen, answers)
-        material, format_, output, figure = _shared(**{name: given[name] for name in shared})
+        _require_writable(table.output, figure)
+        material = Material(home, replace(selection, newest=not all_runs), role, watched)
         if "role" not in without:
             _require_sites(material)
         answer = answers[chosen](material, **asked)
-        deliver(answer, format_, output, figure)
+        deliver(answer, table, figure)
         if answer.alarm:
             raise typer.Exit(ALARM)
 
-    context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
-    parameters = [context, *_choosers(answers), *options.values(), *shared.values()]
-    keywords = [each.replace(kind=_KEYWORD) for each in parameters]
-    vars(run)["__signature__"] = inspect.Signature(keywords)
+    shared = dict(inspect.signature(run, eval_str=True).parameters)
+    for name in ("given", *without):
+        del shared[name]
+    parameters = [*_choosers(answers), *options.values(), *shared.values()]
+    vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__doc__ = _summary(answers)
     return verb(run, "nothing was written; what was measured is untouched")
-
-
-def _shared(
-    selection: Selection,
-    role: RoleOption = "all",
-    all_runs: AllRunsOption = False,
-    home: HomeOption = DEFAULT_HOME,
-    format: FormatOption = "table",  # noqa: A002
-    json: JsonOption = False,  # noqa: ARG001 - read by --format
-    output: OutputOption = None,
-    figure: FigureOption = None,
-) -> tuple[Material, Format, Path | None, Path | None]:
-    """Return what an answer is made from and where it goes; its parameters are shared options."""
-    from jobs.scan.progress_display import watched
-
-    if figure is not None:
-        from analysis.figures import require_drawable
-
-        require_drawable(figure)
-    if output is not None and not output.parent.is_dir():
-        raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
-    runs = replace(selection, newest=not all_runs)
-    return Material(home, runs, role, watched), format, output, figure
 
 
 def _choosers(answers: _Answers) -> Iterator[inspect.Parameter]:
     """Yield the parameters that choose one of several answers."""
     kinds = tuple(name for name in answers if name and not name.startswith("--"))
     if kinds:
-        argument = typer.Argument(metavar="KIND", help=f"Comparison: {', '.join(kinds)}.")
-        yield inspect.Parameter("kind", _KEYWORD, annotation=Annotated[Literal[kinds], argument])
+        argument = option(..., f"Comparison: {', '.join(kinds)}.", metavar="KIND", positional=True)
+        yield inspect.Parameter("kind", _KEYWORD, default=argument, annotation=Literal[kinds])
     for name, answer in answers.items():
         if name.startswith("--"):
-            flag = Annotated[bool, typer.Option(name, help=_first_line(answer))]
-            yield inspect.Parameter(_flag(name), _KEYWORD, default=False, annotation=flag)
+            flag = option(False, _first_line(answer), flags=(name,))
+            yield inspect.Parameter(_flag(name), _KEYWORD, default=flag, annotation=bool)
 
 
 def _chosen(answers: _Answers, given: Mapping[str, Any]) -> str:
@@ -169,6 +148,16 @@ def _require_option(name: str, chosen: str, answers: _Answers) -> None:
     known = " and ".join(filter(None, of))
     unlike = f", not with {chosen}" if chosen else ""
     raise SettingsError(f"{shown} goes with {known}{unlike}", hint="leave it out, or add one")
+
+
+def _require_writable(output: Path | None, figure: Path | None) -> None:
+    """Refuse files that could not be written, before what is to be written is computed."""
+    if figure is not None:
+        from analysis.figures import require_drawable
+
+        require_drawable(figure)
+    if output is not None and not output.parent.is_dir():
+        raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
 
 
 def _require_sites(material: Material) -> None:
@@ -201,40 +190,21 @@ def _first_line(answer: type[Answer]) -> str:
     return (answer.__doc__ or "").splitlines()[0]
 
 
-def deliver(
-    answer: Answer,
-    format: Format,  # noqa: A002
-    output: Path | None = None,
-    figure: Path | None = None,
-) -> None:
-    """Write an answer's table, its figure, what follows from it and what it was made from.
-
-    Parameters
-    ----------
-    answer : Answer
-        What to write.
-    format : {"table", "json", "csv", "parquet"}
-        How the table is written; aligned text has the columns of the answer, others all.
-    output, figure : pathlib.Path, optional
-        Files for the table, instead of standard output, and for the figure.
-    """
+def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> None:
+    """Write an answer's table, its figure, what follows from it and what it was made from."""
     import pyarrow as pa
 
     from analysis.data.conditions import mixed
     from analysis.data.provenance import provenance_of
     from analysis.text import sentence
-    from jobs.cli.output import emit, headed
 
     rows = answer.rows
     lines = [sentence(answer.finding()), *map(sentence, answer.details())]
     # A heading over nothing says less than the finding.
-    if len(rows) or format != "table" or output is not None:
-        table = pa.Table.from_pandas(rows, preserve_index=False)
+    if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
         headings = {each.name: each.terminal for each in columns}
-        emit(headed(table, headings) if format == "table" else table, format, output)
-    if output is not None:
-        lines.append(f"{counted(len(rows), 'row')} written to {output}")
+        table.write(pa.Table.from_pandas(rows, preserve_index=False), headings)
     if figure is not None:
         lines.append(_drawn(answer, figure))
     made_from = provenance_of(rows)

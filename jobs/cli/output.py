@@ -42,28 +42,28 @@ class TableOptions:
         table : pyarrow.Table
             The table.
         headings : mapping of str to str or None, optional
-            The columns that aligned text has, with their headings; by default all.
+            The columns that aligned text has, by default all, with their headings; None keeps a
+            column's own name.
         """
-        emit(headed(table, headings) if headings and self.format == "table" else table, self.format)
+        if headings and self.format == "table":
+            table = table.select(list(headings))
+            table = table.rename_columns([heading or name for name, heading in headings.items()])
+        self._emit(table)
+
+    def _emit(self, table: pa.Table) -> None:
+        emit(table, self.format)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFileOptions(TableOptions):
-    """How and where a verb writes its table."""
+    """How and where a verb writes its table, and to standard error how many rows a file has."""
 
     output: OutputOption = None
 
-    def write(self, table: pa.Table, headings: Mapping[str, str | None] | None = None) -> None:
-        """Write a table, and to standard error how many rows went into a file."""
-        emit(headed(table, headings) if headings else table, self.format, self.output)
+    def _emit(self, table: pa.Table) -> None:
+        emit(table, self.format, self.output)
         if self.output is not None:
             typer.echo(f"{counted(table.num_rows, 'row')} written to {self.output}", err=True)
-
-
-def headed(table: pa.Table, headings: Mapping[str, str | None]) -> pa.Table:
-    """Return the columns that have a heading, under it; None keeps a column's own name."""
-    kept: pa.Table = table.select(list(headings))
-    return kept.rename_columns([heading or name for name, heading in headings.items()])
 
 
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
