@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROUNDS = 15
 
@@ -36,10 +37,10 @@ def empty_app() -> str:
     from jobs.cli.main import app
 
     source = EMPTY
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    for name, command in group.commands.items():
-        options = ", ".join(f"{each.name}: str | None = None" for each in command.params)
+    group: Any = typer.main.get_command(app)
+    for name in group.commands:
+        params = group.get_command(None, name).params
+        options = ", ".join(f"{each.name}: str | None = None" for each in params)
         source += f'@app.command("{name}")\ndef {name}({options}) -> None:\n    pass\n'
     return source + "app()\n"
 

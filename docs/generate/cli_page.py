@@ -29,7 +29,7 @@ def page() -> str:
     for panel, verbs in VERBS.items():
         lines.append(f"\n## {panel}\n")
         for verb in verbs:
-            lines += _section(group.commands[verb], context, verb)
+            lines += _section(group.get_command(context, verb), context, verb)
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,31 +47,23 @@ def _command(verb: str) -> Any:
         command = alone
     made = typer.main.get_command(command)
     made.rich_help_panel = _PANELS[verb]  # type: ignore[attr-defined]
+    if "images_per_score" in {each.name for each in made.params}:
+        made.context_settings["token_normalize_func"] = _use_present_name
     return made
 
 
-class _Commands(Mapping[str, Any]):
-    """The commands by their verbs, each made when it is asked for."""
-
-    def __getitem__(self, verb: str) -> Any:
-        if verb not in _PANELS:
-            raise KeyError(verb)
-        return _command(verb)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_PANELS)
-
-    def __len__(self) -> int:
-        return len(_PANELS)
-
-
 class _Verbs(typer.core.TyperGroup):
+    """The verbs; the command of one is made when it is asked for."""
+
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings | {"commands": _Commands()})
+        super().__init__(**settings | {"commands": dict.fromkeys(_PANELS)})
+
+    def get_command(self, _context: Any, verb: str) -> Any:
+        return _command(verb) if verb in _PANELS else None
 
 
 def _use_present_name(option: str) -> str:
-    """Return an option's name; what images a score has was once called a batch size."""
+    """Return an option's name; images per score were once called the batch size."""
     return "images-per-score" if option == "batch-size" else option
 
 
@@ -83,10 +74,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": _use_present_name,
-    },
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

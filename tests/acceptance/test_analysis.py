@@ -335,7 +335,8 @@ def test_every_verb_and_option_is_documented(verb: str) -> None:
     text = (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
     assert f"survey {verb}" in text
     group = typer.main.get_command(app)
-    options = {name for each in group.commands[verb].params for name in each.opts}  # type: ignore[attr-defined]
+    command = group.get_command(None, verb)  # type: ignore[attr-defined]
+    options = {name for each in command.params for name in each.opts}
     shared = {
         "--help",
         "--home",

@@ -19,6 +19,6 @@ def _below(name: str, command: Any) -> list[tuple[str, Any]]:
         return [(name, command)]
     return [
         one
-        for verb, inner in command.commands.items()
-        for one in _below(f"{name} {verb}".strip(), inner)
+        for verb in command.commands
+        for one in _below(f"{name} {verb}".strip(), command.get_command(None, verb))
     ]

@@ -115,3 +115,6 @@ def test_a_former_name_of_an_option_is_understood(tmp_path):
     assert plans[0].stdout == plans[1].stdout
     assert '"batches": 15' in plans[0].stdout
     assert "--batch-size" not in rendered("plan", "--help")
+    other = CliRunner().invoke(app, ["status", "--batch-size", "128"])
+    assert other.exit_code == 2
+    assert "--batch-size" in other.output
