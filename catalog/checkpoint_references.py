@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from catalog.files import at_home, file_sha256
 from catalog.models.base import Architecture, InputTransform, Published
-from catalog.weights.filetypes import check_file
 from survey.errors import CatalogError, CheckpointError, UnknownName
+
+if TYPE_CHECKING:
+    from torch import nn
 
 CheckpointKind = Literal["init", "file", "bundled", "built", "published"]
 
@@ -57,7 +60,6 @@ class Checkpoint:
             return file_sha256(self.path)
         if self.architecture is not None:
             from catalog.models import find
-            from catalog.models.building import build_seeded, state_sha256
 
             return state_sha256(build_seeded(find(self.architecture)[0].build, seed=0))
         if self.kind != "init":
@@ -100,7 +102,13 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
         return _init(detail)
     if kind == "file" and detail:
         path = base_dir / at_home(detail)
-        check_file(path)
+        if not path.is_file():
+            happened = "is not a file" if path.exists() else "does not exist"
+            raise CheckpointError(
+                f"checkpoint file {path} {happened}",
+                hint="a relative path starts where the command was called, or beside the survey"
+                " file",
+            )
         return Checkpoint(f"file:{detail}", "file", path=path)
     return _published(reference, architecture, base_dir)
 
@@ -109,8 +117,6 @@ def input_transform(architecture: Architecture, checkpoint: Checkpoint) -> Input
     """Return how images are prepared for an architecture under a checkpoint."""
     if checkpoint.published is not None:
         return checkpoint.published.transform
-    if checkpoint.kind == "bundled" and architecture.bundled_transform is not None:
-        return architecture.bundled_transform
     return architecture.transform
 
 
@@ -183,3 +189,26 @@ def _init(seed: str) -> Checkpoint:
             hint="write init:0",
         )
     return Checkpoint(f"init:{int(seed)}", "init", seed=int(seed))
+
+
+def build_seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Return a network whose weights come from the seeded generator of the CPU."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        # torch.manual_seed would also seed every GPU, which fork_rng leaves out here.
+        torch.default_generator.manual_seed(seed)
+        return build()
+
+
+def state_sha256(model: nn.Module) -> str:
+    """Return a sha256 (hex) over a network's structure as it describes itself, and its weights."""
+    import torch
+
+    digest = hashlib.sha256(repr(model).encode())
+    for name, tensor in model.state_dict().items():
+        values = tensor.detach().cpu().contiguous()
+        digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())
+        # As bytes: numpy has no half precision of some kinds.
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -6,13 +6,11 @@ What a file of weights may hold is the business of ``catalog.weights.reading``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from catalog.checkpoint_references import Checkpoint
+from catalog.checkpoint_references import Checkpoint, build_seeded, state_sha256
 from catalog.models.base import Architecture, Published
-from catalog.models.building import build_seeded, state_sha256
 from survey.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -33,12 +31,6 @@ class LoadedModel:
     sha256: str
 
 
-def builder(architecture: Architecture, checkpoint: Checkpoint) -> Callable[[], nn.Module]:
-    """Return what builds the network that a checkpoint's weights are for, with random weights."""
-    published = checkpoint.published
-    return (published.build if published else None) or architecture.build
-
-
 def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedModel:
     """Build a network and put its weights in, leaving torch's random state as it was.
 
@@ -47,14 +39,15 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     CheckpointError
         If the file is not here, cannot be read safely or does not fit the architecture exactly.
     """
-    model = build_seeded(builder(architecture, checkpoint), checkpoint.seed or 0)
+    published = checkpoint.published
+    build = (published and published.build) or architecture.build
+    model = build_seeded(build, checkpoint.seed or 0)
     built = checkpoint.kind == "built"
     sha256 = state_sha256(model) if built else checkpoint.sha256()
     if checkpoint.path is None:
         return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
     from catalog.weights.strict_loading import load_weights, without_classifier
 
-    published = checkpoint.published
     rules = published.rules if published else None
     if not checkpoint.classifies:
         model = without_classifier(model)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from survey.errors import UnknownName
 
 if TYPE_CHECKING:
     from torch import nn
@@ -12,6 +15,10 @@ if TYPE_CHECKING:
 #: ImageNet's channel means and deviations, on pixels scaled to [0, 1].
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+#: The first bytes of a file's sha256, which PyTorch's projects put into its name. What two names
+#: of timm end in are nine digits, of which nobody says what they are.
+_HASHED_NAME = re.compile(r"-((?:[0-9a-f]{2}){4,})\.pth$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,13 @@ class RemoteFile:
     md5: str | None = None
     #: Terms it is offered under, as its publisher words them; None where there are none.
     licence: str | None = None
+
+    @classmethod
+    def at(cls, url: str, **facts: Any) -> RemoteFile:
+        """Return the file at an address, with the name and the hash that end the address."""
+        hashed = _HASHED_NAME.search(url)
+        prefix = hashed[1] if hashed else None
+        return cls(url=url, name=url.rpartition("/")[2], sha256_prefix=prefix, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +169,6 @@ class Architecture:
     bundled: bool = False
     #: Whether building it gives its weights too (checkpoint ``built``).
     brings_weights: bool = False
-    #: Transform that the bundled weights expect, where it differs.
-    bundled_transform: InputTransform | None = None
     #: The module of its source that defines it, such as ``vision_transformer``.
     module: str | None = None
     #: Parameters and billions of multiply-adds as published; None where not published.
@@ -172,16 +184,22 @@ class Architecture:
 
 
 class ModelSource(Protocol):
-    """A place architectures come from. One module a source; listed in ``catalog.models``."""
+    """A place architectures come from. One module a source; listed in ``catalog.models``.
+
+    A source that inherits from this class has no architectures and no weights until it says so.
+    """
 
     #: The prefix of its names.
     name: str
 
     def names(self) -> list[str]:
         """Return every architecture's name, sorted, without importing torch where possible."""
+        return []
 
     def get(self, name: str) -> Architecture:
         """Return one architecture; raise UnknownName for a name not in the source."""
+        raise UnknownName(f"{self.name} architecture", name, self.names())
 
     def published(self) -> Sequence[Published]:
         """Return all published weights it knows of, sorted by name; empty where there are none."""
+        return ()

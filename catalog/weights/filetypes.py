@@ -1,9 +1,15 @@
-"""Kinds of files: weights or something else, by their first bytes and never by their names."""
+"""Kinds of files: weights or something else, by their first bytes and never by their names.
+
+What an archive holds is looked at before anything in it is unpacked.
+"""
 
 from __future__ import annotations
 
+import io
+import struct
 import zipfile
 from pathlib import Path
+from typing import BinaryIO
 
 from survey.errors import CheckpointError
 
@@ -16,35 +22,20 @@ _OTHER_FILES = (
     (b"\x1f\x8b", "compressed with gzip", "unpack it first"),
 )
 
-
-def check_file(path: Path) -> None:
-    """Refuse a path that is not a file.
-
-    Raises
-    ------
-    CheckpointError
-        If there is no file there.
-    """
-    if not path.is_file():
-        happened = "is not a file" if path.exists() else "does not exist"
-        raise CheckpointError(
-            f"checkpoint file {path} {happened}",
-            hint="a relative path starts where the command was called, or beside the survey file",
-        )
+#: How many times its own size the content of an archive may have; weights hardly shrink.
+MOST_EXPANSION = 10
+#: The three records an archive ends in: where its list is in 64 bits, where that is, and the end.
+_ENDS_BYTES = 56 + 20 + 22
 
 
 def check_kind(path: Path) -> None:
-    """Refuse what is no file of weights at all, naming what it is.
+    """Refuse what is neither safetensors nor a file of torch's, naming what it is.
 
     Raises
     ------
     CheckpointError
-        If there is no file, it is empty, or it is of another kind.
+        If it is empty, or of another kind.
     """
-    check_file(path)
-    if is_safetensors(path):
-        # Begins with a number, which may look like anything below.
-        return
     with path.open("rb") as file:
         start = file.read(512)
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -55,18 +46,6 @@ def check_kind(path: Path) -> None:
             raise unreadable(path, f"it is {what}", hint)
     if start[257:262] == b"ustar":
         raise unreadable(path, "it is a tar archive", "unpack it, or save it anew with torch.save")
-    if zipfile.is_zipfile(path) and _is_torchscript(path):
-        raise unreadable(
-            path, "it is a TorchScript archive, which holds code", "save model.state_dict()"
-        )
-
-
-def _is_torchscript(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith("constants.pkl") for name in archive.namelist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
 
 
 def is_safetensors(path: Path) -> bool:
@@ -84,3 +63,47 @@ def unreadable(path: Path, why: str, hint: str) -> CheckpointError:
         f"{path} cannot be read as weights: {why}; allowed are safetensors and torch.save files",
         hint=hint,
     )
+
+
+def check_members(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
+    """Refuse an archive of code, of two files with one name, or of far more than its own size."""
+    names = archive.namelist()
+    unpacked = sum(member.file_size for member in archive.infolist())
+    packed = opened.seek(0, io.SEEK_END)
+    if any(name.endswith("constants.pkl") for name in names):
+        raise unreadable(
+            path, "it is a TorchScript archive, which holds code", "save model.state_dict()"
+        )
+    if len(set(names)) < len(names):
+        raise unreadable(path, "it is an archive with two files of one name", "fetch it again")
+    if unpacked > MOST_EXPANSION * packed + 2**20:
+        raise unreadable(
+            path,
+            f"it would unpack {packed:,} bytes to {unpacked:,}, more than {MOST_EXPANSION} times"
+            " its size",
+            "no file of weights does: fetch it from where it was published",
+        )
+
+
+def check_directory(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
+    """Refuse an archive in which another reader may find another list of files than this one.
+
+    An archive's end states where the list is. Where it does so twice, or not at its very end, torch
+    may read another list than the one checked here.
+    """
+    size = opened.seek(0, io.SEEK_END)
+    opened.seek(-min(size, _ENDS_BYTES), io.SEEK_END)
+    ends = opened.read().rjust(_ENDS_BYTES, b"\0")
+    whole, locator, end = ends[:56], ends[56:76], ends[76:]
+    one_end = end.startswith(b"PK\x05\x06") and not archive.comment
+    start = struct.unpack("<I", end[16:20])[0]
+    if locator.startswith(b"PK\x06\x07"):
+        place = struct.unpack("<Q", locator[8:16])[0]
+        one_end = one_end and whole.startswith(b"PK\x06\x06") and place == size - _ENDS_BYTES
+        start = struct.unpack("<Q", whole[48:56])[0]
+    if not one_end or start != archive.start_dir:
+        raise unreadable(
+            path,
+            "it is an archive whose list of files is ambiguous",
+            "fetch it again, or save it anew with torch.save",
+        )

@@ -1,15 +1,13 @@
 """Files of weights: read without running any code, and unwrapped.
 
-Owns which content a file may have. ``filetypes`` recognises kinds of files, ``pickle_scan`` lists
-what a pickle imports, ``keys`` renames keys for a network, and ``catalog.model_loading`` chooses
-the file.
+Owns which content a file may have. ``filetypes`` recognises kinds of files and looks at archives,
+``pickle_scan`` lists what a pickle imports, ``keys`` renames keys for a network.
 """
 
 from __future__ import annotations
 
 import io
 import re
-import struct
 import warnings
 import zipfile
 from collections.abc import Iterable
@@ -21,13 +19,9 @@ from typing import BinaryIO, NoReturn
 import torch
 from safetensors import safe_open
 
-from catalog.weights.filetypes import check_kind, is_safetensors, unreadable
-from catalog.weights.pickle_scan import (
-    STAND_INS,
-    PickleBombError,
-    names_asked_for,
-    standing_in,
-)
+from catalog.weights import filetypes
+from catalog.weights.filetypes import unreadable
+from catalog.weights.pickle_scan import STAND_INS, PickleBombError, names_asked_for, standing_in
 from survey.errors import CheckpointError
 
 #: Keys under which training scripts keep the weights, in the order they are looked for.
@@ -42,9 +36,6 @@ WRAPPERS = (
     "module",
 )
 
-#: How many times its own size the content of an archive may have; weights hardly shrink.
-MOST_EXPANSION = 10
-
 #: Packages that torch.load itself judges by name, class for class, and what else it makes.
 _OWN_PACKAGES = frozenset({"torch", "collections"})
 _OWN_NAMES = frozenset({"_codecs.encode", "builtins.complex", "builtins.set", *STAND_INS})
@@ -53,8 +44,6 @@ _WRAPPED_AT_MOST = 8
 #: How much of a name a message shows: what a file holds may be long, and steer a terminal.
 _SHOWN = 120
 _ARCHIVE = b"PK\x03\x04"
-#: The three records an archive ends in: where its list is in 64 bits, where that is, and the end.
-_ENDS_BYTES = 56 + 20 + 22
 #: A file from before archives: two numbers, the machine, the object, and the keys of its storages.
 _LEGACY_PICKLES = 5
 _LEGACY_START_BYTES = 64
@@ -138,18 +127,22 @@ def read_content(path: Path) -> Content:
     Raises
     ------
     CheckpointError
-        If the file is missing, damaged, not a file of weights, would unpack to far more than it
-        is, or holds more than tensors and plain data.
+        If the file is damaged, not a file of weights, would unpack to far more than it is, or
+        holds more than tensors and plain data.
     """
-    check_kind(path)
     try:
-        if is_safetensors(path):
+        if filetypes.is_safetensors(path):
             with safe_open(path, framework="pt", device="cpu") as file:
                 return Content(path, {name: file.get_tensor(name) for name in list(file.keys())})
+        filetypes.check_kind(path)
         with path.open("rb") as opened:
             return Content(path, _payload(path, opened))
     except (CheckpointError, OSError):
         raise
+    except PickleBombError as problem:
+        raise unreadable(
+            path, str(problem), "no file of weights does that: fetch it from its publisher"
+        ) from problem
     except Exception as problem:
         # torch raises anything on files that are not its own.
         raise unreadable(
@@ -164,54 +157,18 @@ def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
     if not archived:
         return _tensors_only(path, opened, _legacy_names(path, opened))
     with zipfile.ZipFile(opened) as archive:
-        _check_sizes(path, archive, opened)
+        filetypes.check_members(path, archive, opened)
         programs = [name for name in archive.namelist() if name.lower().endswith("data.pkl")]
         if programs:
-            _check_directory(path, archive, opened)
+            filetypes.check_directory(path, archive, opened)
         if not (programs or unpacked):
             member = io.BytesIO(archive.read(_only_member(path, archive)))
             return _payload(path, member, unpacked=True)
         # All of them: which one torch takes depends on how the archive's folder is called.
-        names = [n for program in programs for n in _names(path, io.BytesIO(archive.read(program)))]
+        names = []
+        for program in programs:
+            names += names_asked_for(io.BytesIO(archive.read(program)))
     return _tensors_only(path, opened, names)
-
-
-def _check_sizes(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
-    unpacked = sum(member.file_size for member in archive.infolist())
-    packed = opened.seek(0, io.SEEK_END)
-    if len(set(archive.namelist())) < len(archive.namelist()):
-        raise unreadable(path, "it is an archive with two files of one name", "fetch it again")
-    if unpacked > MOST_EXPANSION * packed + 2**20:
-        raise unreadable(
-            path,
-            f"it would unpack {packed:,} bytes to {unpacked:,}, more than {MOST_EXPANSION} times"
-            " its size",
-            "no file of weights does: fetch it from where it was published",
-        )
-
-
-def _check_directory(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
-    """Refuse an archive in which another reader may find another list of files than this one.
-
-    An archive's end states where the list is. Where it does so twice, or not at its very end, torch
-    may read another list than the one checked here.
-    """
-    size = opened.seek(0, io.SEEK_END)
-    opened.seek(-min(size, _ENDS_BYTES), io.SEEK_END)
-    ends = opened.read().rjust(_ENDS_BYTES, b"\0")
-    whole, locator, end = ends[:56], ends[56:76], ends[76:]
-    one_end = end.startswith(b"PK\x05\x06") and not archive.comment
-    start = struct.unpack("<I", end[16:20])[0]
-    if locator.startswith(b"PK\x06\x07"):
-        place = struct.unpack("<Q", locator[8:16])[0]
-        one_end = one_end and whole.startswith(b"PK\x06\x06") and place == size - _ENDS_BYTES
-        start = struct.unpack("<Q", whole[48:56])[0]
-    if not one_end or start != archive.start_dir:
-        raise unreadable(
-            path,
-            "it is an archive whose list of files is ambiguous",
-            "fetch it again, or save it anew with torch.save",
-        )
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> str:
@@ -231,32 +188,19 @@ def _only_member(path: Path, archive: zipfile.ZipFile) -> str:
 
 def _legacy_names(path: Path, opened: BinaryIO) -> list[str]:
     """Return what the pickles of a file from before archives ask for."""
-    names = _names(path, opened)
+    names = names_asked_for(opened)
     _refuse_foreign(path, names)
-    if opened.tell() > _LEGACY_START_BYTES or _at_end(opened):
+    end = opened.tell()
+    if end > _LEGACY_START_BYTES or not opened.read(1):
         raise unreadable(
             path,
             "it is a plain pickle, not one that torch.save wrote",
             "load it with the program that wrote it, and save model.state_dict() with torch.save",
         )
+    opened.seek(end)
     for _ in range(_LEGACY_PICKLES - 1):
-        names += _names(path, opened)
+        names += names_asked_for(opened)
     return names
-
-
-def _at_end(opened: BinaryIO) -> bool:
-    following = opened.read(1)
-    opened.seek(-len(following), io.SEEK_CUR)
-    return not following
-
-
-def _names(path: Path, stream: BinaryIO) -> list[str]:
-    try:
-        return names_asked_for(stream)
-    except PickleBombError as problem:
-        raise unreadable(
-            path, str(problem), "no file of weights does that: fetch it from its publisher"
-        ) from problem
 
 
 def _tensors_only(path: Path, opened: BinaryIO, names: list[str]) -> object:
@@ -334,14 +278,11 @@ def _description(payload: object) -> str:
 
 
 def _saved_versions(state: object) -> dict[str, dict[str, int]]:
-    saved = {
-        key: _entries(value) or {}
-        for key, value in (_entries(getattr(state, "_metadata", None)) or {}).items()
-    }
+    saved = _entries(getattr(state, "_metadata", None)) or {}
     return {
         key: {"version": version}
         for key, value in saved.items()
-        if isinstance(key, str) and type(version := value.get("version")) is int
+        if isinstance(key, str) and type(version := (_entries(value) or {}).get("version")) is int
     }
 
 

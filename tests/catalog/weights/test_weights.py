@@ -184,16 +184,16 @@ def test_a_zip_archive_must_hold_one_file_of_weights(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "x")
         archive.writestr("b.txt", "x")
-    _refused(path, r"zip archive of 2 files \(a.txt, b.txt\)")
+    _refused(path, r"2 files \(a.txt, b.txt\)")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("README", "these are no weights")
-    _refused(path, "cut short, damaged or something else")
+    _refused(path, "damaged")
     nested = path.read_bytes()
     for _ in range(3):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("inner.zip", nested)
         nested = path.read_bytes()
-    _refused(path, "cut short, damaged or something else")
+    _refused(path, "damaged")
 
 
 def test_other_kinds_of_files_are_called_by_their_names(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_plain_pickle_is_called_one(tmp_path: Path) -> None:
 
 def test_a_late_protocol_is_called_one(tmp_path: Path) -> None:
     path = _saved(tmp_path / "file", STATE, pickle_protocol=4)
-    assert "torch.save" in str(_refused(path, "cannot be read safely").hint)
+    assert "torch.save" in str(_refused(path, "safely").hint)
 
 
 # What would run code or unfold.
@@ -253,7 +253,7 @@ def test_a_pickle_of_jax_is_called_one(
         _saved(path, {**STATE, "x": payload}, _use_new_zipfile_serialization=form == "zip")
     else:
         path.write_bytes(pickle.dumps([payload, *range(99 if form == "plain" else 0)]))
-    error = _refused(path, r"pickle of JAX: it asks for jaxlib\._jax_array")
+    error = _refused(path, r"JAX.* jaxlib\._jax_array")
     assert "padding" in str(error.hint)
 
 
@@ -298,10 +298,10 @@ def _nested(levels: int, inner: bytes, join: bytes) -> bytes:
 @pytest.mark.parametrize("levels", [25, 100])
 def test_a_key_that_unfolds_without_end_is_never_hashed(tmp_path: Path, levels: int) -> None:
     program = b"\x80\x02}" + _nested(levels, b"K\x01", b"\x86") + b"K\x01s."
-    _refused(_with_program(tmp_path, program), "unfolds to more than 1,000,000")
+    _refused(_with_program(tmp_path, program), "1,000,000 nested")
     magic = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2) + pickle.dumps({}, 2)
     (tmp_path / "legacy").write_bytes(magic + program)
-    _refused(tmp_path / "legacy", "unfolds to more than 1,000,000")
+    _refused(tmp_path / "legacy", "1,000,000 nested")
 
 
 def test_lists_filled_after_they_were_nested_are_seen(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_lists_filled_after_they_were_nested_are_seen(tmp_path: Path) -> None:
     for i in range(39):
         program += b"h" + bytes([i]) + b"(h" + bytes([i + 1]) + b"h" + bytes([i + 1]) + b"e0"
     program += b"ctorch\nTensor\nh\x00\x85R."
-    _refused(_with_program(tmp_path, program), "unfolds to more than 1,000,000")
+    _refused(_with_program(tmp_path, program), "1,000,000 nested")
 
 
 def _saved_key(inner: bytes) -> bytes:
@@ -320,14 +320,14 @@ def _saved_key(inner: bytes) -> bytes:
 @pytest.mark.slow(seconds=2)
 def test_a_key_nested_too_deep_is_never_hashed(tmp_path: Path) -> None:
     # In a process of its own: hashing it overflows the stack of the one that does.
-    path = _with_program(tmp_path, _saved_key(b"K\x01" + b"\x85" * 400_000))
+    path = _with_program(tmp_path, _saved_key(b"K\x01" + b"\x85" * 100_000))
     code = "import sys, pathlib; from catalog.weights.reading import read_content as read"
     code += "; read(pathlib.Path(sys.argv[1]))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.returncode
-    assert "nests values more than 200 deep" in done.stderr
+    assert "200 deep" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["dict", "counter"])
@@ -338,12 +338,13 @@ def test_keys_made_to_have_one_hash_are_not_hashed(tmp_path: Path, kind: str) ->
     if kind == "counter":
         program = b"\x80\x02ccollections\nCounter\n](" + keys + b"e\x85R."
     started = time.monotonic()
-    _refused(_with_program(tmp_path, program), "more than 5,000 keys that are neither text nor")
+    _refused(_with_program(tmp_path, program), "5,000 keys")
     assert time.monotonic() - started < 5
 
 
 def test_plain_keys_may_be_many(tmp_path: Path) -> None:
-    steps = dict.fromkeys(range(20000), 0.5) | {f"step {step}": 1 for step in range(20_000)}
+    # More than may be odd, of each kind.
+    steps = dict.fromkeys(range(6_000), 0.5) | {f"step {step}": 1 for step in range(6_000)}
     weights = read_content(
         _saved(tmp_path / "file", {"state_dict": STATE, "history": steps})
     ).weights()
@@ -357,7 +358,7 @@ def test_a_tensor_made_of_a_number_is_refused(tmp_path: Path, name: str) -> None
     for arguments in (b"K\x05\x85", b"U\x05\x01\x01\x01\x01\x01"):
         program = f"c{package}\n{kind}\n".encode() + arguments + b"R"
         path = _with_program(tmp_path, b"\x80\x02}X\x01\x00\x00\x00w" + program + b"s.")
-        _refused(path, f"it calls torch.{name} instead of holding its values")
+        _refused(path, f"calls torch.{name} ")
 
 
 class _Disguised:
@@ -410,7 +411,7 @@ def test_values_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
         if fits:
             load_weights(nn.Linear(2, 1), path, "test:linear")
         else:
-            with pytest.raises(CheckpointError, match="weight with values beyond float32"):
+            with pytest.raises(CheckpointError, match=r"weight .*float32"):
                 load_weights(nn.Linear(2, 1), path, "test:linear")
 
 
@@ -480,7 +481,7 @@ def test_an_archive_that_reads_in_two_ways_is_refused(tmp_path: Path) -> None:
     path.write_bytes(_with_two_lists(shown={"a": torch.ones(1)}, hidden={"b": torch.zeros(1)}))
     # Or the test would prove nothing.
     assert torch.load(path, weights_only=True).keys() == {"b"}
-    _refused(path, "list of files is ambiguous")
+    _refused(path, "ambiguous")
     for before, after in [(b"", b"PK\5\6" + bytes(18)), (b"PK\3\4", b"")]:
         _saved(path, STATE)
         path.write_bytes(before + path.read_bytes() + after)
@@ -497,7 +498,7 @@ def test_a_buffer_of_any_length_is_not_made(tmp_path: Path) -> None:
 def test_a_pickle_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickle_scan, "MOST_OPERATIONS", 500)
     program = b"\x80\x02]" + b"K\x01a" * 1000 + b"."
-    _refused(_with_program(tmp_path, program), "more than 500 operations")
+    _refused(_with_program(tmp_path, program), "500 operations")
 
 
 def test_an_archive_that_unpacks_to_far_more_is_not_unpacked(tmp_path: Path) -> None:
@@ -505,7 +506,7 @@ def test_an_archive_that_unpacks_to_far_more_is_not_unpacked(tmp_path: Path) -> 
     for name in ("archive/data.pkl", "weights.pth"):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(name, bytes(2**24))
-        _refused(path, "would unpack .* bytes to 16,777,216, more than 10 times")
+        _refused(path, "16,777,216.* 10 times")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
@@ -537,7 +538,7 @@ def test_a_library_never_computes_with_tensors_of_any_size(tmp_path: Path) -> No
 
     wide = torch.ones(1).expand(2**20, 2**10)
     path = _saved(tmp_path / "file", {"pos_embed": wide, **nn.Linear(3, 2).state_dict()})
-    with pytest.raises(CheckpointError, match="more than 16 times the network's 32"):
+    with pytest.raises(CheckpointError, match=r"16 times .* 32\b"):
         load_weights(nn.Linear(3, 2), path, "test:linear", adapt=computing)
 
 
@@ -546,7 +547,7 @@ def test_a_storage_that_claims_more_than_its_file_is_refused(tmp_path: Path) -> 
     content = path.read_bytes()
     assert content.count(struct.pack("<BB", 0x4B, 200)) >= 1
     path.write_bytes(content.replace(b"K\xc8", b"J\x00\x00\x00\x7f"))
-    _refused(path, "cut short, damaged")
+    _refused(path, "damaged")
 
 
 def test_names_are_read_from_every_protocol() -> None:
@@ -687,9 +688,9 @@ def test_a_classifier_that_is_not_plain_is_refused() -> None:
             self.head_dist = nn.Linear(3, 5)
 
     for model, words in [
-        (TwoHeads(), "classifiers beside each other: head, head_dist"),
-        (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), r"ends in 1 \(ReLU\)"),
-        (nn.ReLU(), "ReLU ends in itself"),
+        (TwoHeads(), "head, head_dist"),
+        (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), r"1 \(ReLU\)"),
+        (nn.ReLU(), r"\(ReLU\)"),
     ]:
         with pytest.raises(CheckpointError, match=words):
             without_classifier(model)
