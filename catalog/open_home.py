@@ -5,8 +5,6 @@ Safe from several processes at once; a home that cannot be made leaves nothing b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -76,7 +74,7 @@ def _make(home: Home) -> None:
     from catalog.registry.database import upgrade_registry
     from catalog.store.upgrade import make_store, upgrade_store
 
-    with _writable(home):
+    try:
         home.path.mkdir(parents=True, exist_ok=True)
         with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
             for folder in (home.spool, home.logs, home.cache):
@@ -86,12 +84,6 @@ def _make(home: Home) -> None:
             else:
                 make_store(home.signatures)
             upgrade_registry(home)
-
-
-@contextmanager
-def _writable(home: Home) -> Iterator[None]:
-    try:
-        yield
     except Timeout as error:
         raise StoreError(
             f"another process has been making {home.path} for {OPENING_SECONDS:g} seconds",
