@@ -24,15 +24,14 @@ import torch
 import torchvision
 from torch import nn
 
-from catalog.models.cost_table import COLUMNS
+from catalog.models.cifar import CifarSource
 from catalog.models.counting import model_cost, weighted_depth
-from catalog.models.small import SmallSource
 from catalog.models.tables import FOLDER, read_table
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey import __version__
 
-SOURCES = {source.name: source for source in (TorchvisionSource(), TimmSource(), SmallSource())}
+SOURCES = {source.name: source for source in (TorchvisionSource(), TimmSource(), CifarSource())}
 
 VERSIONS = {
     "small": f"survey {__version__}",
@@ -83,7 +82,7 @@ def kept(named: set[str]) -> Iterator[tuple[tuple[str, str], Row]]:
 def write(rows: dict[tuple[str, str], Row]) -> None:
     partial = TABLE.with_suffix(".partial")
     with partial.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(stream, next(iter(rows.values())), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
     partial.replace(TABLE)
@@ -106,21 +105,15 @@ def count(source: str, name: str) -> Row:
     model, size = without_data(architecture.build), architecture.transform.size
     image = torch.zeros(1, 3, size, size, device="meta")
     cost = model_cost(model, size)
-    return dict(
-        zip(
-            COLUMNS,
-            (
-                source,
-                name,
-                str(size),
-                str(cost.parameters),
-                f"{cost.gflops:.6f}",
-                str(weighted_depth(model, image)),
-                VERSIONS[source],
-            ),
-            strict=True,
-        )
-    )
+    return {
+        "source": source,
+        "name": name,
+        "size": str(size),
+        "parameters": str(cost.parameters),
+        "gflops": f"{cost.gflops:.6f}",
+        "depth": str(weighted_depth(model, image)),
+        "library": VERSIONS[source],
+    }
 
 
 def without_data(build: Callable[[], nn.Module]) -> nn.Module:

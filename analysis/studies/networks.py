@@ -14,7 +14,7 @@ from catalog.checkpoint_references import resolve
 from catalog.datasets import open_dataset
 from catalog.model_loading import load_model
 from catalog.models.base import Architecture, InputTransform
-from catalog.models.small import BUNDLED, SmallSource
+from catalog.models.cifar import BUNDLED, CifarSource
 from survey import InputError, MeasureSettings, UnknownName, measure
 
 #: The network of the studies of one network: the bundled one that is most like the paper's VGG16.
@@ -35,7 +35,7 @@ def bundled_network(name: str) -> Architecture:
     plain = name.removeprefix("small:")
     if plain not in BUNDLED:
         raise UnknownName("bundled network", name, BUNDLED)
-    return SmallSource().get(plain)
+    return CifarSource().get(plain)
 
 
 def images_of(dataset: str, transform: InputTransform) -> torch.Tensor:

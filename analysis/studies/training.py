@@ -11,7 +11,7 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
 from analysis.studies.inputs import Say, require_some, require_whole, silent
 from analysis.studies.networks import DATASET, bundled_network, images_of, signature
-from catalog.models.small import BUNDLED
+from catalog.models.cifar import BUNDLED
 
 
 def training_scores(

@@ -8,15 +8,15 @@ Importing this package imports neither torch nor torchvision; a source does, onc
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import cast
 
 from catalog.models.base import Architecture, InputTransform, ModelSource
+from catalog.models.cifar import CifarSource
 from catalog.models.python import PythonSource
-from catalog.models.small import SmallSource
-from catalog.models.ssl import SslSource
+from catalog.models.self_supervised import SelfSupervisedSource
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey.errors import CatalogError, UnknownName
@@ -35,9 +35,9 @@ __all__ = [
 #: Every source, in the order in which their models are listed. The lightest to ask comes first, and
 #: a name alone means the first source's that has it: ``resnet50`` is torchvision's.
 SOURCES: tuple[ModelSource, ...] = (
-    SmallSource(),
+    CifarSource(),
     TorchvisionSource(),
-    SslSource(),
+    SelfSupervisedSource(),
     TimmSource(),
     PythonSource(),
 )
@@ -95,42 +95,32 @@ def find(pattern: str) -> list[Architecture]:
     source, separator, name = pattern.partition(":")
     if not separator:
         source, name = "*", pattern
+    asked = [each for each in sources() if fnmatchcase(each.name, source)]
     if GLOB_CHARACTERS & set(name):
         matches = [
-            each.get(other)
-            for each in _sources(source)
-            for other in each.names()
-            if fnmatchcase(other, name)
+            each.get(other) for each in asked for other in each.names() if fnmatchcase(other, name)
         ]
     else:
         # Sources are asked one after another: the first that has a name alone spares the others.
-        named = _named(source, name)
+        named = _named(asked, name)
         matches = list(named if separator else islice(named, 1))
     if not matches:
         if source == PythonSource.name:
             # Its own refusal says how such a name is written; there are no close ones.
             PythonSource().get(name)
-        unknown = UnknownName("architecture", pattern, _known(bare=not separator))
+        known = [(each.name, other) for each in sources() for other in each.names()]
+        choices = [":".join(names) if separator else names[1] for names in known]
+        unknown = UnknownName("architecture", pattern, choices)
         broken = installed_sources().broken
-        if broken and separator and not _sources(source):
+        if broken and separator and not asked:
             unknown.hint = "; ".join(map(str, broken))
         raise unknown
     return matches
 
 
-def _named(source_glob: str, name: str) -> Iterator[Architecture]:
-    for source in _sources(source_glob):
+def _named(asked: Iterable[ModelSource], name: str) -> Iterator[Architecture]:
+    for source in asked:
         try:
             yield source.get(name)
         except UnknownName:
             continue
-
-
-def _sources(source_glob: str) -> list[ModelSource]:
-    return [source for source in sources() if fnmatchcase(source.name, source_glob)]
-
-
-def _known(*, bare: bool) -> list[str]:
-    return [
-        name if bare else f"{source.name}:{name}" for source in sources() for name in source.names()
-    ]

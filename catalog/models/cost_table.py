@@ -17,9 +17,6 @@ from survey.errors import CatalogError
 if TYPE_CHECKING:
     from catalog.models.base import Architecture
 
-#: The table's columns: library is the package and the version that the network was built with.
-COLUMNS = ("source", "name", "size", "parameters", "gflops", "depth", "library")
-
 
 @dataclass(frozen=True, slots=True)
 class CountedCost:
@@ -33,7 +30,7 @@ class CountedCost:
     gflops: float
     #: Convolutions and matrix products with weights on the longest path through the network.
     depth: int
-    #: What it was built with, such as ``timm 1.0.31``.
+    #: The package and the version it was built with, such as ``timm 1.0.31``.
     library: str
 
 

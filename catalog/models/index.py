@@ -10,21 +10,22 @@ import functools
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from catalog.models import ModelSource, find, sources
-from catalog.models.base import Published
-from catalog.models.cost_table import counted
-from catalog.models.family_facts import family_of
+from catalog.models.base import Architecture, Published, RemoteFile
+from catalog.models.cost_table import CountedCost, counted
+from catalog.models.family_facts import FamilyFacts, family_of
 from catalog.models.published import other_names, published_for
 from catalog.models.suggestions import unknown_pattern
 from survey.extensions import announced
@@ -34,43 +35,75 @@ _log = logging.getLogger(__name__)
 #: Libraries whose version decides what is listed.
 LIBRARIES = ("timm", "torchvision", "model-zoo-survey")
 
-ARCHITECTURES = pa.schema(
-    [
-        ("architecture", pa.string()),
-        ("family", pa.string()),
-        ("family_group", pa.string()),
-        ("year", pa.int64()),
-        ("parameters", pa.int64()),
-        ("published_parameters", pa.int64()),
-        ("gflops", pa.float64()),
-        ("published_gflops", pa.float64()),
-        ("depth", pa.int64()),
-        ("size", pa.int64()),
-        ("classes", pa.int64()),
-        ("checkpoints", pa.int64()),
-        ("default", pa.string()),
-        ("reported_top1", pa.float64()),
-    ]
-)
+T = TypeVar("T")
 
-CHECKPOINTS = pa.schema(
-    [
-        ("checkpoint", pa.string()),
-        ("architecture", pa.string()),
-        ("family", pa.string()),
-        ("size", pa.int64()),
-        ("reported_top1", pa.float64()),
-        ("protocol", pa.string()),
-        ("recipe", pa.string()),
-        ("bytes", pa.int64()),
-        ("licence", pa.string()),
-        ("url", pa.string()),
-        ("aliases", pa.list_(pa.string())),
-        ("refusal", pa.string()),
-        ("evidence", pa.string()),
-        ("notes", pa.string()),
-    ]
-)
+#: The columns of a table: the type of each, and how its value is got from what a row is about.
+Columns = Mapping[str, tuple[pa.DataType, Callable[[T], Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An architecture with what is known of it."""
+
+    architecture: Architecture
+    weights: list[Published]
+    default: Published | None
+    cost: CountedCost | None
+    family: FamilyFacts
+
+
+def _default(listed: _Listed) -> str | None:
+    if listed.architecture.bundled:
+        return "bundled"
+    return listed.default.full_name if listed.default else None
+
+
+@functools.cache
+def _family(architecture: str) -> str:
+    return find(architecture)[0].family
+
+
+def _top1(weights: Published) -> float | None:
+    return next((report.top1 for report in weights.reported), None)
+
+
+def _bytes(file: RemoteFile | None) -> int | None:
+    return (file.bytes or file.about_bytes) if file else None
+
+
+ARCHITECTURES: Columns[_Listed] = {
+    "architecture": (pa.string(), lambda listed: listed.architecture.full_name),
+    "family": (pa.string(), lambda listed: listed.architecture.family),
+    "family_group": (pa.string(), lambda listed: listed.family.group),
+    "year": (pa.int64(), lambda listed: listed.family.year),
+    "parameters": (pa.int64(), lambda listed: listed.cost and listed.cost.parameters),
+    "published_parameters": (pa.int64(), lambda listed: listed.architecture.published_parameters),
+    "gflops": (pa.float64(), lambda listed: listed.cost and listed.cost.gflops),
+    "published_gflops": (pa.float64(), lambda listed: listed.architecture.published_gflops),
+    "depth": (pa.int64(), lambda listed: listed.cost and listed.cost.depth),
+    "size": (pa.int64(), lambda listed: listed.architecture.transform.size),
+    "classes": (pa.int64(), lambda listed: listed.architecture.classes),
+    "checkpoints": (pa.int64(), lambda listed: len(listed.weights) + listed.architecture.bundled),
+    "default": (pa.string(), _default),
+    "reported_top1": (pa.float64(), lambda listed: listed.default and _top1(listed.default)),
+}
+
+CHECKPOINTS: Columns[Published] = {
+    "checkpoint": (pa.string(), lambda weights: weights.full_name),
+    "architecture": (pa.string(), lambda weights: weights.architecture),
+    "family": (pa.string(), lambda weights: _family(weights.architecture)),
+    "size": (pa.int64(), lambda weights: weights.transform.size),
+    "reported_top1": (pa.float64(), _top1),
+    "protocol": (pa.string(), lambda weights: next((r.protocol for r in weights.reported), None)),
+    "recipe": (pa.string(), lambda weights: weights.recipe),
+    "bytes": (pa.int64(), lambda weights: _bytes(weights.file)),
+    "licence": (pa.string(), lambda weights: weights.file and weights.file.licence),
+    "url": (pa.string(), lambda weights: weights.file and weights.file.url),
+    "aliases": (pa.list_(pa.string()), other_names),
+    "refusal": (pa.string(), lambda weights: weights.refusal),
+    "evidence": (pa.string(), lambda weights: weights.evidence or None),
+    "notes": (pa.string(), lambda weights: weights.notes or None),
+}
 
 
 def architectures(cache: Path) -> pa.Table:
@@ -84,15 +117,15 @@ def architectures(cache: Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Of schema ``ARCHITECTURES``. Parameters and GFLOPs are counted by us on the real network,
-        the published figures stand beside them.
+        Of the columns ``ARCHITECTURES``. Parameters and GFLOPs are counted by us on the real
+        network, the published figures stand beside them.
     """
     return _kept("architectures", cache, _architectures_of, ARCHITECTURES)
 
 
 def checkpoints(cache: Path) -> pa.Table:
     """Return one row a set of published weights; see ``architectures``."""
-    return _kept("checkpoints", cache, _checkpoints_of, CHECKPOINTS)
+    return _kept("checkpoints", cache, lambda source: source.published(), CHECKPOINTS)
 
 
 def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa.Table:
@@ -128,15 +161,16 @@ def matching(table: pa.Table, column: str, pattern: str | None, kind: str) -> pa
 def _kept(
     name: str,
     cache: Path,
-    rows_of: Callable[[ModelSource], Iterator[dict[str, Any]]],
-    schema: pa.Schema,
+    listed_of: Callable[[ModelSource], Iterable[T]],
+    columns: Columns[T],
 ) -> pa.Table:
     path = cache / f"{name}-{_key()}.parquet"
     try:
         return pyarrow.parquet.read_table(path)
     except (OSError, pa.ArrowInvalid):
         # Not there, or damaged: it is made again.
-        rows, complete = _rows(rows_of)
+        rows, complete = _rows(listed_of, columns)
+    schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
     table = pa.Table.from_pylist(rows, schema)
     if complete:
         _keep(table, path, name)
@@ -182,7 +216,7 @@ def _changed(module: str) -> str:
 
 
 def _rows(
-    rows_of: Callable[[ModelSource], Iterator[dict[str, Any]]],
+    listed_of: Callable[[ModelSource], Iterable[T]], columns: Columns[T]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the rows of every source, and whether no source had to be left out."""
     rows: list[dict[str, Any]] = []
@@ -191,63 +225,20 @@ def _rows(
         try:
             # Asked for the table of architectures too, which counts the weights.
             source.published()
-            rows += list(rows_of(source))
+            rows += [
+                {name: value(listed) for name, (_, value) in columns.items()}
+                for listed in listed_of(source)
+            ]
         except Exception as problem:  # noqa: BLE001 - anything may go wrong in another's package
             complete = False
             _log.warning("the model source %s is left out: %r", source.name, problem)
     return rows, complete
 
 
-def _architectures_of(source: ModelSource) -> Iterator[dict[str, Any]]:
+def _architectures_of(source: ModelSource) -> Iterator[_Listed]:
     for name in source.names():
         architecture = source.get(name)
         weights = published_for(architecture)
         default = next((each for each in weights if each.default), None)
-        cost = counted(source.name, name)
         family = family_of(source.name, architecture.module or name, name)
-        yield {
-            "architecture": architecture.full_name,
-            "family": architecture.family,
-            "family_group": family.group,
-            "year": family.year,
-            "parameters": cost.parameters if cost else None,
-            "published_parameters": architecture.published_parameters,
-            "gflops": cost.gflops if cost else None,
-            "published_gflops": architecture.published_gflops,
-            "depth": cost.depth if cost else None,
-            "size": architecture.transform.size,
-            "classes": architecture.classes,
-            "checkpoints": len(weights) + architecture.bundled,
-            "default": "bundled" if architecture.bundled else default and default.full_name,
-            "reported_top1": _top1(default) if default else None,
-        }
-
-
-def _checkpoints_of(source: ModelSource) -> Iterator[dict[str, Any]]:
-    for weights in source.published():
-        file = weights.file
-        yield {
-            "checkpoint": weights.full_name,
-            "architecture": weights.architecture,
-            "family": _family(weights.architecture),
-            "size": weights.transform.size,
-            "reported_top1": _top1(weights),
-            "protocol": weights.reported[0].protocol if weights.reported else None,
-            "recipe": weights.recipe,
-            "bytes": (file.bytes or file.about_bytes) if file else None,
-            "licence": file.licence if file else None,
-            "url": file.url if file else None,
-            "aliases": other_names(weights),
-            "refusal": weights.refusal,
-            "evidence": weights.evidence or None,
-            "notes": weights.notes or None,
-        }
-
-
-@functools.cache
-def _family(architecture: str) -> str:
-    return find(architecture)[0].family
-
-
-def _top1(weights: Published) -> float | None:
-    return weights.reported[0].top1 if weights.reported else None
+        yield _Listed(architecture, weights, default, counted(source.name, name), family)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from catalog.models import sources
 from catalog.models.base import Architecture, ModelSource, Published
-from catalog.models.ssl import ALIASES
+from catalog.models.self_supervised import ALIASES
 from survey.errors import UnknownName
 
 _log = logging.getLogger(__name__)

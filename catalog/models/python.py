@@ -10,19 +10,20 @@ An attribute ``survey`` of the function describes how its network is used::
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import inspect
-import math
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
-from catalog.models.base import Architecture, InputTransform, Published
+import pydantic
+from pydantic import Field, PositiveInt
+
+from catalog.models.base import Architecture, InputTransform, ModelSource
 from survey.errors import CatalogError, UnknownName
 
 if TYPE_CHECKING:
@@ -32,25 +33,41 @@ if TYPE_CHECKING:
 TRANSFORM = InputTransform(size=224, resize=256)
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_CHOICES = {"interpolation": ("bilinear", "bicubic"), "crop": ("center", "squash")}
-_FORMS = {
-    **dict.fromkeys(("size", "resize"), "a whole number of pixels"),
-    "mean": "three numbers",
-    "std": "three numbers above 0",
-    "classes": "a whole number, 0 where outputs are no classes",
-    "family": "a name",
-    **{key: " or ".join(choices) for key, choices in _CHOICES.items()},
-}
+#: Whole numbers stay whole: how a transform is written is part of a run's id.
+_Number = int | pydantic.FiniteFloat
+# Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
+_Deviation = Annotated[_Number, Field(gt=0)]
 
 
-class PythonSource:
-    """Functions that return a network, by module and name."""
+class SurveyAttribute(pydantic.BaseModel):
+    """What the attribute ``survey`` of a function may hold."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    size: PositiveInt = TRANSFORM.size
+    resize: PositiveInt = TRANSFORM.resize
+    interpolation: Literal["bilinear", "bicubic"] = TRANSFORM.interpolation
+    crop: Literal["center", "squash"] = TRANSFORM.crop
+    # Lists too.
+    mean: tuple[_Number, _Number, _Number] = Field(TRANSFORM.mean, strict=False)
+    std: tuple[_Deviation, _Deviation, _Deviation] = Field(TRANSFORM.std, strict=False)
+    #: 0 where outputs are no classes.
+    classes: pydantic.NonNegativeInt = 0
+    family: str = Field("own", pattern=r"\S")
+
+    @pydantic.model_validator(mode="after")
+    def _crop_fits(self) -> Self:
+        if "resize" not in self.model_fields_set and "size" in self.model_fields_set:
+            self.resize = self.size
+        if self.resize < self.size:
+            raise ValueError("what is cropped must be no larger than what it is cut from")
+        return self
+
+
+class PythonSource(ModelSource):
+    """Functions that return a network with its weights; none is listed, any may be named."""
 
     name = "python"
-
-    def names(self) -> list[str]:
-        """Return nothing: any importable function may be named."""
-        return []
 
     def get(self, name: str) -> Architecture:
         """Return the network that a function returns; imports its module.
@@ -70,22 +87,18 @@ class PythonSource:
         """
         if not _NAME.fullmatch(name):
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
-        settings = _attribute(name)
-        family, classes = settings.pop("family", "own"), settings.pop("classes", 0)
+        attribute = _attribute(name)
+        transform = attribute.model_dump(exclude={"classes", "family"})
         return Architecture(
             source=self.name,
             name=name,
-            family=family,
-            classes=classes,
-            transform=_transform(name, settings),
+            family=attribute.family,
+            classes=attribute.classes,
+            transform=InputTransform(**transform),
             brings_weights=True,
             module=name.partition(":")[0],
             build=functools.partial(_build, name),
         )
-
-    def published(self) -> tuple[Published, ...]:
-        """Return nothing: the function brings the weights."""
-        return ()
 
 
 def _function(name: str) -> Callable[[], Any]:
@@ -112,57 +125,20 @@ def _function(name: str) -> Callable[[], Any]:
     return cast("Callable[[], Any]", function)
 
 
-def _attribute(name: str) -> dict[str, Any]:
-    """Return a function's ``survey`` attribute, its values checked."""
-    settings = getattr(_function(name), "survey", {})
-    if not isinstance(settings, Mapping):
+def _attribute(name: str) -> SurveyAttribute:
+    """Return a function's ``survey`` attribute, checked."""
+    try:
+        return SurveyAttribute.model_validate(getattr(_function(name), "survey", {}))
+    except pydantic.ValidationError as error:
+        # Of a number that is neither whole nor another, the last is why it is no other.
+        problem = error.errors()[-1]
+        key = ".".join(map(str, problem["loc"][:2]))
+        met = f"{key} = {problem['input']!r}" if key else repr(problem["input"])
         raise CatalogError(
-            f"{name}'s survey attribute is a {type(settings).__name__}, must be a dictionary",
-            hint="write such as: make_net.survey = {'size': 32, 'classes': 10}",
-        )
-    for key in settings:
-        if key not in _FORMS:
-            # Not as an unknown name: that would be taken for no such model.
-            wrong = UnknownName(f"key of {name}'s survey attribute:", key, _FORMS)
-            raise CatalogError(wrong.message, hint=wrong.hint)
-    for key, value in settings.items():
-        if not _fits(key, value):
-            raise CatalogError(
-                f"{name}'s survey attribute has {key} = {value!r}, must be {_FORMS[key]}"
-            )
-    return dict(settings)
-
-
-def _transform(name: str, settings: dict[str, Any]) -> InputTransform:
-    if "size" in settings:
-        settings.setdefault("resize", settings["size"])
-    for key in {"mean", "std"} & settings.keys():
-        settings[key] = tuple(settings[key])
-    transform = dataclasses.replace(TRANSFORM, **settings)
-    if transform.resize < transform.size:
-        raise CatalogError(
-            f"{name}'s survey attribute has resize = {transform.resize} and"
-            f" size = {transform.size}: what is cropped must be no larger than what it is cut from"
-        )
-    return transform
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key in ("size", "resize"):
-        return type(value) is int and value > 0
-    if key == "classes":
-        return type(value) is int and value >= 0
-    if key == "family":
-        return isinstance(value, str) and bool(value.strip())
-    if key in ("mean", "std"):
-        numbers = isinstance(value, list | tuple) and len(value) == 3
-        # Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
-        return numbers and all(_is_number(part) and (key == "mean" or part > 0) for part in value)
-    return value in _CHOICES[key]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+            f"{name}'s survey attribute has {met}: {problem['msg']}",
+            hint=f"write such as: make_net.survey = {{'size': 32, 'classes': 10}}; its keys are"
+            f" {', '.join(SurveyAttribute.model_fields)}",
+        ) from None
 
 
 def _build(name: str) -> nn.Module:

@@ -1,13 +1,13 @@
 """What may be meant by a name, a glob or a set that fits nothing.
 
-Owns what is suggested for names of the form ``source:name``; ``survey.errors.UnknownName`` lists
-the close ones.
+Owns what is suggested for names of the form ``source:name``, of which there are too many to list.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from catalog.models.sets import SETS
 from survey.errors import UnknownName
@@ -16,6 +16,9 @@ _GLOB = re.compile(r"[*?\[]")
 
 #: Where a glob may sensibly end: after a word of a name.
 _WORD_END = re.compile(r"(?<=\w)(?=[_./:])|$")
+
+#: How alike a name must be to be suggested, from 0 to 1.
+_CLOSE = 0.5
 
 
 def unknown_pattern(kind: str, pattern: str, full_names: Iterable[str]) -> UnknownName:
@@ -31,9 +34,8 @@ def unknown_pattern(kind: str, pattern: str, full_names: Iterable[str]) -> Unkno
         Every name that exists, each with its source.
     """
     known = set(full_names)
-    hint = _as_source(pattern, known) or _as_tag(pattern, known) or _close(kind, pattern, known)
     error = UnknownName(kind, pattern, ())
-    error.hint = hint
+    error.hint = _as_source(pattern, known) or _as_tag(pattern, known) or _close(pattern, known)
     return error
 
 
@@ -49,24 +51,20 @@ def _as_tag(pattern: str, known: Iterable[str]) -> str | None:
     return f"for all that end so write '*{marks[0]}{pattern}'" if pattern and marks else None
 
 
-def _close(kind: str, pattern: str, known: set[str]) -> str:
-    names = known if ":" in pattern else {name.partition(":")[2] for name in known} | set(SETS)
+def _close(pattern: str, known: set[str]) -> str:
+    with_source = ":" in pattern
+    names = known if with_source else {name.partition(":")[2] for name in known} | set(SETS)
     stem = _GLOB.split(pattern)[0]
     if stem == pattern:
-        hint = UnknownName(kind, pattern, names).hint
+        close = get_close_matches(pattern, sorted(names), cutoff=_CLOSE)
     else:
         # A glob is answered with globs: the names, up to the end of one of their words.
         heads = {name[: end.start()] for name in names for end in _WORD_END.finditer(name)}
-        hint = _as_globs(UnknownName(kind, stem.rstrip("_./:"), heads).hint, ":" in pattern)
+        close = [
+            # A head without a colon may be a whole source's.
+            f"{head}:*" if with_source and ":" not in head else f"{head}*"
+            for head in get_close_matches(stem.rstrip("_./:"), sorted(heads), cutoff=_CLOSE)
+        ]
     # A few of thousands of names, in the order of the alphabet, would help nobody.
-    none_close = hint is None or hint.startswith("known:")
-    return "list what there is: survey models, survey checkpoints" if none_close else str(hint)
-
-
-def _as_globs(hint: str | None, sourced: bool) -> str | None:
-    if hint is None or hint.startswith("known:"):
-        return None
-    heads = hint.removeprefix("did you mean ").removesuffix("?").split(" or ")
-    # A head without a colon may be a whole source's.
-    globs = [f"{head}:*" if sourced and ":" not in head else f"{head}*" for head in heads]
-    return f"did you mean {' or '.join(globs)}?"
+    suggested = f"did you mean {' or '.join(close)}?"
+    return suggested if close else "list what there is: survey models, survey checkpoints"

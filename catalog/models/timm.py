@@ -9,17 +9,22 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from catalog.models.base import Architecture, InputTransform, KeyRules, Published, RemoteFile
+from catalog.models.base import (
+    Architecture,
+    InputTransform,
+    KeyRules,
+    ModelSource,
+    Published,
+    RemoteFile,
+)
 from catalog.models.family_facts import family_of
 from catalog.models.timm_results import reported_for
-from survey.errors import CheckpointError, UnknownName
+from survey.errors import CheckpointError
 
 if TYPE_CHECKING:
     import torch
@@ -35,13 +40,11 @@ RULES = {
     "vit_*siglip*_gap_*": KeyRules(drop=("attn_pool.*",)),
 }
 
-_HASHED_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")
-
 # Held while timm's loader is replaced, which is one for the whole process.
 _REPLACED = threading.Lock()
 
 
-class TimmSource:
+class TimmSource(ModelSource):
     """Every architecture and every pretrained name of the installed timm."""
 
     name = "timm"
@@ -53,14 +56,10 @@ class TimmSource:
     def get(self, name: str) -> Architecture:
         """Return one architecture, as its default configuration describes it.
 
-        Raises
-        ------
-        UnknownName
-            If timm has no architecture of that name. Pretrained names, which have a dot, are
-            names of weights and no architectures.
+        Pretrained names, which have a dot, are names of weights and of no architecture.
         """
         if name not in _names():
-            raise UnknownName("timm architecture", name, _names())
+            return super().get(name)
         config = _config(name)
         module = _module(name)
         return Architecture(
@@ -73,9 +72,11 @@ class TimmSource:
             build=functools.partial(_build, name),
         )
 
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> list[Published]:
         """Return every pretrained name of the installed timm, sorted; imports timm."""
-        return _published()
+        import timm
+
+        return [_weights(name) for name in sorted(timm.list_models(pretrained=True))]
 
 
 def adapt(published: Published, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -120,23 +121,12 @@ def adapt(published: Published, tensors: Mapping[str, torch.Tensor]) -> dict[str
 
 
 def _renaming(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tensor]] | None]:
-    """Return timm's network for a pretrained name, without values, and how it renames a file."""
+    """Return timm's network for a pretrained name, without values, and how it renames a file.
+
+    Which function does that is known only inside timm's builder, where it is handed to the loader.
+    """
     import timm
     import torch
-
-    # A state dict of our own comes before every address, so that timm never downloads.
-    nothing = {"state_dict": {"": torch.empty(0)}}
-    with _loader_replaced() as asked, torch.device("meta"):
-        network = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=nothing)
-    return network, asked["filter_fn"]
-
-
-@contextmanager
-def _loader_replaced() -> Iterator[dict[str, Any]]:
-    """Make timm hand over what it would load weights with, in place of loading them.
-
-    Which function renames a file's keys is known only inside the function that builds a network.
-    """
     from timm.models import _builder
 
     asked: dict[str, Any] = {}
@@ -144,13 +134,16 @@ def _loader_replaced() -> Iterator[dict[str, Any]]:
     def note(_: nn.Module, **arguments: Any) -> None:
         asked.update(arguments)
 
-    with _REPLACED:
+    # A state dict of our own comes before every address, so that timm never downloads.
+    nothing = {"state_dict": {"": torch.empty(0)}}
+    with _REPLACED, torch.device("meta"):
         load = _builder.load_pretrained
         _builder.load_pretrained = note  # type: ignore[assignment]
         try:
-            yield asked
+            network = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=nothing)
         finally:
             _builder.load_pretrained = load
+    return network, asked["filter_fn"]
 
 
 @functools.cache
@@ -196,13 +189,6 @@ def _build(name: str) -> nn.Module:
     return timm.create_model(name, pretrained=False)
 
 
-@functools.cache
-def _published() -> tuple[Published, ...]:
-    import timm
-
-    return tuple(_weights(name) for name in sorted(timm.list_models(pretrained=True)))
-
-
 def _weights(name: str) -> Published:
     architecture, _, tag = name.partition(".")
     config, default = _config(name), _config(architecture)
@@ -238,11 +224,7 @@ def _file(config: PretrainedCfg) -> RemoteFile | None:
         return RemoteFile(url=f"hf://{config.hf_hub_id}/{name}", name=name, licence=licence)
     if not isinstance(config.url, str) or not config.url:
         return None
-    name = config.url.rpartition("/")[2]
-    hashed = _HASHED_NAME.search(name)
-    return RemoteFile(
-        url=config.url, name=name, sha256_prefix=hashed and hashed[1], licence=licence
-    )
+    return RemoteFile.at(config.url, licence=licence)
 
 
 def _refusal(config: PretrainedCfg) -> str | None:

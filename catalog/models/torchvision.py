@@ -11,9 +11,15 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from catalog.models.base import Architecture, InputTransform, Published, RemoteFile, Reported
+from catalog.models.base import (
+    Architecture,
+    InputTransform,
+    ModelSource,
+    Published,
+    RemoteFile,
+    Reported,
+)
 from catalog.models.family_facts import family_of
-from survey.errors import UnknownName
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,13 +35,10 @@ _NOTES = {
     ),
 }
 
-#: The first digits of a file's sha256, which torchvision puts into its name.
-_HASHED_NAME = re.compile(r"-([0-9a-f]{8,})\.pth$")
-
 _LINK = re.compile(r"`+([^`<]*?)\s*(?:<[^>]*>)?`+_*")
 
 
-class TorchvisionSource:
+class TorchvisionSource(ModelSource):
     """The classification architectures of ``torchvision.models``."""
 
     name = "torchvision"
@@ -45,15 +48,9 @@ class TorchvisionSource:
         return sorted(_names())
 
     def get(self, name: str) -> Architecture:
-        """Return one architecture, as its first published weights want it.
-
-        Raises
-        ------
-        UnknownName
-            If torchvision has no classification network of that name.
-        """
+        """Return one architecture, as its first published weights want it."""
         if name not in _names():
-            raise UnknownName("torchvision architecture", name, _names())
+            return super().get(name)
         first = _weights(name)[0]
         module = _module(name)
         transform = _transform(first)
@@ -69,9 +66,10 @@ class TorchvisionSource:
             build=functools.partial(_build, name, transform.size),
         )
 
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> list[Published]:
         """Return every set of float weights that torchvision publishes; imports torchvision."""
-        return _published()
+        published = [_one(name, weights) for name in _names() for weights in _weights(name)]
+        return sorted(published, key=lambda weights: weights.name)
 
 
 @functools.cache
@@ -89,12 +87,6 @@ def _weights(name: str) -> tuple[Any, ...]:
     return tuple(models.get_model_weights(name))
 
 
-@functools.cache
-def _published() -> tuple[Published, ...]:
-    published = [_one(name, weights) for name in _names() for weights in _weights(name)]
-    return tuple(sorted(published, key=lambda weights: weights.name))
-
-
 def _one(name: str, weights: Any) -> Published:
     transform = _transform(weights)
     return Published(
@@ -103,7 +95,12 @@ def _one(name: str, weights: Any) -> Published:
         architecture=f"{TorchvisionSource.name}:{name}",
         tag=weights.name,
         transform=transform,
-        file=_file(weights),
+        file=RemoteFile.at(
+            weights.url,
+            # Given in mebibytes, to three decimals.
+            about_bytes=round(weights.meta["_file_size"] * 2**20),
+            licence=weights.meta.get("license"),
+        ),
         reported=_reported(weights, transform.size),
         default=weights is type(weights).DEFAULT,
         recipe=_plain(weights.meta["_docs"]),
@@ -122,18 +119,6 @@ def _transform(weights: Any) -> InputTransform:
         interpolation=cast(Literal["bilinear", "bicubic"], preset.interpolation.value),
         mean=tuple(preset.mean),
         std=tuple(preset.std),
-    )
-
-
-def _file(weights: Any) -> RemoteFile:
-    hashed = _HASHED_NAME.search(weights.url)
-    return RemoteFile(
-        url=weights.url,
-        name=weights.url.rpartition("/")[2],
-        # Given in mebibytes, to three decimals.
-        about_bytes=round(weights.meta["_file_size"] * 2**20),
-        sha256_prefix=hashed[1] if hashed else None,
-        licence=weights.meta.get("license"),
     )
 
 

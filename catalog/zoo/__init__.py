@@ -1,7 +1,7 @@
 """The bundled zoo: eight small networks trained on handwritten digits.
 
 Owns where their weights and the record of their training lie. The architectures are
-``small:digits_*`` in ``catalog.models.small``; ``python -m catalog.zoo.train`` makes the files.
+``small:digits_*`` in ``catalog.models.cifar``; ``python -m catalog.zoo.train`` makes the files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from catalog.models.small import BUNDLED
+from catalog.models.cifar import BUNDLED
 from survey.errors import CheckpointError, UnknownName
 
 __all__ = ["FOLDER", "RESULTS", "bundled_checkpoint", "read_results", "weights_file"]

@@ -26,7 +26,7 @@ from catalog.checkpoint_references import resolve
 from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.model_loading import load_model
 from catalog.models.base import Architecture, InputTransform
-from catalog.models.small import BUNDLED, SmallSource
+from catalog.models.cifar import BUNDLED, CifarSource
 from catalog.zoo import FOLDER, RESULTS, read_results, weights_file
 
 _log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def evaluate(architecture: Architecture, path: Path, recipe: Recipe) -> dict[str
 def train_zoo(names: Iterable[str], folder: Path, recipe: Recipe) -> None:
     """Train networks one by one; each is written, and recorded, as soon as it is done."""
     for name in names:
-        architecture = SmallSource().get(name)
+        architecture = CifarSource().get(name)
         path = weights_file(folder, name)
         save(train(architecture, recipe), path)
         record = evaluate(architecture, path, recipe)

@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from analysis.report import write_report
-from catalog.models.small import SmallSource
+from catalog.models.cifar import CifarSource
 from tests.acceptance.command import rows, survey
 from tests.analysis.homes import Builder
 from tests.analysis.paper.test_compare import store_checkpoints, store_zoo
@@ -40,7 +40,7 @@ def measure(home: Path, *arguments: str, limit: int = 96, code: int = 0) -> None
 
 def spoiled(folder: Path) -> list[str]:
     """Write weights that give no score, and weights that do not fit."""
-    state = SmallSource().get("digits_resnet14").build().state_dict()
+    state = CifarSource().get("digits_resnet14").build().state_dict()
     nan = {name: v * float("nan") if v.is_floating_point() else v for name, v in state.items()}
     torch.save(nan, folder / "nan <b>&amp;.pth")
     torch.save({**state, next(iter(state)): torch.zeros(3, 3)}, folder / "shape.pth")

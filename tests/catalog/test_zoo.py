@@ -15,7 +15,7 @@ from catalog import zoo
 from catalog.checkpoint_references import resolve
 from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.model_loading import load_model
-from catalog.models.small import BUNDLED, SmallSource
+from catalog.models.cifar import BUNDLED, CifarSource
 from catalog.zoo import bundled_checkpoint, read_results
 from catalog.zoo.train import LabelledImages, Recipe, hits, main, train_zoo
 from survey import MeasureSettings, SiteScore, measure
@@ -28,13 +28,13 @@ DEPTHS = (14, 20, 26)
 
 @functools.cache
 def network(name: str) -> nn.Module:
-    architecture = SmallSource().get(name)
+    architecture = CifarSource().get(name)
     return load_model(architecture, resolve(None, architecture, Path())).model
 
 
 @functools.cache
 def digits(subset: str) -> LabelledImages:
-    return LabelledImages.load(DigitsDataset(subset), SmallSource().get(BUNDLED[0]).transform)
+    return LabelledImages.load(DigitsDataset(subset), CifarSource().get(BUNDLED[0]).transform)
 
 
 @functools.cache

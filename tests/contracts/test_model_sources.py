@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from catalog.contract_tests.model_source import ModelSourceContract
 from catalog.models import SOURCES
+from catalog.models.cifar import CifarSource
 from catalog.models.python import PythonSource
-from catalog.models.small import SmallSource
-from catalog.models.ssl import SslSource
+from catalog.models.self_supervised import SelfSupervisedSource
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 
 
-class TestSmall(ModelSourceContract):
-    source = SmallSource()
+class TestCifar(ModelSourceContract):
+    source = CifarSource()
 
 
 class TestTorchvision(ModelSourceContract):
@@ -20,8 +20,8 @@ class TestTorchvision(ModelSourceContract):
     built = ("squeezenet1_1",)
 
 
-class TestSsl(ModelSourceContract):
-    source = SslSource()
+class TestSelfSupervised(ModelSourceContract):
+    source = SelfSupervisedSource()
 
 
 class TestTimm(ModelSourceContract):

@@ -9,7 +9,7 @@ from analysis.studies.networks import images_of, spread
 from analysis.studies.seeds import seed_chart, seed_scores
 from analysis.studies.training import training_chart, training_scores
 from catalog.datasets import open_dataset
-from catalog.models.small import TRANSFORM
+from catalog.models.cifar import TRANSFORM
 from survey import SettingsError, UnknownName
 
 pytestmark = pytest.mark.slow(seconds=10)

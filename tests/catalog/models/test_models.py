@@ -79,12 +79,12 @@ def test_vision_transformers_take_the_size_of_their_transform() -> None:
 
 
 def test_find_takes_full_names_globs_and_names_alone() -> None:
-    assert [found.full_name for found in find("torchvision:resnet18")] == ["torchvision:resnet18"]
-    assert [found.full_name for found in find("resnet18")] == ["torchvision:resnet18"]
-    names = [found.name for found in find("torchvision:resnet[135]*")]
+    assert [each.full_name for each in find("torchvision:resnet18")] == ["torchvision:resnet18"]
+    assert [each.full_name for each in find("resnet18")] == ["torchvision:resnet18"]
+    names = [each.name for each in find("torchvision:resnet[135]*")]
     assert names == ["resnet101", "resnet152", "resnet18", "resnet34", "resnet50"]
-    assert [found.name for found in find("*:alexnet*")] == ["alexnet"]
-    assert {found.source for found in find("*resnet*")} == {"small", "torchvision", "timm"}
+    assert [each.name for each in find("*:alexnet*")] == ["alexnet"]
+    assert {each.source for each in find("*resnet*")} == {"small", "torchvision", "timm"}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_name_alone_asks_no_source_after_the_first_that_has_it(
             raise AssertionError(f"asked for {name}")
 
     monkeypatch.setattr("catalog.models.SOURCES", (TorchvisionSource(), Unaskable()))
-    assert [found.full_name for found in find("alexnet")] == ["torchvision:alexnet"]
+    assert [each.full_name for each in find("alexnet")] == ["torchvision:alexnet"]
 
 
 def test_every_listed_name_can_be_had() -> None:
@@ -125,11 +125,15 @@ def test_every_listed_name_can_be_had() -> None:
             assert source.get(name).full_name == f"{source.name}:{name}"
 
 
-def test_asking_a_light_source_imports_no_torch() -> None:
+def test_light_sources_and_tables_are_asked_without_torch() -> None:
     code = (
-        "import sys, catalog.models\n"
-        "assert catalog.models.find('small:*')\n"
-        "heavy = {'torch', 'torchvision', 'timm', 'PIL'} & set(sys.modules)\n"
+        "import sys\n"
+        "from catalog.models import cost_table, family_facts, find, sets\n"
+        "assert find('small:*')\n"
+        "assert family_facts.family_of('timm', 'resnet', 'resnet50').year\n"
+        "assert cost_table.counted('timm', 'resnet50')\n"
+        "assert sets.SETS['paper'].members\n"
+        "heavy = {'torch', 'torchvision', 'timm', 'PIL', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     finished = subprocess.run(

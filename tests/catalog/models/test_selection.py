@@ -53,8 +53,7 @@ def test_globs_are_over_architectures_and_where_none_fits_over_weights() -> None
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_member_of_every_set_exists(name: str) -> None:
-    found = names(name)
-    assert [weights for _, weights in found] == list(SETS[name].members)
+    assert [weights for _, weights in names(name)] == list(SETS[name].members)
 
 
 def test_one_architecture_has_one_implementation() -> None:

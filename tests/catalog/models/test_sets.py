@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
+from catalog.models.self_supervised import SelfSupervisedSource
 from catalog.models.sets import SETS
-from catalog.models.ssl import SslSource
 from catalog.models.torchvision import TorchvisionSource
 
 PUBLISHED = {
     weights.full_name: weights
-    for source in (TorchvisionSource(), SslSource())
+    for source in (TorchvisionSource(), SelfSupervisedSource())
     for weights in source.published()
 }
 
@@ -21,11 +21,11 @@ PUBLISHED = {
     ("name", "count"), [("paper", 36), ("paper-fig15", 33), ("paper-ssl", 22), ("torchvision", 80)]
 )
 def test_a_set_has_its_members_once_and_all_are_published(name: str, count: int) -> None:
-    found = SETS[name]
-    assert found.name == name
-    assert found.sentence.endswith(".")
-    assert len(found.members) == len(set(found.members)) == count
-    assert set(found.members) <= set(PUBLISHED)
+    named = SETS[name]
+    assert named.name == name
+    assert named.sentence.endswith(".")
+    assert len(named.members) == len(set(named.members)) == count
+    assert set(named.members) <= set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", ["paper", "paper-fig15"])
@@ -58,8 +58,8 @@ def test_the_figures_share_what_both_show() -> None:
 
 
 def test_the_papers_17_have_two_candidates_where_its_label_is_ambiguous() -> None:
-    found = SETS["paper-ssl"]
-    labels = Counter(found.label(member) for member in found.members)
+    named = SETS["paper-ssl"]
+    labels = Counter(named.label(member) for member in named.members)
     assert len(labels) == 17
     assert {label for label, count in labels.items() if count == 2} == {
         "resnet50",
@@ -69,7 +69,7 @@ def test_the_papers_17_have_two_candidates_where_its_label_is_ambiguous() -> Non
         "resnet50 ressl 200",
     }
     assert max(labels.values()) == 2
-    architectures = Counter(PUBLISHED[member].architecture for member in found.members)
+    architectures = Counter(PUBLISHED[member].architecture for member in named.members)
     assert architectures == {"torchvision:resnet50": 20, "torchvision:wide_resnet50_2": 2}
 
 

@@ -21,7 +21,6 @@ from catalog.checkpoint_references import resolve
 from catalog.datasets.images.decoding import fitted
 from catalog.model_loading import load_model
 from catalog.models import find, timm_results
-from catalog.models import timm as source_module
 from catalog.models.base import InputTransform, Published
 from catalog.models.tables import FOLDER, read_table
 from catalog.models.timm import TimmSource, adapt
@@ -50,9 +49,7 @@ def blank(weights: Published) -> torch.nn.Module:
 
 def test_all_names_of_the_installed_package_are_there() -> None:
     assert SOURCE.names() == sorted(timm.list_models())
-    assert [weights.name for weights in SOURCE.published()] == sorted(
-        timm.list_models(pretrained=True)
-    )
+    assert list(PUBLISHED) == sorted(timm.list_models(pretrained=True))
     assert {weights.architecture for weights in PUBLISHED.values()} <= {
         f"timm:{name}" for name in SOURCE.names()
     }
@@ -82,12 +79,12 @@ def test_exactly_the_default_tag_is_the_default() -> None:
 
 
 def test_a_name_alone_is_torchvisions_before_timms() -> None:
-    assert [found.full_name for found in find("resnet50")] == ["torchvision:resnet50"]
-    assert [found.full_name for found in find("timm:resnet50")] == ["timm:resnet50"]
-    assert [found.full_name for found in find("resnet10t")] == ["timm:resnet10t"]
-    both = [found.full_name for found in find("*:resnet50")]
+    assert [each.full_name for each in find("resnet50")] == ["torchvision:resnet50"]
+    assert [each.full_name for each in find("timm:resnet50")] == ["timm:resnet50"]
+    assert [each.full_name for each in find("resnet10t")] == ["timm:resnet10t"]
+    both = [each.full_name for each in find("*:resnet50")]
     assert both == ["torchvision:resnet50", "timm:resnet50"]
-    names = {found.name for found in find("timm:convnext*")}
+    names = {each.name for each in find("timm:convnext*")}
     assert names == {name for name in timm.list_models() if name.startswith("convnext")}
 
 
@@ -171,22 +168,23 @@ def test_what_cannot_be_measured_as_it_was_trained_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
+    ("changes", "named"),
     [
-        ("input_size", (4, 224, 224), "4 channels"),
-        ("interpolation", "lanczos", "lanczos"),
-        ("hf_hub_id", None, "no single address"),
-        ("url", ("https://example.org/a", "b"), "no single address"),
-        ("custom_load", True, "another library"),
+        ({"hf_hub_id": "timm/x", "input_size": (4, 224, 224)}, "4 channels"),
+        ({"hf_hub_id": "timm/x", "interpolation": "lanczos"}, "lanczos"),
+        ({}, "no single address"),
+        ({"url": ("https://example.org/a", "b")}, "no single address"),
+        ({"url": "https://example.org/a.npz", "custom_load": True}, "custom_load"),
     ],
 )
-def test_configurations_of_other_releases_are_refused(field: str, value: Any, words: str) -> None:
-    config = PretrainedCfg(hf_hub_id="timm/x")
-    if field == "url":
-        config = PretrainedCfg()
-    if field == "custom_load":
-        config = PretrainedCfg(url="https://example.org/a.npz")
-    assert words in str(source_module._refusal(dataclasses.replace(config, **{field: value})))
+def test_configurations_of_other_releases_are_refused(
+    changes: dict[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = PretrainedCfg(**changes)
+    monkeypatch.setattr(timm, "list_models", lambda **_: ["resnet18.other"])
+    monkeypatch.setattr(timm.models, "get_pretrained_cfg", lambda *_, **__: config)
+    (weights,) = SOURCE.published()
+    assert named in str(weights.refusal)
 
 
 def test_files_are_on_the_hub_or_at_their_publishers() -> None:

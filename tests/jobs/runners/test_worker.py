@@ -11,7 +11,7 @@ from PIL import Image
 import jobs.runners.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
-from catalog.models.small import SmallSource
+from catalog.models.cifar import CifarSource
 from catalog.store.records import BatchRecord
 from jobs.planning.plan import make_plan, plain_holdings
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
@@ -227,10 +227,10 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
 
 def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     file = tmp_path / "weights.pth"
-    network = SmallSource().get("cifar_resnet8").build()
+    network = CifarSource().get("cifar_resnet8").build()
     torch.save(network.state_dict(), file)
     (planned,) = make_plan(declared(f"file:{file}"), {}, plain_holdings()).jobs
-    torch.save(SmallSource().get("cifar_resnet8").build().state_dict(), file)
+    torch.save(CifarSource().get("cifar_resnet8").build().state_dict(), file)
     (changed,) = events_of(planned)
     assert "the checkpoint changed since the run was planned" in changed.message
     file.unlink()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
-from catalog.models.small import BUNDLED, LISTED_DEPTHS, SmallSource
-from catalog.models.small_nets import Block
+from catalog.models.cifar import BUNDLED, LISTED_DEPTHS, CifarSource
+from catalog.models.cifar_nets import Block
 from survey import MeasureSettings, measure
 from survey.errors import UnknownName
 from tests.shared_data import shared
 
-SOURCE = SmallSource()
+SOURCE = CifarSource()
 
 
 def parameters(network: nn.Module) -> int:
@@ -54,8 +51,7 @@ def test_names_are_sorted_and_in_families() -> None:
     }
 
 
-@pytest.mark.slow(seconds=3)
-@pytest.mark.parametrize("blocks", [*range(1, 12), 18, 200])
+@pytest.mark.parametrize("blocks", [*range(1, 5), 18, 40])
 @pytest.mark.parametrize("shape", ["resnet", "plain"])
 def test_there_is_a_network_at_every_depth_6n_plus_2(shape: str, blocks: int) -> None:
     depth = 6 * blocks + 2
@@ -153,12 +149,3 @@ def test_a_plain_block_passes_nothing_around_its_convolutions() -> None:
     block = Block(4, 4, 1, residual=False).eval()
     nn.init.zeros_(block.bn2.weight)
     assert not block(torch.rand(3, 4, 6, 6)).any()
-
-
-def test_importing_and_naming_them_imports_no_torch() -> None:
-    code = (
-        "import sys; from catalog.models.small import SmallSource;"
-        "[SmallSource().get(name) for name in SmallSource().names()];"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,18 +1,23 @@
 """ResNet-50s trained without labels, and their like: other weights for torchvision's network.
 
-Owns the facts of ``tables/ssl.csv``: where each published file is, how its keys become the
-network's, how images are prepared, what was reported, and how sure all of that is. There is no
+Owns the facts of ``tables/self_supervised.csv``: where each published file is, how its keys become
+the network's, how images are prepared, what was reported, and how sure all of that is. There is no
 network here: one implementation makes signatures of all of them comparable call by call.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import Literal, NoReturn, cast
+from typing import Literal, cast
 
-from catalog.models.base import InputTransform, KeyRules, Published, RemoteFile, Reported
+from catalog.models.base import (
+    InputTransform,
+    KeyRules,
+    ModelSource,
+    Published,
+    RemoteFile,
+    Reported,
+)
 from catalog.models.tables import read_table
-from survey.errors import UnknownName
 
 #: The architecture that all of these weights are for.
 ARCHITECTURE = "torchvision:resnet50"
@@ -33,38 +38,20 @@ ALIASES = {
 _IMAGE_SIZE = 224
 
 
-class SslSource:
-    """Weights for ResNet-50 of self-supervised training and of kindred methods."""
+class SelfSupervisedSource(ModelSource):
+    """Weights of self-supervised training and of kindred methods, for torchvision's ResNet-50."""
 
     name = "ssl"
 
-    def names(self) -> list[str]:
-        """Return no names: the source has weights, for another source's architecture."""
-        return []
-
-    def get(self, name: str) -> NoReturn:
-        """Refuse any name.
-
-        Raises
-        ------
-        UnknownName
-            Always.
-        """
-        raise UnknownName("ssl architecture", name, ())
-
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> list[Published]:
         """Return all published weights, sorted by name; imports nothing heavy."""
-        return _published()
-
-
-@functools.cache
-def _published() -> tuple[Published, ...]:
-    return tuple(sorted(map(_entry, read_table("ssl.csv")), key=lambda entry: entry.name))
+        entries = map(_entry, read_table("self_supervised.csv"))
+        return sorted(entries, key=lambda entry: entry.name)
 
 
 def _entry(row: dict[str, str]) -> Published:
     return Published(
-        source=SslSource.name,
+        source=SelfSupervisedSource.name,
         name=row["name"],
         architecture=ARCHITECTURE,
         tag=row["name"],

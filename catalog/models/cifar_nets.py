@@ -1,4 +1,4 @@
-"""The networks of ``catalog.models.small``: residual and plain CIFAR networks, and a small VGG.
+"""The networks of ``catalog.models.cifar``: residual and plain CIFAR networks, and a small VGG.
 
 Imports torch, so it is imported when a network is built and not before. Every ReLU is a module
 of its own, called once a forward pass: its path says where in the network it stands.

@@ -1,6 +1,6 @@
 """Small networks for 32 x 32 images, by name: CIFAR networks and the bundled zoo.
 
-Owns the names, families and input transform. The modules are in ``catalog.models.small_nets``,
+Owns the names, families and input transform. The modules are in ``catalog.models.cifar_nets``,
 which imports torch and is imported when a network is built; the weights are in ``catalog.zoo``.
 """
 
@@ -10,8 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from catalog.models.base import Architecture, InputTransform, Published
-from survey.errors import UnknownName
+from catalog.models.base import Architecture, InputTransform, ModelSource
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,7 +22,7 @@ LISTED_DEPTHS = (8, 14, 20, 26, 32, 38, 44, 50, 56, 110)
 TRANSFORM = InputTransform(size=32, resize=32)
 
 #: The module that has their structures.
-MODULE = "small_nets"
+MODULE = "cifar_nets"
 
 #: Every network's number of outputs.
 CLASSES = 10
@@ -45,7 +44,7 @@ BUNDLED = tuple(
 )
 
 
-class SmallSource:
+class CifarSource(ModelSource):
     """CIFAR networks of any depth 6n + 2 with their plain twins, and the bundled zoo.
 
     References
@@ -61,13 +60,7 @@ class SmallSource:
         return sorted((*cifar, *BUNDLED))
 
     def get(self, name: str) -> Architecture:
-        """Return one architecture; CIFAR networks at any depth 6n + 2, listed or not.
-
-        Raises
-        ------
-        UnknownName
-            If there is no such network, or its depth is not 6n + 2 for an n of at least 1.
-        """
+        """Return one architecture; CIFAR networks at any depth 6n + 2, listed or not."""
         match = _RESIDUAL_NAME.fullmatch(name)
         if name in _VGG_STAGES:
             family, build = "Digits VGG", functools.partial(_build_vgg, name)
@@ -76,7 +69,7 @@ class SmallSource:
             family = f"{images} {_SHAPES[match[2]]}"
             build = functools.partial(_build_residual, match[2], int(match[3]), widths)
         else:
-            raise UnknownName("small architecture", name, self.names())
+            return super().get(name)
         return Architecture(
             source=self.name,
             name=name,
@@ -88,22 +81,18 @@ class SmallSource:
             build=build,
         )
 
-    def published(self) -> tuple[Published, ...]:
-        """Return nothing: what is trained comes with this package."""
-        return ()
-
 
 def _is_depth(depth: int) -> bool:
     return depth >= 8 and depth % 6 == 2
 
 
 def _build_residual(shape: str, depth: int, widths: tuple[int, int, int]) -> nn.Module:
-    from catalog.models.small_nets import CifarNet
+    from catalog.models.cifar_nets import CifarNet
 
     return CifarNet((depth - 2) // 6, widths, residual=shape == "resnet", classes=CLASSES)
 
 
 def _build_vgg(name: str) -> nn.Module:
-    from catalog.models.small_nets import SmallVgg
+    from catalog.models.cifar_nets import SmallVgg
 
     return SmallVgg(_VGG_STAGES[name], classes=CLASSES)
