@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import Say, require_whole, silent
+from analysis.studies.inputs import LOG, require_whole
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -28,7 +28,6 @@ def batch_size_scores(
     batch_sizes: Sequence[int] = BATCH_SIZES,
     *,
     dataset: str = DATASET,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Measure a bundled network's signature with several numbers of images in one score.
 
@@ -40,8 +39,6 @@ def batch_size_scores(
         Numbers of images in one score.
     dataset : str
         As in ``survey run --dataset``.
-    say : callable, optional
-        Called with a sentence after each batch size.
 
     Returns
     -------
@@ -72,7 +69,7 @@ def batch_size_scores(
     signatures = []
     for size in batch_sizes:
         signatures.append(signature(architecture, "bundled", images, size, dataset=dataset))
-        say(f"{size} images a score")
+        LOG.info("%d images a score", size)
     return pd.concat(signatures, ignore_index=True)
 
 

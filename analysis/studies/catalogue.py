@@ -6,10 +6,10 @@ its figure. Imports no torch: the module is imported on use.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from survey import SettingsError, UnknownName
@@ -46,13 +46,11 @@ class Study:
     #: What it shows.
     sentence: str
 
-    def run(self, say: Callable[[str], None], **options: Sequence[Any]) -> pd.DataFrame:
-        """Return the study's table.
+    def run(self, **options: Sequence[Any]) -> pd.DataFrame:
+        """Return the study's table; a slow study says in the log how far it is.
 
         Parameters
         ----------
-        say : callable
-            Called with a sentence as a slow study goes on.
         **options : sequence
             The values of those of ``OPTIONS`` that were given.
 
@@ -61,11 +59,21 @@ class Study:
         SettingsError
             If the study does not take an option, or takes it once and it is given twice.
         """
-        scores = self._function(f"{self.noun}_scores")
+        scores = self._function("scores")
         parameters = inspect.signature(scores).parameters
-        arguments: dict[str, Any] = {"say": say} if "say" in parameters else {}
+        accepted = {
+            option: next(parameters[name] for name in names if name in parameters)
+            for option, names in OPTIONS.items()
+            if not parameters.keys().isdisjoint(names)
+        }
+        arguments: dict[str, Any] = {}
         for option, values in options.items():
-            parameter = self._parameter(option, parameters)
+            if option not in accepted:
+                raise SettingsError(
+                    f"the study {self.name} takes no --{option}",
+                    hint=f"it takes {', '.join('--' + each for each in accepted)}",
+                )
+            parameter = accepted[option]
             several = isinstance(parameter.default, tuple)
             if len(values) > 1 and not several:
                 raise SettingsError(
@@ -77,26 +85,11 @@ class Study:
 
     def draw(self, table: pd.DataFrame) -> alt.TopLevelMixin:
         """Return the study's figure."""
-        chart: alt.TopLevelMixin = self._function(f"{self.noun}_chart")(table)
+        chart: alt.TopLevelMixin = self._function("chart")(table)
         return chart
 
-    def _function(self, name: str) -> Any:
-        return getattr(importlib.import_module(f"analysis.studies.{self.name}"), name)
-
-    def _parameter(
-        self, option: str, parameters: Mapping[str, inspect.Parameter]
-    ) -> inspect.Parameter:
-        """Return the parameter that an option sets."""
-        for name in OPTIONS[option]:
-            if name in parameters:
-                return parameters[name]
-        accepted = [
-            each for each, names in OPTIONS.items() if not parameters.keys().isdisjoint(names)
-        ]
-        raise SettingsError(
-            f"the study {self.name} takes no --{option}",
-            hint=f"it takes {', '.join('--' + each for each in accepted)}",
-        )
+    def _function(self, kind: str) -> Any:
+        return resolve_name(f"analysis.studies.{self.name}:{self.noun}_{kind}")
 
 
 #: Every study, in the order of the paper's figures.
@@ -137,7 +130,7 @@ def study(name: str) -> Study:
     UnknownName
         If there is none.
     """
-    for known in STUDIES:
-        if known.name == name:
-            return known
-    raise UnknownName("study", name, [known.name for known in STUDIES])
+    known = {each.name: each for each in STUDIES}
+    if name not in known:
+        raise UnknownName("study", name, list(known))
+    return known[name]

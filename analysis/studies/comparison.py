@@ -17,7 +17,7 @@ from analysis.studies.inputs import (
     require_finite,
     require_positive,
     require_whole,
-    score,
+    score_each,
     seeded,
 )
 
@@ -64,17 +64,10 @@ def comparison_scores(
     require_finite(mean=mean)
     functions = activation_functions(activations)
     x = normal(seeded(seed), n, d, mean=mean, deviation=deviation)
-    rows = [
-        {
-            "activation": name,
-            "mean": mean,
-            "deviation": deviation,
-            **score(x, function(x)),
-            "closed_form": normal_closed_form(function, mean, deviation),
-        }
-        for name, function in functions.items()
-    ]
-    return pd.DataFrame(rows).sort_values("affinity", ascending=False, ignore_index=True)
+    table = pd.DataFrame(score_each(functions, x, mean=mean, deviation=deviation))
+    expected = (normal_closed_form(each, mean, deviation) for each in functions.values())
+    table["closed_form"] = list(expected)
+    return table.sort_values("affinity", ascending=False, ignore_index=True)
 
 
 def comparison_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:

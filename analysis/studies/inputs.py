@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,12 +14,8 @@ from analysis.studies.elementwise import Elementwise, elementwise
 from survey import SettingsError, UndefinedScore, affinity_score
 from survey.settings import Ridge, Shrinkage
 
-#: Called with a sentence as a slow study goes on.
-Say = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """Ignore a sentence."""
+#: Where a slow study says how far it is.
+LOG = logging.getLogger("analysis.studies")
 
 
 def score(
@@ -46,6 +43,19 @@ def score(
         return {"affinity": affinity_score(x, y, shrinkage, ridge=ridge), "reason": None}
     except UndefinedScore as error:
         return {"affinity": math.nan, "reason": error.message}
+
+
+def score_each(
+    functions: Mapping[str, Elementwise],
+    x: torch.Tensor,
+    ridge: Ridge = "relative",
+    **labels: object,
+) -> list[dict[str, Any]]:
+    """Return the scores of activations on one sample, one row each; see ``score``."""
+    return [
+        {"activation": name, **labels, **score(x, function(x), ridge=ridge)}
+        for name, function in functions.items()
+    ]
 
 
 def normal(

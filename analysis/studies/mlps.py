@@ -20,13 +20,12 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import Elementwise
 from analysis.studies.inputs import (
-    Say,
+    LOG,
     activation_functions,
     require_positive,
     require_whole,
     score,
     seeded,
-    silent,
     uniform,
 )
 
@@ -48,7 +47,6 @@ def mlp_scores(
     seeds: int = 5,
     side: int = 32,
     seed: int = 0,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Score random perceptrons 2-40-40-40-1 on a grid over [-1, 1] x [-1, 1].
 
@@ -66,8 +64,6 @@ def mlp_scores(
         Points of the grid along each axis.
     seed : int
         Of the weights.
-    say : callable, optional
-        Called with a sentence after each activation and scale.
 
     Returns
     -------
@@ -102,7 +98,7 @@ def mlp_scores(
             for number, layers in enumerate(networks):
                 labels = {"activation": name, "scale": scale, "network": number}
                 rows.append({**labels, **_row(layers, function, scale, grid, side)})
-            say(f"{name}, scale {scale:g}")
+            LOG.info("%s, scale %g", name, scale)
     return pd.DataFrame(rows)
 
 

@@ -13,15 +13,14 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
 from analysis.studies.inputs import (
-    Say,
+    LOG,
     activation_functions,
     normal,
     require_finite,
     require_positive,
     require_whole,
-    score,
+    score_each,
     seeded,
-    silent,
     uniform,
 )
 from survey.settings import Ridge
@@ -42,7 +41,6 @@ def range_scores(
     d: int = 300,
     seed: int = 0,
     ridge: Ridge = "relative",
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Score activations on normal samples with a sliding mean.
 
@@ -59,8 +57,6 @@ def range_scores(
     ridge : {"relative", "absolute"}
         ``absolute`` is the published ridge of 1e-6; it decides the score where an activation
         saturates.
-    say : callable, optional
-        Called with a sentence after each mean.
 
     Returns
     -------
@@ -88,22 +84,16 @@ def range_scores(
     generator = seeded(seed)
     low, high = min(means), max(means)
     rows: list[dict[str, object]] = []
-
-    def add(x: torch.Tensor, sample: str, mean: float, deviation: float) -> None:
-        labels = {"sample": sample, "mean": mean, "deviation": deviation}
-        rows.extend(
-            {"activation": name, **labels, **score(x, function(x), ridge=ridge)}
-            for name, function in functions.items()
-        )
-
     if high > low:
         x = uniform(generator, n, d, low=low, high=high)
-        add(x, "baseline", (low + high) / 2, np.nan)
+        labels = {"sample": "baseline", "mean": (low + high) / 2, "deviation": np.nan}
+        rows += score_each(functions, x, ridge, **labels)
     for number, mean in enumerate(means, start=1):
         for deviation in deviations:
             x = normal(generator, n, d, mean=mean, deviation=deviation)
-            add(x, "normal", mean, deviation)
-        say(f"mean {number} of {len(means)}")
+            labels = {"sample": "normal", "mean": mean, "deviation": deviation}
+            rows += score_each(functions, x, ridge, **labels)
+        LOG.info("mean %d of %d", number, len(means))
     return pd.DataFrame(rows)
 
 

@@ -14,13 +14,12 @@ from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise
 from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
 from analysis.studies.inputs import (
-    Say,
+    LOG,
     activation_functions,
     normal,
     require_whole,
     score,
     seeded,
-    silent,
 )
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
@@ -33,7 +32,6 @@ def reduction_scores(
     side: int = 4,
     n: int = 1000,
     seed: int = 0,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Score activations on standard normal tensors that are averaged, summed or flattened.
 
@@ -55,8 +53,6 @@ def reduction_scores(
         Tensors.
     seed : int
         Of the tensors.
-    say : callable, optional
-        Called with a sentence after each activation.
 
     Returns
     -------
@@ -98,7 +94,7 @@ def reduction_scores(
                         "paper": FIGURE_7["pooled"].get(name, math.nan),
                     }
                 )
-            say(f"{count} channels: {name}")
+            LOG.info("%d channels: %s", count, name)
     return pd.DataFrame(rows)
 
 

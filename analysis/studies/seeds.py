@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import Say, require_whole, silent
+from analysis.studies.inputs import LOG, require_whole
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -34,7 +34,6 @@ def seed_scores(
     *,
     images_per_score: int = 512,
     epochs: int = Recipe().epochs,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Retrain a bundled network from several seeds by its own recipe, and measure each.
 
@@ -49,8 +48,6 @@ def seed_scores(
         Images in one score.
     epochs : int
         Passes over the training images; the bundled recipe's by default.
-    say : callable, optional
-        Called with a sentence after each training.
 
     Returns
     -------
@@ -85,7 +82,8 @@ def seed_scores(
             signatures.append(
                 signature(architecture, checkpoint, images, images_per_score, **labels)
             )
-        say(f"seed {seed} ({number} of {len(seeds)}): held-out top-1 {accuracy:.4f}")
+        progress = (seed, number, len(seeds), accuracy)
+        LOG.info("seed %d (%d of %d): held-out top-1 %.4f", *progress)
     return pd.concat(signatures, ignore_index=True)
 
 

@@ -13,13 +13,12 @@ from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS
 from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
 from analysis.studies.inputs import (
-    Say,
+    LOG,
     activation_functions,
     normal,
     require_whole,
     score,
     seeded,
-    silent,
 )
 from survey.settings import Shrinkage
 
@@ -36,7 +35,6 @@ def shrinkage_scores(
     *,
     n: int = 1000,
     seed: int = 0,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Score activations on standard normal samples of rising dimension, shrunk and not.
 
@@ -50,8 +48,6 @@ def shrinkage_scores(
         Points of a sample.
     seed : int
         Of the samples.
-    say : callable, optional
-        Called with a sentence after each dimension and activation.
 
     Returns
     -------
@@ -90,7 +86,7 @@ def shrinkage_scores(
                 }
                 for estimator, printed in _ESTIMATORS.items()
             ]
-            say(f"d = {d}: {name}")
+            LOG.info("d = %d: %s", d, name)
     return pd.DataFrame(rows)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
-from analysis.studies.inputs import Say, require_some, require_whole, silent
+from analysis.studies.inputs import LOG, require_some, require_whole
 from analysis.studies.networks import DATASET, bundled_network, images_of, signature
 from catalog.models.cifar import BUNDLED
 
@@ -19,7 +19,6 @@ def training_scores(
     *,
     seed: int = 0,
     images_per_score: int = 512,
-    say: Say = silent,
 ) -> pd.DataFrame:
     """Measure bundled networks before and after their training.
 
@@ -31,8 +30,6 @@ def training_scores(
         Of the initial weights.
     images_per_score : int
         Images in one score.
-    say : callable, optional
-        Called with a sentence after each network.
 
     Returns
     -------
@@ -63,7 +60,7 @@ def training_scores(
             signatures.append(
                 signature(architecture, reference, images, images_per_score, **labels)
             )
-        say(architecture.name)
+        LOG.info(architecture.name)
     return pd.concat(signatures, ignore_index=True)
 
 

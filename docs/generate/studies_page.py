@@ -44,7 +44,7 @@ def write_document(folder: Path, names: Sequence[str]) -> None:
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for one in chosen:
         began = time.perf_counter()
-        table = one.run(_log.info)
+        table = one.run()
         table.to_csv(
             _table_file(folder, one), index=False, float_format="%.6g", lineterminator="\n"
         )

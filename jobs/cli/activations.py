@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,18 @@ class StudyOptions:
         }
 
 
+@contextmanager
+def _progress_shown() -> Iterator[None]:
+    """Show on standard error how far a slow study is."""
+    log, shown = logging.getLogger("analysis.studies"), logging.StreamHandler()
+    log.setLevel(logging.INFO)
+    log.addHandler(shown)
+    try:
+        yield
+    finally:
+        log.removeHandler(shown)
+
+
 @verb
 def activations(
     *,
@@ -63,7 +78,8 @@ def activations(
     chosen = find_study(study)
     if figure is not None:
         require_drawable(figure)
-    result = chosen.run(lambda sentence: typer.echo(sentence, err=True), **options.given())
+    with _progress_shown():
+        result = chosen.run(**options.given())
     table.write(pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata(None))
     if figure is not None:
         save(chosen.draw(result), figure)
