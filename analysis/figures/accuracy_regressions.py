@@ -8,25 +8,17 @@ import altair as alt
 import pandas as pd
 
 from analysis.choices import Accuracy
-from analysis.data.model_names import measured_on, trained
-from analysis.data.validation import MODELS, require_columns
+from analysis.data.validation import require_columns
 from analysis.figures.panels import head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
-from analysis.relations.accuracy_regressions import (
-    NEEDED_OF_MODELS,
-    NEEDED_OF_SITES,
-    regressions_finding,
-    statistics,
-)
+from analysis.relations.accuracy_regressions import predictors, regressions_finding
 from analysis.text import chance, number
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 4, 190, 160
 
-#: The roles of sites that each kind of statistic is taken over.
-ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
-
-_WORDS = {"signature": "all sites", "gates": "gates", "main": "main sites"}
+#: Which sites each kind of statistic is taken over, in words.
+_SITES = {"signature": "all sites", "gates": "gates", "main": "main sites"}
 
 
 def regression_rows(
@@ -57,31 +49,17 @@ def regression_rows(
         ``n``, ``r2``, ``r2_left_out``, ``p``, ``p_picked``.
     """
     require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
-    require_columns(signatures, NEEDED_OF_SITES)
-    require_columns(models, NEEDED_OF_MODELS, MODELS)
+    known = predictors(signatures, models, accuracy).join(models.set_index("run_id")["model"])
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
-    known = models.set_index("run_id")
-    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
-    pairs = zip(known["dataset"], known["pooling"], strict=True)
-    known = known.assign(dataset=[measured_on(*each) for each in pairs])
-    fractions = known[["measured_top1", "reported_top1"]].astype("float64")
-    other = "reported" if accuracy == "measured" else "measured"
-    top1 = fractions[f"{accuracy}_top1"].fillna(fractions[f"{other}_top1"])
-    frames = []
-    for panel, row in enumerate(picked.to_dict("records")):
-        group = known[
-            (known["family_group"] == row["group"]) & (known["dataset"] == row["dataset"])
-        ]
-        value = _predictor(row, signatures, group)
-        points = pd.DataFrame({"model": group["model"], "value": value, "top1": top1[group.index]})
-        points["fitted"] = row["intercept"] + row["slope"] * points["value"]
-        names = ("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "p", "p_picked")
-        frames.append(points.dropna().assign(panel=panel, **{name: row[name] for name in names}))
+    rows = picked.assign(panel=range(len(picked))).merge(
+        known, left_on=["group", "dataset"], right_on=["family_group", "dataset"]
+    )
+    rows["value"] = [row[f"{row['kind']}:{row['predictor']}"] for row in rows.to_dict("records")]
+    rows["fitted"] = rows["intercept"] + rows["slope"] * rows["value"]
     columns = ["panel", "group", "dataset", "kind", "predictor", "model", "value", "top1", "fitted"]
     columns += ["n", "r2", "r2_left_out", "p", "p_picked"]
-    if not frames:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(frames, ignore_index=True)[columns]
+    drawn = rows.dropna(subset=["model", "value", "top1", "fitted"])
+    return drawn[columns].reset_index(drop=True)
 
 
 def regression_chart(
@@ -109,26 +87,15 @@ def regression_chart(
     )
 
 
-def _predictor(row: dict[Any, Any], signatures: pd.DataFrame, group: pd.DataFrame) -> Any:
-    if row["kind"] == "characteristic":
-        return group[row["predictor"]].astype("float64")
-    sites = signatures[signatures["role"].isin(ROLES[row["kind"]])]
-    result = {
-        run_id: statistics(each["affinity"])[row["predictor"]]
-        for run_id, each in sites[sites["run_id"].isin(group.index)].groupby("run_id")
-    }
-    return pd.Series(result, dtype="float64").reindex(group.index)
-
-
 def _panel(group: pd.DataFrame) -> Any:
     first = group.iloc[0]
     ours = first["kind"] != "characteristic"
     result = [
         f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
-        f"{chance(first['p_picked']).replace('p ', 'p picked ')}",
+        chance(first["p_picked"]).replace("p ", "p picked "),
     ]
     title = head(f"{first['group']} on {first['dataset']}", result)
-    text = f" of {_WORDS[first['kind']]}" if ours else ""
+    text = f" of {_SITES[first['kind']]}" if ours else ""
     scale = alt.Scale(zero=False, padding=12)
     base = alt.Chart(group).encode(
         x=alt.X(
@@ -137,9 +104,8 @@ def _panel(group: pd.DataFrame) -> Any:
         )
     )  # fmt: skip
     y = alt.Y("top1:Q", title="top-1 accuracy", scale=scale, axis=alt.Axis(format="%", tickCount=5))
-    line = base.mark_line(color="#555555", strokeWidth=1.4).encode(
-        y=alt.Y("fitted:Q", title="top-1 accuracy", scale=scale)
-    )
+    fitted = alt.Y("fitted:Q", title="top-1 accuracy", scale=scale)
+    line = base.mark_line(color="#555555", strokeWidth=1.4).encode(y=fitted)
     points = base.mark_point(
         filled=True, size=52, opacity=1, color=ACCENT if ours else CONTRAST,
         shape="circle" if ours else "square",

@@ -126,11 +126,8 @@ def regressions(
     .. [3] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing" (Wiley, 1993): the
        single-step maximum.
     """
-    require_columns(signatures, NEEDED_OF_SITES)
-    require_columns(models, NEEDED_OF_MODELS, MODELS)
-    require_choice("accuracy", accuracy, Accuracy)
     orders(1, permutations, seed)
-    table = _predictors(signatures, models).join(_accuracies(models, accuracy))
+    table = predictors(signatures, models, accuracy)
     rows: list[Row] = []
     for (group, dataset), members in table.groupby(["family_group", "dataset"], sort=True):
         basics = {"group": group, "dataset": dataset}
@@ -226,8 +223,18 @@ def statistics(affinities: ArrayLike) -> dict[str, float]:
     }
 
 
-def _predictors(signatures: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a run: columns ``kind:predictor``, and the group and dataset."""
+def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+    """Return what is regressed; its parameters are those of ``regressions``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a run, by its id: a column ``kind:predictor`` for each predictor, ``family_group``,
+        ``dataset``, ``top1`` (a fraction) and ``top1_source``.
+    """
+    require_columns(signatures, NEEDED_OF_SITES)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
+    require_choice("accuracy", accuracy, Accuracy)
     known = models.set_index("run_id")
     known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
     scored = signatures[signatures["affinity"].notna()]
@@ -238,7 +245,7 @@ def _predictors(signatures: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
     pairs = zip(known["dataset"], known["pooling"], strict=True)
     groups = known[["family_group"]].assign(dataset=[measured_on(*each) for each in pairs])
-    joined: pd.DataFrame = others.join([*by_kind, groups])
+    joined: pd.DataFrame = others.join([*by_kind, groups, _accuracies(known, accuracy)])
     return joined
 
 
@@ -248,10 +255,9 @@ def _statistics_by_run(scored: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, pd.Index(list(by_run.groups)), list(STATISTICS), dtype="float64")
 
 
-def _accuracies(models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+def _accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
     """Return each run's top-1 and where it comes from."""
     other = "reported" if accuracy == "measured" else "measured"
-    known = models.set_index("run_id")
     first, second = (known[f"{name}_top1"].astype("float64") for name in (accuracy, other))
     source = np.where(first.notna(), accuracy, np.where(second.notna(), other, ""))
     return pd.DataFrame({"top1": first.fillna(second), "top1_source": source}, index=known.index)
