@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.data.validation import require_kind
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import (
-    UNIT,
-    UNKNOWN,
-    Figure,
-    colour_scale,
-    columns_of,
-    dash_scale,
-    families,
-    figure,
-    legend,
-)
+from analysis.figures.theme import UNIT, UNKNOWN, Figure, families, figure, lines_told_apart
 from analysis.similarity.kmeans import Barycentres, barycentres_finding
 from analysis.similarity.signature_curve import Curve
 from analysis.text import listed
@@ -58,8 +48,8 @@ def barycentre_rows(barycentres: Barycentres) -> pd.DataFrame:
     middles = barycentres.curves[["cluster", "relative_depth", "affinity"]].assign(
         kind="barycentre", run_id="", model="", family="", piece=0
     )
-    names = ["cluster", "kind", "run_id", "model", "family", "relative_depth", "affinity", "piece"]
-    rows = pd.concat([*frames, middles], ignore_index=True)[names]
+    # The members come first: theirs is the order of the columns.
+    rows = pd.concat([*frames, middles], ignore_index=True)
     return rows.sort_values("cluster", kind="stable", ignore_index=True)
 
 
@@ -86,14 +76,13 @@ def barycentre_chart(barycentres: Barycentres) -> Figure:
 def _member(curve: Curve, run: Any) -> pd.DataFrame:
     size = curve.values.size
     depths = np.linspace(0, 1, size) if curve.depths is None else curve.depths
-    family = run["family"] if pd.notna(run["family"]) else UNKNOWN
     return pd.DataFrame(
         {
             "cluster": run["cluster"],
             "kind": "member",
             "run_id": curve.run_id,
             "model": run["model"],
-            "family": family,
+            "family": run["family"] if pd.notna(run["family"]) else UNKNOWN,
             "relative_depth": depths,
             "affinity": curve.values,
             "piece": _pieces(curve),
@@ -111,37 +100,25 @@ def _pieces(curve: Curve) -> NDArray[np.int64]:
 
 
 def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
-    cluster, several = rows["cluster"].iloc[0], len(names) > 1
+    cluster = rows["cluster"].iloc[0]
     group = table[table["cluster"] == cluster]
     members, middle = (rows[rows["kind"] == kind] for kind in ("member", "barycentre"))
     x = alt.X("relative_depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
-    shown = legend(
-        columns=columns_of(names, COLUMNS * WIDTH),
-        title="family",
-        symbolType="stroke",
-        symbolSize=200,
-    )
-    colour = alt.Color("family:N", scale=colour_scale(names), legend=shown)
-    base = alt.Chart(members).encode(x=x, y=y, color=colour)
-    lines = base.mark_line(strokeWidth=1).encode(
-        detail=["run_id:N", "piece:N"],
-        strokeDash=alt.StrokeDash("family:N", scale=dash_scale(names), legend=shown),
-        tooltip=["model:N", "family:N"],
+    looks = lines_told_apart("family", names, COLUMNS * WIDTH, "family")
+    lines = (
+        alt.Chart(members)
+        .mark_line(strokeWidth=1)
+        .encode(x=x, y=y, **looks, detail=["run_id:N", "piece:N"], tooltip=["model:N", "family:N"])
     )
     # A site between two gaps has no line; a point shows it.
     lonely = members[members.groupby(["run_id", "piece"])["piece"].transform("size") == 1]
-    points = [alt.Chart(lonely).mark_circle(size=12).encode(x=x, y=y, color=colour)]
+    points = [alt.Chart(lonely).mark_circle(size=12).encode(x=x, y=y, color=looks["color"])]
     thick = alt.Chart(middle).mark_line(strokeWidth=2.5, color="black").encode(x=x, y=y)
     layers = [lines, *(points if len(lonely) else []), thick]
-    text = _families_of(group) if several else ""
-    return alt.layer(*layers).properties(
-        width=WIDTH,
-        height=HEIGHT,
-        title=head(f"cluster {cluster} (n = {len(group)})", text, limit=WIDTH + 30),
-    )
-
-
-def _families_of(group: pd.DataFrame) -> str:
     counts = group["family"].fillna(UNKNOWN).value_counts()
-    return listed((f"{many} {name}" for name, many in counts.items()), NAMED)
+    text = listed((f"{many} {name}" for name, many in counts.items()), NAMED)
+    title = head(
+        f"cluster {cluster} (n = {len(group)})", text if len(names) > 1 else "", limit=WIDTH + 30
+    )
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)

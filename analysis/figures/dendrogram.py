@@ -13,10 +13,9 @@ from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
     Figure,
-    families,
+    by_family,
     figure,
     text_width,
-    told_apart,
 )
 from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted
@@ -87,6 +86,8 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
         )
     )  # fmt: skip
     tree = [branches] if len(clustering.linkage) else []
+    models = len(clustering.table)
+    shortened = f" The last {len(leaves) - 1} merges of {models - 1:,} are drawn."
     drawn = alt.layer(*tree, *_leaf_layers(leaves, scale), *_brackets(leaves, named))
     return figure(
         drawn.properties(width=WIDTH, height=height).resolve_scale(
@@ -94,7 +95,7 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
         ),
         clusters_finding(clustering),
         note=f"{clusters_method(clustering)}. Black branches lie within a cluster, numbered to the"
-        " right." + _cut_short(clustering, leaves),
+        " right." + (shortened if len(leaves) < models else ""),
         source=clustering.table,
         width=int(named + 40),
     )
@@ -137,17 +138,10 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
     return result
 
 
-def _cut_short(clustering: Clustering, leaves: pd.DataFrame) -> str:
-    if len(leaves) == len(clustering.table):
-        return ""
-    return f" The last {len(leaves) - 1} merges of {len(clustering.table) - 1:,} are drawn."
-
-
 def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
-    names = families(leaves)
     base = alt.Chart(leaves).encode(y=alt.Y("leaf:Q", scale=scale, axis=None))
     points = base.mark_point(filled=True, opacity=1, size=44).encode(
-        x=alt.value(WIDTH + 6), **told_apart("family", names, WIDTH + 100, "family")
+        x=alt.value(WIDTH + 6), **by_family(leaves, WIDTH + 100)
     )
     labels = base.mark_text(align="left", fontSize=LABEL_SIZE, color="#222222").encode(
         x=alt.value(WIDTH + 14), text="model:N"
@@ -183,14 +177,11 @@ def _leaf(group: pd.DataFrame) -> dict[str, Any]:
     sizes = group["family"].value_counts()
     commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
     cluster = int(group["cluster"].iloc[0]) if group["cluster"].nunique() == 1 else 0
-    several = len(group) > 1
-    label = _label(len(group), commonest, sizes[commonest]) if several else group["model"].iloc[0]
+    models, of_it = len(group), sizes[commonest]
+    share = "all" if of_it == models else "mostly" if 2 * of_it > models else f"{of_it} of them"
+    several = f"{counted(models, 'model')}, {share} {commonest}"
+    label = several if models > 1 else group["model"].iloc[0]
     return {
         "leaf": group["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
-        "models": len(group),
+        "models": models,
     }  # fmt: skip
-
-
-def _label(models: int, family: str, of_it: int) -> str:
-    share = "all" if of_it == models else "mostly" if 2 * of_it > models else f"{of_it} of them"
-    return f"{counted(models, 'model')}, {share} {family}"

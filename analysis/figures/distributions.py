@@ -133,43 +133,31 @@ def distribution_chart(
 
     Its parameters are those of ``distribution_rows``.
     """
-    asked, by = by, _drawn_by(signatures, by)
+    require_columns(signatures, ("model", "family", "affinity"))
+    scored = signatures[signatures["affinity"].notna()]
+    models, known = scored["model"].nunique(), scored["family"].nunique()
+    by_family = by == "model" and models > MOST >= known > 0
+    by = "family" if by_family else by
     rows = distribution_rows(signatures, shapes, by)
     names = rows["name"].unique()
     shown = rows[rows["name"].isin(names[:MOST])]
     order = list(dict.fromkeys(shown["label"]))
-    bimodality = (
-        " BC: Sarle's bimodality coefficient, over 0.56 more than uniform; dip p: Hartigan's test."
-    )
+    note = "Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
+    note += " 1 is affine."
+    if shapes is not None and by == "model":
+        note += " BC: Sarle's bimodality coefficient, over 0.56 more than uniform;"
+        note += " dip p: Hartigan's test."
+    if len(names) > MOST:
+        note += f" {MOST} of {len(names):,} shown, the highest medians."
+    elif by_family:
+        note += f" The {models:,} models are drawn by family."
     return figure(
         _strips(shown, order),
         _medians_finding(rows, by) if shapes is None else shapes_finding(shapes),
-        note="Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
-        " 1 is affine."
-        + (bimodality if shapes is not None and by == "model" else "")
-        + _left_out(signatures, len(names), asked, by),
+        note=note,
         source=signatures,
         width=int(WIDTH + text_width(order)),
     )
-
-
-def _drawn_by(signatures: pd.DataFrame, by: By) -> By:
-    """Return what a strip holds: a family where there are too many models."""
-    require_columns(signatures, ("model", "family", "affinity"))
-    scored = signatures[signatures["affinity"].notna()]
-    if by == "model" and scored["model"].nunique() > MOST:
-        return "family" if 0 < scored["family"].nunique() <= MOST else "model"
-    return by
-
-
-def _left_out(signatures: pd.DataFrame, strips: int, asked: By, by: By) -> str:
-    """Return what is not drawn as it was asked for."""
-    if strips > MOST:
-        return f" {MOST} of {strips:,} shown, the highest medians."
-    if asked == by:
-        return ""
-    models = signatures.loc[signatures["affinity"].notna(), "model"].nunique()
-    return f" The {models:,} models are drawn by family."
 
 
 def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:

@@ -14,10 +14,9 @@ from analysis.figures.theme import (
     LABEL_SIZE,
     UNKNOWN,
     Figure,
-    families,
+    by_family,
     figure,
     text_width,
-    told_apart,
 )
 from analysis.similarity.clusters import Clustering
 from analysis.similarity.distances import DistanceMatrix, distances_finding
@@ -167,14 +166,13 @@ def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
                 ),
             )
         )
-    names = families(models)
     marks = (
         alt.Chart(models.assign(family=models["family"].fillna(UNKNOWN)))
         .mark_point(filled=True, opacity=1, size=36)
         .encode(
             x=alt.value(-8),
             y=alt.Y("model:N", sort=order),
-            **told_apart("family", names, max(extent, 300), "family"),
+            **by_family(models, max(extent, 300)),
         )
     )
     drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")

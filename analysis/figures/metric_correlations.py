@@ -78,7 +78,10 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
             ),
         )
     )
-    labels = base.mark_text(fontSize=LABEL_SIZE).encode(text="cell:N", color=_contrasting())
+    dark = "datum.pearson < -0.6 || datum.pearson > 0.9"
+    labels = base.mark_text(fontSize=LABEL_SIZE).encode(
+        text="cell:N", color=alt.condition(dark, alt.value("white"), alt.value("black"))
+    )
     width = WIDE * max(len(metrics), 1)
     left_out = "" if correlations.attrs.get("untrained") else ", random weights left out"
     means = "" if level == "model" else f" Cells: mean and deviation over architectures{left_out}."
@@ -89,12 +92,6 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
         f"{means} *: below 0.05 after Holm's correction.",
         source=correlations,
         width=int(width + text_width(names) + 80),
-    )
-
-
-def _contrasting() -> Any:
-    return alt.condition(
-        "datum.pearson < -0.6 || datum.pearson > 0.9", alt.value("white"), alt.value("black")
     )
 
 

@@ -16,12 +16,11 @@ from analysis.figures.theme import (
     QUIET,
     UNKNOWN,
     Figure,
-    families,
+    by_family,
     figure,
     legend,
     names_down,
     text_width,
-    told_apart,
 )
 from analysis.similarity.neighbours import neighbours_finding, novelty_finding
 from survey.text import counted
@@ -113,15 +112,13 @@ def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
     """
     every = novelty_rows(novelty)
     rows = novelty_rows(novelty, most)
-    order, names = list(rows["label"]), families(rows)
+    order = list(rows["label"])
     base = alt.Chart(rows).encode(
         x=alt.X("novelty:Q", title="novelty", scale=alt.Scale(zero=True)),
         y=names_down("label", order),
     )
     stems = base.mark_rule(color=QUIET).encode(x2=alt.datum(0))
-    points = base.mark_point(filled=True, opacity=1, size=50).encode(
-        **told_apart("family", names, WIDTH + 160, "family")
-    )
+    points = base.mark_point(filled=True, opacity=1, size=50).encode(**by_family(rows, WIDTH + 160))
     left_out = len(novelty) - len(every)
     return figure(
         alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),

@@ -23,10 +23,9 @@ from analysis.figures.theme import (
     UNKNOWN,
     Figure,
     colour_scale,
-    columns_of,
-    dash_scale,
     figure,
     legend,
+    lines_told_apart,
     shape_scale,
 )
 from analysis.relations.depth import depth_finding
@@ -186,21 +185,16 @@ def _sampled(shown: pd.DataFrame, lines: pd.DataFrame) -> str:
 
 def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
     names = sorted(lines["model"].unique())
-    shown = legend(columns=columns_of(names, WIDTH + 30), symbolType="stroke", symbolSize=200)
+    looks = lines_told_apart("model", names, WIDTH + 30)
 
     def strokes(base: Any) -> Any:
         return base.mark_line(strokeWidth=1.4 if len(names) < 7 else 1.0).encode(
-            order="site:Q",
-            detail="run_id:N",
-            color=alt.Color("model:N", scale=colour_scale(names), legend=shown),
-            strokeDash=alt.StrokeDash("model:N", scale=dash_scale(names), legend=shown),
+            order="site:Q", detail="run_id:N", **looks
         )
 
     def points(base: Any) -> Any:
         # A site between two gaps has no line; a point shows it.
-        return base.mark_circle(size=9, opacity=1).encode(
-            color=alt.Color("model:N", scale=colour_scale(names), legend=shown),
-        )
+        return base.mark_circle(size=9, opacity=1).encode(color=looks["color"])
 
     drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
     some = "" if len(names) == models else f", {len(names)} shown"
@@ -231,9 +225,9 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     title = "place in block" if coloured == "repeat" else "activation"
 
     def points(base: Any) -> Any:
-        return base.mark_point(
-            filled=True, opacity=1, size=_point_size(len(group), size[0])
-        ).encode(
+        # Smaller where sites lie close together.
+        point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
+        return base.mark_point(filled=True, opacity=1, size=point).encode(
             color=alt.Color(
                 f"{coloured}:N",
                 scale=colour_scale(names),
@@ -265,10 +259,6 @@ def _spread(group: pd.DataFrame) -> str:
 def _sites(group: pd.DataFrame) -> str:
     missing = int(group["affinity"].isna().sum())
     return f"{len(group) - missing}" + (f", {missing} missing" if missing else "")
-
-
-def _point_size(sites: int, width: int) -> float:
-    return float(min(46, max(9, 6 * width / max(sites, 1))))
 
 
 def _model_finding(rows: pd.DataFrame) -> str:

@@ -181,6 +181,11 @@ def families(frame: pd.DataFrame) -> list[str]:
     return sorted(map(str, result), key=lambda name: (name == UNKNOWN, name.lower()))
 
 
+def by_family(frame: pd.DataFrame, width: float) -> dict[str, Any]:
+    """Return the colour and shape of marks by family; see ``told_apart``."""
+    return told_apart("family", families(frame), width, "family")
+
+
 def told_apart(
     column: str, names: Sequence[str], width: float, title: str | None = None
 ) -> dict[str, Any]:
@@ -199,6 +204,17 @@ def told_apart(
     """
     shown = legend(columns=columns_of(names, width), title=title)
     return _marks(column, colour_scale(names), shape_scale(names), shown)
+
+
+def lines_told_apart(
+    column: str, names: Sequence[str], width: float, title: str | None = None
+) -> dict[str, Any]:
+    """Return the colour and dash of lines by a column, with one legend; see ``told_apart``."""
+    shown = line_legend(columns=columns_of(names, width), title=title)
+    return {
+        "color": alt.Color(f"{column}:N", scale=colour_scale(names), legend=shown),
+        "strokeDash": alt.StrokeDash(f"{column}:N", scale=dash_scale(names), legend=shown),
+    }
 
 
 def marked(column: str, looks: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -226,6 +242,11 @@ def names_down(column: str, order: Sequence[str], **axis: Any) -> alt.Y:
 def legend(columns: int = 4, title: str | None = None, **options: Any) -> alt.Legend:
     """Return a legend below the drawing, in columns."""
     return alt.Legend(orient="bottom", columns=columns, title=title, **options)
+
+
+def line_legend(columns: int, title: str | None = None) -> alt.Legend:
+    """Return a legend of lines below the drawing, in columns."""
+    return legend(columns=columns, title=title, symbolType="stroke", symbolSize=200)
 
 
 def columns_of(names: Sequence[str], width: float) -> int:

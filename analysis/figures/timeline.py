@@ -17,9 +17,8 @@ from analysis.figures.theme import (
     UNIT,
     UNKNOWN,
     Figure,
-    families,
+    by_family,
     figure,
-    told_apart,
 )
 from analysis.relations.timeline import timeline_finding
 from survey.text import counted
@@ -56,7 +55,7 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
     rows["family"] = rows["family"].fillna(UNKNOWN)
     rows["year"] = rows["year"].astype("int64")
     # Any order that means something would look like a trend within the year.
-    shuffled = rows.sort_values("model", key=lambda names: names.map(_anyhow)).groupby("year")
+    shuffled = rows.sort_values("model", key=lambda names: names.map(_hashed)).groupby("year")
     among = shuffled["model"].cumcount().reindex(rows.index) + 0.5
     size = rows.groupby("year")["model"].transform("size")
     rows["time"] = rows["year"] + 0.8 * (among / size - 0.5)
@@ -117,7 +116,7 @@ def timeline_chart(timeline: pd.DataFrame) -> Figure:
     )
 
 
-def _anyhow(name: str) -> str:
+def _hashed(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
@@ -138,7 +137,7 @@ def _models(rows: pd.DataFrame, across: alt.X, width: float) -> list[Any]:
     base, bars = _ranges(rows, across)
     medians = base.mark_point(filled=True, opacity=1, size=52).encode(
         y="median:Q",
-        **told_apart("family", families(rows), width, "family"),
+        **by_family(rows, width),
         tooltip=["model:N", "year:Q", "lowest:Q", "median:Q", "highest:Q", "sites:Q"],
     )
     return [*bars, medians]

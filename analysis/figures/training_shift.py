@@ -11,7 +11,7 @@ from analysis.contrasts.training_shift import SETTING, training_finding, trainin
 from analysis.data.model_names import measured_on
 from analysis.figures.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, legend
+from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, line_legend
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
@@ -64,22 +64,22 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
 
 
 def _panel(group: pd.DataFrame) -> Any:
-    shown = legend(columns=2, symbolType="stroke", symbolSize=200)
-    domain = list(STATES)
+    shown, domain = line_legend(columns=2), list(STATES)
     colours = alt.Scale(domain=domain, range=[CONTRAST, ACCENT])
     dashes = alt.Scale(domain=domain, range=[[5, 3], [1, 0]])
+    colour = alt.Color("state:N", scale=colours, legend=shown)
 
     def strokes(base: Any) -> Any:
         return base.mark_line(strokeWidth=1.5).encode(
             detail="run_id:N",
             order="site:Q",
-            color=alt.Color("state:N", scale=colours, legend=shown),
+            color=colour,
             strokeDash=alt.StrokeDash("state:N", scale=dashes, legend=shown),
         )
 
     def points(base: Any) -> Any:
         return base.mark_point(filled=True, opacity=1, size=26).encode(
-            color=alt.Color("state:N", scale=colours, legend=shown),
+            color=colour,
             # No scale, or the legend would draw its dashes around shapes.
             shape=alt.condition(
                 f"datum.state == '{STATES[0]}'", alt.value("square"), alt.value("circle")
