@@ -22,6 +22,8 @@ class Column:
     type: str
     #: What it means, in a sentence.
     sentence: str
+    #: Whether its field may be None.
+    nullable: bool = True
 
 
 def column(sentence: str, sql: str | None = None, **default: Any) -> Any:
@@ -57,6 +59,7 @@ def columns_of(row: type) -> tuple[Column, ...]:
             field.name,
             field.metadata["sql"] or _sql_type(hints[field.name]),
             field.metadata["sentence"],
+            types.NoneType in typing.get_args(hints[field.name]),
         )
         for field in dataclasses.fields(row)
         if field.metadata
@@ -64,7 +67,7 @@ def columns_of(row: type) -> tuple[Column, ...]:
 
 
 def _sql_type(hint: Any) -> str:
-    if isinstance(hint, types.UnionType):
+    if types.NoneType in typing.get_args(hint):
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is tuple:
         return f"{_sql_type(typing.get_args(hint)[0])}[]"

@@ -1,7 +1,4 @@
-"""Attempts at jobs: their values, and the statements that store them.
-
-Every function works within its caller's transaction.
-"""
+"""Attempts at jobs: how they begin and end, and what becomes of their jobs."""
 
 from __future__ import annotations
 
@@ -12,17 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
 
-from catalog.registry.database import portions
-from catalog.registry.rows import AttemptOutcome, JobState
+from catalog.registry.database import Database, portions
+from catalog.registry.rows import Attempt, AttemptOutcome, JobState
 from catalog.registry.tables import ATTEMPTS, JOBS
-
-#: What becomes of a job after its newest attempt.
-STATE_AFTER: dict[AttemptOutcome, JobState] = {
-    "done": "done",
-    "failed": "failed",
-    "lost": "todo",
-    "interrupted": "todo",
-}
+from survey.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +21,6 @@ class AttemptStart:
 
     #: The job attempted.
     job_key: str
-    #: Who attempts it.
-    worker: str
-    pid: int | None = None
     #: A number the attempt's must exceed: rows of earlier attempts may be in the store though the
     #: registry does not know them.
     after: int = 0
@@ -57,22 +44,96 @@ class AttemptEnd:
     attempt: int
     #: How.
     outcome: AttemptOutcome
+    #: The job's state afterwards: several attempts may be at parts of one job at once.
+    leaves: JobState
+    #: Images measured when it ended.
+    images_done: int | None = None
+    #: Whether it made a batch durable: a worker lost after that does not count against the job.
+    progressed: bool = False
     #: The stage it failed in.
     stage: str | None = None
     #: What went wrong, in a sentence.
     error: str | None = None
     #: Where in the program it failed.
     traceback: str | None = None
-    #: Images measured when it ended.
-    images_done: int | None = None
-    #: Whether it made a batch durable: a worker lost after that does not count against the job.
-    progressed: bool = False
-    #: The job's state afterwards, where it does not follow from the outcome: several attempts may
-    #: be at parts of one job at once.
-    leaves: JobState | None = None
 
 
-def take(connection: Connection, keys: Collection[str]) -> set[str]:
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts at the jobs of a registry."""
+
+    #: The registry's.
+    database: Database
+
+    def of(self, job_key: str) -> list[Attempt]:
+        """Return the attempts at a job, in order."""
+        return self.database.rows(
+            Attempt, ATTEMPTS, ATTEMPTS.c.job_key == job_key, order=[ATTEMPTS.c.attempt]
+        )
+
+    def start(self, starts: Sequence[AttemptStart]) -> list[int | None]:
+        """Begin attempts at jobs and return their numbers, counting from 1.
+
+        None for a job that was cancelled: nothing begins then, and it stays cancelled.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such job; then none of them begins.
+        """
+        keys, now = {one.job_key for one in starts}, datetime.now(UTC)
+        highest = func.max(ATTEMPTS.c.attempt)
+        wanted = select(ATTEMPTS.c.job_key, highest).group_by(ATTEMPTS.c.job_key)
+        numbers: list[int | None] = []
+        rows = []
+        with self.database.transaction() as connection:
+            # The jobs' rows first: another process that begins one of them waits for its number.
+            taken = _take(connection, keys)
+            if taken != keys:
+                known = set(connection.scalars(select(JOBS.c.key)))
+                if unknown := keys - known:
+                    raise UnknownName("job", min(unknown), known)
+            newest = dict.fromkeys(taken, 0) | dict(_rows_of(connection, taken, wanted))
+            for one in starts:
+                if one.job_key not in taken:
+                    numbers.append(None)
+                    continue
+                number = newest[one.job_key] = max(newest[one.job_key], one.after) + 1
+                numbers.append(number)
+                row = {"job_key": one.job_key, "attempt": number, "started_at": now}
+                rows.append({**row, "worker": "starting"})
+            for portion in portions(rows):
+                connection.execute(insert(ATTEMPTS), portion)
+        return numbers
+
+    def describe(self, descriptions: Sequence[AttemptWorker]) -> None:
+        """Store which processes carry attempts out, once that is known."""
+        with self.database.transaction() as connection:
+            _update(connection, descriptions, ("worker", "pid"))
+
+    def finish(self, ends: Sequence[AttemptEnd]) -> None:
+        """End attempts and bring their jobs to the state that follows, all or none.
+
+        A late end of an attempt that has ended already does not move the job. A job that was
+        cancelled meanwhile stays so unless it is done, and one that was parked does not come back
+        by losing its worker.
+        """
+        keys = {end.job_key for end in ends}
+        wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
+        written = ("outcome", "stage", "error", "traceback", "images_done")
+        with self.database.transaction() as connection:
+            _hold(connection, keys)
+            going = {tuple(row) for row in _rows_of(connection, keys, wanted)}
+            ended = []
+            for end in ends:
+                if (end.job_key, end.attempt) in going:
+                    going.remove((end.job_key, end.attempt))
+                    ended.append(end)
+            _update(connection, ended, written, ended_at=datetime.now(UTC))
+            _move(connection, ended)
+
+
+def _take(connection: Connection, keys: Collection[str]) -> set[str]:
     """Set jobs running, except cancelled ones; return the keys of those that were set."""
     running = update(JOBS).where(JOBS.c.state != "cancelled")
     running = running.values(state="running", updated_at=datetime.now(UTC))
@@ -81,50 +142,6 @@ def take(connection: Connection, keys: Collection[str]) -> set[str]:
         wanted = running.where(JOBS.c.key.in_(portion)).returning(JOBS.c.key)
         taken.update(connection.scalars(wanted))
     return taken
-
-
-def start(connection: Connection, starts: Sequence[AttemptStart]) -> list[int]:
-    """Begin attempts at jobs whose rows the caller has taken; return their numbers."""
-    now = datetime.now(UTC)
-    newest = _newest(connection, {one.job_key for one in starts})
-    numbers = []
-    for one in starts:
-        numbers.append(max(newest.get(one.job_key, 0), one.after) + 1)
-        newest[one.job_key] = numbers[-1]
-    rows = [
-        {"job_key": one.job_key, "attempt": number, "worker": one.worker}
-        | {"pid": one.pid, "started_at": now}
-        for one, number in zip(starts, numbers, strict=True)
-    ]
-    for portion in portions(rows):
-        connection.execute(insert(ATTEMPTS), portion)
-    return numbers
-
-
-def describe(connection: Connection, descriptions: Sequence[AttemptWorker]) -> None:
-    """Store which processes carry attempts out."""
-    _update(connection, descriptions, ("worker", "pid"))
-
-
-def finish(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
-    """End attempts that go on; move the jobs whose newest they are, or whose state they set."""
-    keys = {end.job_key for end in ends}
-    _hold(connection, keys)
-    going = _going(connection, keys)
-    ended = []
-    for end in ends:
-        if (end.job_key, end.attempt) in going:
-            going.remove((end.job_key, end.attempt))
-            ended.append(end)
-    written = ("outcome", "stage", "error", "traceback", "images_done")
-    _update(connection, ended, written, ended_at=datetime.now(UTC))
-    newest = _newest(connection, keys)
-    _move(connection, [e for e in ended if e.leaves or newest[e.job_key] == e.attempt])
-
-
-def _newest(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    wanted = select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt)).group_by(ATTEMPTS.c.job_key)
-    return {row[0]: row[1] for row in _rows_of(connection, keys, wanted)}
 
 
 def _rows_of(connection: Connection, keys: Collection[str], wanted: Select[Any]) -> Iterator[Any]:
@@ -137,11 +154,6 @@ def _hold(connection: Connection, keys: Collection[str]) -> None:
     for portion in portions(sorted(keys)):
         held = update(JOBS).where(JOBS.c.key.in_(portion))
         connection.execute(held.values(losses=JOBS.c.losses))
-
-
-def _going(connection: Connection, keys: Collection[str]) -> set[tuple[str, int]]:
-    wanted = select(ATTEMPTS.c.job_key, ATTEMPTS.c.attempt).where(ATTEMPTS.c.ended_at.is_(None))
-    return {(row[0], row[1]) for row in _rows_of(connection, keys, wanted)}
 
 
 def _update(
@@ -171,8 +183,7 @@ def _update(
 def _move(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     alike: dict[tuple[JobState, AttemptOutcome, bool], list[str]] = {}
     for end in ends:
-        state = end.leaves or STATE_AFTER[end.outcome]
-        alike.setdefault((state, end.outcome, end.progressed), []).append(end.job_key)
+        alike.setdefault((end.leaves, end.outcome, end.progressed), []).append(end.job_key)
     for (state, outcome, progressed), keys in alike.items():
         values = _values_after(state, outcome, progressed)
         for portion in portions(sorted(keys)):

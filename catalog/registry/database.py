@@ -7,10 +7,11 @@ costs more than most transactions do. Owns no table and no row.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +20,7 @@ from urllib.parse import quote
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    CursorResult,
     Engine,
-    Select,
     Table,
     create_engine,
     event,
@@ -38,6 +37,7 @@ from catalog.home import Home
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from sqlalchemy.dialects import postgresql
 
 #: How long a statement waits for another process's transaction.
@@ -48,8 +48,8 @@ LONGEST_LIST = 5000
 
 _FOLDER = Path(__file__).parent / "migrations"
 
-
 _Item = TypeVar("_Item")
+_Row = TypeVar("_Row", bound="DataclassInstance")
 
 
 class Database:
@@ -89,6 +89,20 @@ class Database:
         """
         with explained_registry(self._engine), self._engine.begin() as connection:
             yield connection
+
+    def rows(
+        self,
+        kind: type[_Row],
+        table: Table,
+        *conditions: ColumnElement[bool],
+        order: Sequence[ColumnElement[Any]],
+        most: int | None = None,
+    ) -> list[_Row]:
+        """Return rows of a table as the dataclass that declares its columns."""
+        wanted = select(*(table.c[field.name] for field in dataclasses.fields(kind)))
+        wanted = wanted.where(*conditions).order_by(*order).limit(most)
+        with self.transaction() as connection:
+            return [kind(*row) for row in connection.execute(wanted)]
 
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """Return an insert that can be given what to do where a row exists."""
@@ -136,15 +150,9 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def rowcount(connection: Connection, statement: Any) -> int:
-    """Execute a statement and return how many rows it changed."""
-    result: CursorResult[Any] = connection.execute(statement)
-    return result.rowcount
-
-
-def columns_of(table: Table, kind: type[Any]) -> Select[Any]:
-    """Select what a dataclass holds, in its order."""
-    return select(*(table.c[name] for name in kind.__dataclass_fields__))
+def values_of(entry: DataclassInstance, kind: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the columns that a class declares, not those that a subclass of the entry adds."""
+    return {field.name: getattr(entry, field.name) for field in dataclasses.fields(kind)}
 
 
 def portions(items: Iterable[_Item]) -> Iterator[list[_Item]]:

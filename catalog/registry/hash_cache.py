@@ -6,9 +6,11 @@ A hash is kept with what its files looked like when they were read, and holds wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Column, select
 
 from catalog.files import file_sha256
 from catalog.registry.database import Database
@@ -16,17 +18,12 @@ from catalog.registry.tables import CHECKPOINTS, DATASETS
 from survey.errors import CheckpointError
 
 
+@dataclass(frozen=True, slots=True)
 class Hashes:
-    """The hashes that a registry keeps.
+    """The hashes that a registry keeps."""
 
-    Parameters
-    ----------
-    database : Database
-        The registry's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    #: The registry's.
+    database: Database
 
     def checkpoint_sha256(self, path: Path) -> str:
         """Return the sha256 (hex) of a file of weights, reading it only if it changed.
@@ -37,17 +34,13 @@ class Hashes:
             If the file cannot be read.
         """
         path = path.absolute()
-        uri = f"file:{path}"
-        before = _size_and_time(path)
-        wanted = select(CHECKPOINTS.c.bytes, CHECKPOINTS.c.mtime_ns, CHECKPOINTS.c.sha256)
-        with self._database.transaction() as connection:
-            row = connection.execute(wanted.where(CHECKPOINTS.c.uri == uri)).one_or_none()
-        if row is not None and (row.bytes, row.mtime_ns) == before:
-            return str(row.sha256)
-        sha256 = file_sha256(path)
-        if _size_and_time(path) == before:
-            values = {"path": str(path), "bytes": before[0], "mtime_ns": before[1]}
-            self._database.upsert(CHECKPOINTS, {"uri": uri}, {**values, "sha256": sha256})
+        key, seen = {"uri": f"file:{path}"}, _size_and_time(path)
+        sha256 = self._kept(CHECKPOINTS.c.sha256, key | seen)
+        if sha256 is None:
+            sha256 = file_sha256(path)
+            if _size_and_time(path) == seen:
+                values = {**seen, "path": str(path), "sha256": sha256}
+                self.database.upsert(CHECKPOINTS, key, values)
         return sha256
 
     def dataset_fingerprint(
@@ -55,7 +48,7 @@ class Hashes:
         name: str,
         stat_signature: str,
         compute: Callable[[], str],
-        images: int | None = None,
+        images: int,
     ) -> str:
         """Return a dataset's fingerprint, computing it only if its files changed.
 
@@ -67,25 +60,28 @@ class Hashes:
             A hash over its files' names, sizes and times, which is quick to get.
         compute : callable
             Gives the fingerprint by reading every image.
-        images : int, optional
+        images : int
             How many images it has.
         """
-        wanted = select(DATASETS.c.stat_signature, DATASETS.c.fingerprint)
-        with self._database.transaction() as connection:
-            row = connection.execute(wanted.where(DATASETS.c.name == name)).one_or_none()
-        if row is not None and row.stat_signature == stat_signature:
-            return str(row.fingerprint)
-        fingerprint = compute()
-        values = {"stat_signature": stat_signature, "fingerprint": fingerprint, "images": images}
-        self._database.upsert(DATASETS, {"name": name}, values)
+        key, seen = {"name": name}, {"stat_signature": stat_signature}
+        fingerprint = self._kept(DATASETS.c.fingerprint, key | seen)
+        if fingerprint is None:
+            fingerprint = compute()
+            values = {**seen, "fingerprint": fingerprint, "images": images}
+            self.database.upsert(DATASETS, key, values)
         return fingerprint
 
+    def _kept(self, column: Column[Any], values: dict[str, Any]) -> str | None:
+        """Return a hash from the row with these values; None if its files changed since."""
+        with self.database.transaction() as connection:
+            return connection.scalar(select(column).filter_by(**values))
 
-def _size_and_time(path: Path) -> tuple[int, int]:
+
+def _size_and_time(path: Path) -> dict[str, Any]:
     try:
         stat = path.stat()
     except OSError as error:
         raise CheckpointError(
             f"{path} cannot be read: {error.strerror}", hint="check the path after `file:`"
         ) from error
-    return stat.st_size, stat.st_mtime_ns
+    return {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}

@@ -1,6 +1,6 @@
 """Rows of the registry: jobs, attempts, schedules and their due times, each with its columns.
 
-``catalog.registry.tables`` makes the tables of them. Owns no statement and no connection.
+``catalog.registry.tables`` makes the tables of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JobEntry:
     source: str = column("Where the architecture comes from.")
     checkpoint: str = column("The weights as the user names them.")
     dataset: str = column("The dataset's full name.")
-    settings: dict[str, Any] = column("The measuring settings, as JSON.")
+    settings: dict[str, Any] = column("The measuring settings, as JSON.", "JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ScheduleEntry:
 
     name: str = column("Its name.")
     definition: dict[str, Any] = column(
-        "The survey as it was declared when the schedule was added, as JSON."
+        "The survey as it was declared when the schedule was added, as JSON.", "JSON"
     )
     base: str = column("The folder that relative paths in it start from.")
     origin: str = column("The survey file it was read from.")

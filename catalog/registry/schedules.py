@@ -10,19 +10,17 @@ moment comes from the caller. When something is due, and what follows, ``jobs.sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Update, delete, update
+from sqlalchemy import ColumnElement, Update, delete, update
 from sqlalchemy.exc import IntegrityError
 
-from catalog.registry.database import Database, columns_of, portions, rowcount
+from catalog.registry.database import Database, portions, values_of
 from catalog.registry.rows import Schedule, ScheduleEntry, Tick, TickState
 from catalog.registry.tables import SCHEDULES, TICKS
 from survey.errors import SettingsError, UnknownName
-
-OPEN: tuple[TickState, ...] = ("waiting", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +54,12 @@ class Settlement:
     skipped: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Schedules:
-    """The schedules of a registry.
+    """The schedules of a registry."""
 
-    Parameters
-    ----------
-    database : Database
-        The registry's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    #: The registry's.
+    database: Database
 
     def add(self, entry: ScheduleEntry, now: datetime) -> Schedule:
         """Add a schedule; its first due time is the first after now.
@@ -76,12 +69,12 @@ class Schedules:
         SettingsError
             If there is one of that name.
         """
-        new = self._database.insert(SCHEDULES).values(
-            **asdict(entry), created_at=now, settled_at=now, paused_at=None
+        new = self.database.insert(SCHEDULES).values(
+            **values_of(entry, ScheduleEntry), created_at=now, settled_at=now
         )
         # Its number, since how many rows an insert made is not reported by every driver.
         new_id = new.on_conflict_do_nothing(index_elements=["name"]).returning(SCHEDULES.c.id)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             added = connection.execute(new_id).scalar_one_or_none()
         if added is None:
             raise SettingsError(
@@ -92,9 +85,7 @@ class Schedules:
 
     def all(self) -> list[Schedule]:
         """Return the schedules by name."""
-        with self._database.transaction() as connection:
-            rows = connection.execute(columns_of(SCHEDULES, Schedule).order_by(SCHEDULES.c.name))
-            return [Schedule(*row) for row in rows]
+        return self.database.rows(Schedule, SCHEDULES, order=[SCHEDULES.c.name])
 
     def named(self, name: str) -> Schedule:
         """Return one schedule.
@@ -121,26 +112,13 @@ class Schedules:
         return self._changes(_update(schedule, paused).values(paused_at=None, settled_at=now))
 
     def settle_anew(self, schedule: Schedule, now: datetime) -> bool:
-        """Let due times count from now where a clock ran ahead; those claimed stay so.
-
-        Parameters
-        ----------
-        schedule : Schedule
-            As it was read.
-        now : datetime
-            Due times after this are to be claimed.
-
-        Returns
-        -------
-        bool
-            False if another process came first.
-        """
+        """Let due times count from now where a clock ran ahead; False if another process did."""
         unchanged = SCHEDULES.c.settled_at == schedule.settled_at
         return self._changes(_update(schedule, unchanged).values(settled_at=now))
 
     def remove(self, schedule: Schedule) -> None:
         """Forget a schedule and its ticks; what they measured stays."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute(delete(TICKS).where(TICKS.c.schedule_id == schedule.id))
             connection.execute(delete(SCHEDULES).where(SCHEDULES.c.id == schedule.id))
 
@@ -174,12 +152,12 @@ class Schedules:
             | {"ended_at": now if one.skipped else None, "claim": 0, "losses": 0}
             for one in due
         ]
-        new = self._database.insert(TICKS).on_conflict_do_nothing(
+        new = self.database.insert(TICKS).on_conflict_do_nothing(
             index_elements=["schedule_id", "due_at"]
         )
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             moved = _update(schedule, unchanged).values(settled_at=settled_at)
-            if not rowcount(connection, moved):
+            if not connection.execute(moved).rowcount:
                 return False
             for portion in portions(rows):
                 connection.execute(new, portion)
@@ -187,32 +165,27 @@ class Schedules:
 
     def ticks(self, schedule: Schedule, most: int | None = None) -> list[Tick]:
         """Return a schedule's ticks, the newest first."""
-        wanted = columns_of(TICKS, Tick).where(TICKS.c.schedule_id == schedule.id)
-        return self._selected(wanted.order_by(TICKS.c.due_at.desc()).limit(most))
+        scheduled, newest = TICKS.c.schedule_id == schedule.id, [TICKS.c.due_at.desc()]
+        return self.database.rows(Tick, TICKS, scheduled, order=newest, most=most)
 
     def open_ticks(self, schedule: Schedule) -> list[Tick]:
         """Return a schedule's ticks that are not settled, the oldest first."""
-        wanted = columns_of(TICKS, Tick).where(
-            TICKS.c.schedule_id == schedule.id, TICKS.c.state.in_(OPEN)
-        )
-        return self._selected(wanted.order_by(TICKS.c.due_at))
+        unsettled = TICKS.c.state.in_(("waiting", "running"))
+        return self._oldest_first(TICKS.c.schedule_id == schedule.id, unsettled)
 
     def overlapping(self, tick: Tick) -> list[Tick]:
         """Return earlier ticks that were claimed, and not settled, when this one fell due."""
-        going = TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at)
-        wanted = columns_of(TICKS, Tick).where(
+        return self._oldest_first(
             TICKS.c.schedule_id == tick.schedule_id,
             TICKS.c.id != tick.id,
             TICKS.c.state != "skipped",
             TICKS.c.claimed_at < tick.due_at,
-            going,
+            TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at),
         )
-        return self._selected(wanted.order_by(TICKS.c.due_at))
 
     def latest(self, tick: Tick) -> Tick | None:
         """Return a tick as it stands now; None if its schedule was removed."""
-        rows = self._selected(columns_of(TICKS, Tick).where(TICKS.c.id == tick.id))
-        return rows[0] if rows else None
+        return next(iter(self._oldest_first(TICKS.c.id == tick.id)), None)
 
     def take(
         self, tick: Tick, holder: ProcessIdentity, now: datetime, lease_until: datetime
@@ -222,14 +195,14 @@ class Schedules:
         None if its state is no longer the given one, or another one of its schedule runs.
         """
         values: dict[str, Any] = {"state": "running", "claim": tick.claim + 1, "reason": None}
-        values |= {"host": holder.host, "pid": holder.pid, "process": holder.process}
+        values |= values_of(holder, ProcessIdentity)
         values |= {"lease_until": lease_until, "started_at": tick.started_at or now}
         if tick.state == "running":
             values["losses"] = tick.losses + 1
         taken = _taken(tick, tick.state)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             try:
-                if not rowcount(connection, taken.values(**values)):
+                if not connection.execute(taken.values(**values)).rowcount:
                     return None
             except IntegrityError:
                 # The index `one_running_a_schedule`: another process took another one just now.
@@ -252,7 +225,7 @@ class Schedules:
         """Store what became of a tick; False if another process has it by now."""
         seconds = (now - tick.started_at).total_seconds() if tick.started_at else None
         values = {"ended_at": now, "lease_until": None, "seconds": seconds}
-        return self._change(tick, asdict(settlement) | values, tick.state)
+        return self._change(tick, values_of(settlement, Settlement) | values, tick.state)
 
     def request_cancel(self, tick: Tick, now: datetime) -> bool:
         """Ask the process that runs a tick to stop; see ``cancel_requested``."""
@@ -271,12 +244,11 @@ class Schedules:
         return self._changes(_taken(tick, state).values(**values))
 
     def _changes(self, statement: Update) -> bool:
-        with self._database.transaction() as connection:
-            return bool(rowcount(connection, statement))
+        with self.database.transaction() as connection:
+            return bool(connection.execute(statement).rowcount)
 
-    def _selected(self, wanted: Select[Any]) -> list[Tick]:
-        with self._database.transaction() as connection:
-            return [Tick(*row) for row in connection.execute(wanted)]
+    def _oldest_first(self, *conditions: ColumnElement[bool]) -> list[Tick]:
+        return self.database.rows(Tick, TICKS, *conditions, order=[TICKS.c.due_at])
 
 
 def _update(schedule: Schedule, condition: ColumnElement[bool]) -> Update:

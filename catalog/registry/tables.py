@@ -6,7 +6,6 @@ numbered files below ``migrations`` are their history; applying them all gives e
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +30,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 from catalog.registry.rows import Attempt, JobRow, Schedule, Tick
+from survey.column_fields import columns_of
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -52,32 +52,30 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 METADATA = MetaData()
 
-#: Column types by the annotation of a field, or by the SQL type it names; text where none is here.
 _TYPES: dict[str, Any] = {
-    "int": Integer,
-    "float": Double,
-    "datetime": UtcDateTime,
-    "dict[str, Any]": JSON,
+    "VARCHAR": Text,
+    "INTEGER": Integer,
     "BIGINT": BigInteger,
+    "DOUBLE": Double,
+    "TIMESTAMPTZ": UtcDateTime,
+    "JSON": JSON,
 }
 
 
 def _table_of(
     row: type, name: str, sentence: str, /, *constraints: SchemaItem, **options: dict[str, bool]
 ) -> Table:
-    """Return the table whose columns are a dataclass's fields, with further options by name."""
-    columns = []
-    for field in dataclasses.fields(row):
-        kind, _, none = str(field.type).partition(" | ")
-        columns.append(
-            _column(
-                field.name,
-                _TYPES.get(field.metadata["sql"] or kind, Text),
-                field.metadata["sentence"],
-                nullable=bool(none),
-                **options.get(field.name, {}),
-            )
+    """Return the table whose columns a dataclass declares, with further options by name."""
+    columns = [
+        _column(
+            each.name,
+            _TYPES[each.type],
+            each.sentence,
+            nullable=each.nullable,
+            **options.get(each.name, {}),
         )
+        for each in columns_of(row)
+    ]
     # The key first, also where the class inherits other fields.
     columns.sort(key=lambda column: not column.primary_key)
     return Table(name, METADATA, *columns, *constraints, comment=sentence)

@@ -48,8 +48,8 @@ class Recorder:
 
     def begin(self, jobs: Sequence[JobProgress], deadline: float | None) -> tuple[Task | None, ...]:
         """Begin an attempt at the next shard of each job; None for a cancelled job."""
-        starts = [AttemptStart(each.job.key, "starting", after=each.attempt) for each in jobs]
-        attempts = self._registry.start_attempts(starts)
+        starts = [AttemptStart(each.job.key, after=each.attempt) for each in jobs]
+        attempts = self._registry.attempts.start(starts)
         return tuple(
             None if attempt is None else _task(progress, attempt, deadline)
             for progress, attempt in zip(jobs, attempts, strict=True)
@@ -79,7 +79,7 @@ class Recorder:
         """End a cancelled job: ignore its further events."""
         progress = self.jobs[job.run_id]
         for attempt in progress.close():
-            self._pending.end(progress, attempt, "interrupted", "cancelled", leaves="cancelled")
+            self._end(progress, attempt, "interrupted", "cancelled", error="cancelled")
         self._persist()
         append(self._logs, job.run_id, "cancelled")
 
@@ -116,31 +116,45 @@ class Recorder:
             progress.finish(event)
             if progress.closed:
                 pending.runs[event.run_id] = record_of(progress, "done")
-            leaves: JobState = "done" if progress.closed else "running"
-            pending.end(progress, event.attempt, "done", leaves=leaves)
+            self._end(progress, event.attempt, "done", "done" if progress.closed else "running")
         elif isinstance(event, Failed):
             self._fail(progress, event)
         elif isinstance(event, (Lost, Returned)):
             progress.give_back(event.attempt)
-            outcome, error = _outcome(event)
-            leaves = "running" if progress.running else "todo"
-            pending.end(progress, event.attempt, outcome, error, leaves=leaves)
+            leaves: JobState = "running" if progress.running else "todo"
+            if isinstance(event, Lost):
+                self._end(progress, event.attempt, "lost", leaves, error=event.message)
+            else:
+                self._end(progress, event.attempt, "interrupted", leaves, error="never begun")
 
     def _fail(self, progress: JobProgress, event: Failed) -> None:
         leaves: JobState = "parked" if progress.losses >= self._most_losses else "failed"
+        why = {"stage": event.stage, "error": event.message, "traceback": event.traceback}
         for attempt in progress.close():
             outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"
-            self._pending.end(progress, attempt, outcome, event.message, event, leaves=leaves)
+            self._end(progress, attempt, outcome, leaves, **why)
         self._pending.runs[event.run_id] = record_of(progress, "failed", event)
+
+    def _end(
+        self,
+        progress: JobProgress,
+        attempt: int,
+        outcome: AttemptOutcome,
+        leaves: JobState,
+        **why: str,
+    ) -> None:
+        images, progressed = progress.totals.images, attempt in progress.progressed
+        end = AttemptEnd(progress.job.key, attempt, outcome, leaves, images, progressed, **why)
+        self._pending.ends.append(end)
 
     def _persist(self) -> None:
         pending, self._pending = self._pending, _Pending()
         if pending.runs or pending.batches:
             self._writer.write(runs=list(pending.runs.values()), batches=pending.batches)
         if pending.workers:
-            self._registry.describe_attempts(pending.workers)
+            self._registry.attempts.describe(pending.workers)
         if pending.ends:
-            self._registry.finish_attempts(pending.ends)
+            self._registry.attempts.finish(pending.ends)
         self._writer.merge_if_due()
 
 
@@ -152,34 +166,6 @@ class _Pending:
     batches: list[BatchRecord] = field(default_factory=list)
     workers: list[AttemptWorker] = field(default_factory=list)
     ends: list[AttemptEnd] = field(default_factory=list)
-
-    def end(
-        self,
-        progress: JobProgress,
-        attempt: int,
-        outcome: AttemptOutcome,
-        error: str | None = None,
-        failure: Failed | None = None,
-        *,
-        leaves: JobState,
-    ) -> None:
-        self.ends.append(
-            AttemptEnd(
-                progress.job.key,
-                attempt,
-                outcome,
-                stage=failure.stage if failure else None,
-                error=error,
-                traceback=failure.traceback if failure else None,
-                images_done=progress.totals.images,
-                progressed=attempt in progress.progressed,
-                leaves=leaves,
-            )
-        )
-
-
-def _outcome(event: Lost | Returned) -> tuple[AttemptOutcome, str]:
-    return ("lost", event.message) if isinstance(event, Lost) else ("interrupted", "never begun")
 
 
 def _task(progress: JobProgress, attempt: int, deadline: float | None) -> Task:

@@ -72,7 +72,7 @@ def started(registry: Registry) -> dict[int, str]:
     return {
         attempt.pid: attempt.worker
         for job in running
-        for attempt in registry.attempts(job.key)
+        for attempt in registry.attempts.of(job.key)
         if attempt.ended_at is None and attempt.pid is not None
     }
 

@@ -119,11 +119,11 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     until(in_second_model, home, scan)
     registry = Registry(open_home(home, create=False))
     (running,) = [job for job in registry.jobs() if job.state == "running"]
-    os.kill(registry.attempts(running.key)[-1].pid, signal.SIGKILL)
+    os.kill(registry.attempts.of(running.key)[-1].pid, signal.SIGKILL)
     _, err = scan.communicate(timeout=600)
     assert scan.returncode == 0, err
     assert "retry" in err
-    outcomes = [attempt.outcome for attempt in registry.attempts(running.key)]
+    outcomes = [attempt.outcome for attempt in registry.attempts.of(running.key)]
     registry.close()
     assert outcomes == ["lost", "done"]
     assert_same(home, undisturbed)

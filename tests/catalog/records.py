@@ -8,7 +8,7 @@ from typing import Any
 from catalog.home import Home
 from catalog.registry.attempts import AttemptEnd, AttemptStart
 from catalog.registry.registry import Registry
-from catalog.registry.rows import AttemptOutcome
+from catalog.registry.rows import AttemptOutcome, JobState
 from catalog.store.reader import query
 from catalog.store.records import RunRecord
 from catalog.store.schema import METRIC_COLUMNS
@@ -73,13 +73,22 @@ def stored(home: Home, sql: str = EVERYTHING) -> list[dict[str, Any]]:
     return rows
 
 
-def begin(registry: Registry, key: str, worker: str = "w") -> int:
+def begin(registry: Registry, key: str) -> int:
     """Begin an attempt at a job that is not cancelled, and return its number."""
-    (number,) = registry.start_attempts([AttemptStart(key, worker)])
+    (number,) = registry.attempts.start([AttemptStart(key)])
     assert number is not None
     return number
 
 
-def end(registry: Registry, key: str, number: int, outcome: AttemptOutcome, **how: Any) -> None:
-    """End an attempt at a job."""
-    registry.finish_attempts([AttemptEnd(key, number, outcome, **how)])
+def end(
+    registry: Registry,
+    key: str,
+    number: int,
+    outcome: AttemptOutcome,
+    leaves: JobState | None = None,
+    **how: Any,
+) -> None:
+    """End the only attempt at a job that runs; ``leaves`` for one of several."""
+    states: dict[str, JobState] = {"done": "done", "failed": "failed"}
+    after = leaves or states.get(outcome, "todo")
+    registry.attempts.finish([AttemptEnd(key, number, outcome, after, **how)])

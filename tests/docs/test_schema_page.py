@@ -12,7 +12,10 @@ def test_the_page_is_what_the_code_says():
 
 
 def test_every_table_and_column_has_a_sentence():
-    lines = [line for line in page().splitlines() if line.startswith("| `")]
-    assert len(lines) > 100
-    for line in lines:
-        assert line.split("|")[3].strip().endswith((".", "?")), line
+    lines = page().splitlines()
+    tables = [lines[place + 2] for place, line in enumerate(lines) if line.startswith("### ")]
+    columns = [line.split("|")[3].strip() for line in lines if line.startswith("| `")]
+    assert len(tables) > 15
+    assert len(columns) > 100
+    for sentence in (*tables, *columns):
+        assert sentence.endswith("."), sentence

@@ -109,7 +109,7 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     with Registry(open_home(home, create=False)) as registry:
         (job,) = registry.jobs()
         assert job.state == "parked"
-        history = [(each.outcome, each.error) for each in registry.attempts(job.key)]
+        history = [(each.outcome, each.error) for each in registry.attempts.of(job.key)]
     assert [outcome for outcome, _ in history] == ["lost"] * (Limits().losses - 1) + ["failed"]
     assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
     reporter, text = plain()

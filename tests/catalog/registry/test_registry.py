@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -13,17 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import Pool, event
 
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
 from catalog.registry.database import registry_engine
 from catalog.registry.registry import Registry
-from catalog.registry.rows import JobEntry, JobState
+from catalog.registry.rows import AttemptOutcome, JobEntry, JobState
 from catalog.registry.tables import METADATA
 from catalog.store.reader import query
 from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
@@ -37,11 +40,15 @@ from pathlib import Path
 from catalog.home import Home
 from catalog.open_home import open_home
 from survey.errors import SurveyError
-try:
-    open_home(Path(sys.argv[1]), create=True)
-except SurveyError as error:
-    sys.exit(f"{type(error).__name__}: {error} | {error.hint}")
+for path in sys.argv[1:]:
+    try:
+        open_home(Path(path), create=True)
+    except SurveyError as error:
+        print(type(error).__name__, error, error.hint, sep=" | ", file=sys.stderr)
 """
+
+#: A job may come from any state.
+ANY: tuple[JobState, ...] = get_args(JobState)
 
 #: Runs a command where the folder is the mount point of a read-only file system.
 READ_ONLY = 'mount -t tmpfs -o ro tmpfs "$1" && shift && exec "$@"'
@@ -62,7 +69,7 @@ def registry(home: Home) -> Iterator[Registry]:
 def test_a_registry_that_is_not_closed_is_warned_of(home: Home) -> None:
     Registry(home).close()
     registry = Registry(home)
-    with pytest.warns(ResourceWarning, match="was not closed"):
+    with pytest.warns(ResourceWarning, match="registry"):
         del registry
 
 
@@ -72,21 +79,14 @@ def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
         assert compare_metadata(context, METADATA) == []
 
 
-def test_every_table_and_column_has_a_sentence() -> None:
-    for table in METADATA.tables.values():
-        for thing in (table, *table.columns):
-            assert thing.comment, thing.name
-            assert thing.comment.endswith("."), thing.name
-
-
 def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
     survey = registry.record_survey("zoo", {"models": ["a"]})
     assert registry.record_survey("zoo", {"models": ["a"]}) == survey
     assert registry.record_survey("zoo", {"models": ["b"]}) != survey
-    assert registry.add_jobs(survey, [job("k1"), job("k2")]) == 2
-    end(registry, "k1", begin(registry, "k1", "w0"), "done")
-    assert registry.add_jobs(survey, [job("k1"), job("k2"), job("k3")]) == 1
-    jobs = {one.key: one for one in registry.jobs(survey)}
+    registry.add_jobs(survey, [job("k1"), job("k2")])
+    end(registry, "k1", begin(registry, "k1"), "done")
+    registry.add_jobs(survey, [job("k1"), job("k2"), job("k3")])
+    jobs = {one.key: one for one in registry.jobs()}
     assert {key: one.state for key, one in jobs.items()} == {
         "k1": "done",
         "k2": "todo",
@@ -95,110 +95,125 @@ def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
     assert jobs["k2"].settings == {"images_per_score": 512}
     age = datetime.now(UTC) - jobs["k2"].created_at
     assert timedelta(0) <= age < timedelta(minutes=5)
-    assert registry.jobs(survey + 99) == []
+
+
+def test_a_row_is_written_with_its_declared_columns_alone(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job()])
+    (row,) = registry.jobs()
+    again = dataclasses.replace(row, key="k2", run_id="r2", state="done", losses=3)
+    registry.add_jobs(registry.record_survey("s", {}), [again])
+    assert [(each.key, each.state, each.losses) for each in registry.jobs()] == [
+        ("k1", "todo", 0),
+        ("k2", "todo", 0),
+    ]
 
 
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [("done", "done"), ("failed", "failed"), ("lost", "todo"), ("interrupted", "todo")],
 )
-def test_an_attempt_moves_its_job(registry: Registry, outcome: str, state: str) -> None:
+def test_an_attempt_moves_its_job(
+    registry: Registry, outcome: AttemptOutcome, state: JobState
+) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    number = begin(registry, "k1", "worker-0")
+    number = begin(registry, "k1")
     assert registry.jobs()[0].state == "running"
-    end(registry, "k1", number, outcome, stage="load", error="no", images_done=5)
+    registry.attempts.describe([AttemptWorker("k1", number, "worker-0", 7)])
+    end(registry, "k1", number, outcome, state, stage="load", error="no", images_done=5)
     assert registry.jobs()[0].state == state
-    (attempt,) = registry.attempts("k1")
+    (attempt,) = registry.attempts.of("k1")
     assert (attempt.outcome, attempt.stage, attempt.images_done) == (outcome, "load", 5)
-    assert attempt.worker == "worker-0"
+    assert (attempt.worker, attempt.pid) == ("worker-0", 7)
 
 
 def test_a_late_end_moves_nothing(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    first, second = begin(registry, "k1", "a"), begin(registry, "k1", "b")
+    first, second = begin(registry, "k1"), begin(registry, "k1")
     assert (first, second) == (1, 2)
-    end(registry, "k1", first, "failed")
+    end(registry, "k1", first, "failed", "running")
     assert registry.jobs()[0].state == "running"
     end(registry, "k1", second, "done")
     end(registry, "k1", second, "failed")
     assert registry.jobs()[0].state == "done"
-    assert [one.outcome for one in registry.attempts("k1")] == ["failed", "done"]
+    assert [one.outcome for one in registry.attempts.of("k1")] == ["failed", "done"]
 
 
 def test_what_a_killed_scan_left_open_is_interrupted(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
-    begin(registry, "k1", "a")
-    end(registry, "k2", begin(registry, "k2", "a"), "done")
-    assert registry.mark_interrupted() == 1
-    assert registry.mark_interrupted() == 0
+    begin(registry, "k1")
+    end(registry, "k2", begin(registry, "k2"), "done")
+    registry.mark_interrupted()
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "todo", "k2": "done"}
-    assert registry.attempts("k1")[0].outcome == "interrupted"
-    assert begin(registry, "k1", "a") == 2
+    assert [registry.attempts.of(key)[0].outcome for key in ("k1", "k2")] == ["interrupted", "done"]
+    assert begin(registry, "k1") == 2
 
 
 def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
     with Registry(home) as one:
         one.add_jobs(one.record_survey("s", {}), [job()])
 
-    def start(worker: int) -> int:
-        with Registry(home) as own:
-            return begin(own, "k1", f"w{worker}")
+    def start(_: int) -> int:
+        with Registry(home) as another:
+            return begin(another, "k1")
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(start, range(24))) == list(range(1, 25))
 
 
-def test_many_surveys_share_a_job(registry: Registry) -> None:
+def test_many_surveys_share_a_job(home: Home, registry: Registry) -> None:
     first, second = (registry.record_survey(name, {}) for name in ("a", "b"))
-    assert registry.add_jobs(first, [job("k1"), job("k2")]) == 2
-    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 1
-    assert registry.add_jobs(second, [job("k2"), job("k3")]) == 0
-    assert [one.key for one in registry.jobs(first)] == ["k1", "k2"]
-    assert [one.key for one in registry.jobs(second)] == ["k2", "k3"]
+    registry.add_jobs(first, [job("k1"), job("k2")])
+    for _ in range(2):
+        registry.add_jobs(second, [job("k2"), job("k3")])
     assert [one.key for one in registry.jobs()] == ["k1", "k2", "k3"]
+    with closing(sqlite3.connect(home.registry)) as connection:
+        links = connection.execute("SELECT survey_id, job_key FROM survey_jobs ORDER BY 1, 2")
+        assert links.fetchall() == [(first, "k1"), (first, "k2"), (second, "k2"), (second, "k3")]
 
 
 def test_many_attempts_in_one_go(registry: Registry) -> None:
-    keys = [f"k{number:05}" for number in range(12_000)]
-    survey = registry.record_survey("s", {})
-    assert registry.add_jobs(survey, [job(key) for key in keys]) == len(keys)
-    numbers = registry.start_attempts(
-        [AttemptStart(key, "w", after=number % 3) for number, key in enumerate(keys)]
+    keys = [f"k{number:05}" for number in range(6_000)]
+    registry.add_jobs(registry.record_survey("s", {}), [job(key) for key in keys])
+    numbers = registry.attempts.start(
+        [AttemptStart(key, after=number % 3) for number, key in enumerate(keys)]
     )
     assert numbers == [number % 3 + 1 for number in range(len(keys))]
-    assert registry.start_attempts([AttemptStart("k00000", "a"), AttemptStart("k00000", "b")]) == [
-        2,
-        3,
-    ]
-    registry.describe_attempts(
+    assert registry.attempts.start([AttemptStart("k00000"), AttemptStart("k00000")]) == [2, 3]
+    registry.attempts.describe(
         [AttemptWorker("k00000", 3, "host", 7), AttemptWorker("k00001", 2, "h", 8)]
     )
-    assert [(one.worker, one.pid) for one in registry.attempts("k00000")] == [
-        ("w", None),
-        ("a", None),
+    assert [(one.worker, one.pid) for one in registry.attempts.of("k00000")] == [
+        ("starting", None),
+        ("starting", None),
         ("host", 7),
     ]
-    registry.finish_attempts(
-        [AttemptEnd(key, number, "done") for key, number in zip(keys, numbers, strict=True)]
+    registry.attempts.finish(
+        [
+            AttemptEnd(key, number, "done", "running" if key == "k00000" else "done")
+            for key, number in zip(keys, numbers, strict=True)
+            if number is not None
+        ]
     )
-    assert [registry.attempts(key)[-1].attempt for key in keys[:3]] == [3, 2, 3]
+    assert [registry.attempts.of(key)[-1].attempt for key in keys[:3]] == [3, 2, 3]
     assert {one.state for one in registry.jobs()} == {"done", "running"}
     assert [one.key for one in registry.jobs() if one.state == "running"] == ["k00000"]
 
 
 def test_attempts_begin_together_or_not_at_all(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
-    with pytest.raises(UnknownName, match="unknown job 'k9'"):
-        registry.start_attempts([AttemptStart("k1", "w"), AttemptStart("k9", "w")])
-    assert registry.attempts("k1") == []
+    with pytest.raises(UnknownName, match="k9"):
+        registry.attempts.start([AttemptStart("k1"), AttemptStart("k9")])
+    assert registry.attempts.of("k1") == []
     assert registry.jobs()[0].state == "todo"
 
 
 def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
-    number = begin(registry, "k1", "w")
-    registry.finish_attempts([AttemptEnd("k1", number, "lost"), AttemptEnd("k1", number, "failed")])
-    assert registry.attempts("k1")[0].outcome == "lost"
+    number = begin(registry, "k1")
+    registry.attempts.finish(
+        [AttemptEnd("k1", number, "lost", "todo"), AttemptEnd("k1", number, "failed", "failed")]
+    )
+    assert registry.attempts.of("k1")[0].outcome == "lost"
     assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
 
 
@@ -206,15 +221,14 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
 
     def losses(**how: bool) -> int:
-        number = begin(registry, "k1", "w")
-        registry.finish_attempts([AttemptEnd("k1", number, "lost", **how)])
+        end(registry, "k1", begin(registry, "k1"), "lost", **how)
         return registry.jobs()[0].losses
 
     assert [losses(), losses(), losses(progressed=True), losses()] == [1, 2, 0, 1]
-    registry.set_states(["k1"], "todo")
+    registry.set_states(["k1"], "todo", ANY)
     assert registry.jobs()[0].losses == 0
     losses()
-    end(registry, "k1", begin(registry, "k1", "w"), "done")
+    end(registry, "k1", begin(registry, "k1"), "done")
     assert registry.jobs()[0].losses == 0
 
 
@@ -222,66 +236,72 @@ def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None
 def test_a_job_set_aside_does_not_come_back_by_itself(registry: Registry, state: JobState) -> None:
     survey = registry.record_survey("s", {})
     registry.add_jobs(survey, [job("k1"), job("k2")])
-    number = begin(registry, "k1", "w")
-    assert registry.set_states(["k1", "k9"], state) == 1
+    number = begin(registry, "k1")
+    registry.set_states(["k1", "k9"], state, ANY)
     assert registry.cancelled_keys() == ({"k1"} if state == "cancelled" else set())
     end(registry, "k1", number, "lost")
     registry.mark_interrupted()
     registry.add_jobs(survey, [job("k1")])
     assert {one.key: one.state for one in registry.jobs()} == {"k1": state, "k2": "todo"}
-    registry.set_states(["k1"], "todo")
+    registry.set_states(["k1"], "todo", ANY)
     assert {one.state for one in registry.jobs()} == {"todo"}
 
 
 def test_a_cancelled_job_is_not_begun(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
-    registry.set_states(["k1"], "cancelled")
-    starts = [AttemptStart("k1", "w"), AttemptStart("k2", "w"), AttemptStart("k1", "v")]
-    assert registry.start_attempts(starts) == [None, 1, None]
+    registry.set_states(["k1"], "cancelled", ANY)
+    starts = [AttemptStart("k1"), AttemptStart("k2"), AttemptStart("k1")]
+    assert registry.attempts.start(starts) == [None, 1, None]
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "cancelled", "k2": "running"}
-    assert registry.attempts("k1") == []
+    assert registry.attempts.of("k1") == []
 
 
 @pytest.mark.parametrize(("outcome", "state"), [("failed", "cancelled"), ("done", "done")])
 def test_only_being_done_moves_a_job_that_was_cancelled_meanwhile(
-    registry: Registry, outcome: str, state: str
+    registry: Registry, outcome: AttemptOutcome, state: JobState
 ) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job()])
-    number = begin(registry, "k1", "w")
-    registry.set_states(["k1"], "cancelled")
+    number = begin(registry, "k1")
+    registry.set_states(["k1"], "cancelled", ANY)
     end(registry, "k1", number, outcome)
     assert registry.jobs()[0].state == state
 
 
 def test_a_job_that_moved_meanwhile_stays_where_it_is(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
-    end(registry, "k1", begin(registry, "k1", "w"), "done")
-    assert registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"]) == 1
+    end(registry, "k1", begin(registry, "k1"), "done")
+    registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"])
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "done", "k2": "cancelled"}
 
 
-def test_the_smallest_micro_batch_that_was_told_stays(registry: Registry) -> None:
-    for told in (32, 16, 64):
-        registry.remember_micro_batch("timm:vit", "H100", 224, told)
+def test_the_smallest_micro_batch_stays(registry: Registry) -> None:
+    for size in (32, 16, 64):
+        registry.remember_micro_batch("timm:vit", "H100", 224, size)
     registry.remember_micro_batch("timm:vit", "H100", 384, 8)
     assert registry.micro_batches() == {("timm:vit", "H100", 224): 16, ("timm:vit", "H100", 384): 8}
 
 
 def test_a_forked_process_uses_connections_of_its_own(registry: Registry) -> None:
+    makers: list[int] = []
+
+    def note(*_: object) -> None:
+        makers.append(os.getpid())
+
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
-    pool = registry._database._engine.pool
+    event.listen(Pool, "connect", note)
     child = os.fork()
     if child == 0:
-        own = registry._database._engine.pool is not pool
-        os._exit(0 if own and begin(registry, "k1", "child") == 1 else 1)
+        os._exit(0 if begin(registry, "k1") == 1 and makers == [os.getpid()] else 1)
     _, status = os.waitpid(child, 0)
     assert status == 0
-    assert begin(registry, "k1", "parent") == 2
+    assert begin(registry, "k1") == 2
+    assert makers == []
+    event.remove(Pool, "connect", note)
 
 
 def test_wrong_names_are_refused(registry: Registry) -> None:
-    with pytest.raises(UnknownName, match="unknown job 'k9'"):
-        begin(registry, "k9", "a")
+    with pytest.raises(UnknownName, match="k9"):
+        begin(registry, "k9")
     with pytest.raises(StoreError, match="FOREIGN KEY"):
         registry.add_jobs(99, [job()])
 
@@ -299,7 +319,7 @@ def test_a_file_is_hashed_again_only_when_it_changed(
         assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"one").hexdigest()
     path.write_bytes(b"other")
     assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"other").hexdigest()
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match=r"absent\.th"):
         registry.hashes.checkpoint_sha256(tmp_path / "absent.th")
 
 
@@ -316,12 +336,12 @@ def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
     with closing(sqlite3.connect(home.registry)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
-    with pytest.raises(StoreError, match="version 9999"):
+    with pytest.raises(StoreError, match="9999"):
         open_home(home.path, create=True)
     for side in home.path.glob("registry.sqlite*"):
         side.unlink()
     home.registry.write_bytes(b"no database at all " * 100)
-    with pytest.raises(StoreError, match="not a database") as caught:
+    with pytest.raises(StoreError, match="registry") as caught:
         open_home(home.path, create=True)
     assert caught.value.hint
 
@@ -329,8 +349,8 @@ def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
 @pytest.mark.slow(seconds=2)
 def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN, str(tmp_path / "new" / "home")]
-    started = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
-    assert [process.wait() for process in started] == [0, 0, 0]
+    started = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [process.communicate()[1] for process in started] == [b"", b""]
     home = open_home(tmp_path / "new" / "home", create=False)
     assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
     with Registry(home) as registry:
@@ -341,7 +361,7 @@ def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
     """Whoever looks while a home is made, or after its maker was killed, sees all or nothing."""
     command = [sys.executable, "-c", OPEN, str(tmp_path / "home")]
     home = Home(tmp_path / "home")
-    for _ in range(3):
+    for _ in range(2):
         maker = subprocess.Popen(command, cwd=ROOT)
         while not home.registry.exists():
             assert maker.poll() is None
@@ -392,7 +412,7 @@ def test_opening_again_changes_nothing(home: Home) -> None:
 
 
 def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no home") as caught:
+    with pytest.raises(SettingsError, match=str(tmp_path / "home")) as caught:
         open_home(tmp_path / "home", create=False)
     assert "survey run" in str(caught.value.hint)
     assert not list(tmp_path.iterdir())
@@ -403,14 +423,13 @@ def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_a_home_below_a_file_is_refused(tmp_path: Path, below: str, create: bool) -> None:
     file = tmp_path / "file"
     file.write_text("text")
-    with pytest.raises(SettingsError, match="is a file"):
+    with pytest.raises(SettingsError, match=str(file)):
         open_home(file / below, create=create)
     assert file.read_text() == "text"
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("below", ["", "home", "deep/home"])
-def test_a_home_on_a_read_only_mount_is_refused(tmp_path: Path, below: str) -> None:
+def test_a_home_on_a_read_only_mount_is_refused(tmp_path: Path) -> None:
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh"]
     try:
         tried = subprocess.run(
@@ -420,16 +439,20 @@ def test_a_home_on_a_read_only_mount_is_refused(tmp_path: Path, below: str) -> N
         pytest.skip("no `unshare` here: a read-only mount cannot be made")
     if tried.returncode:
         pytest.skip(f"a read-only mount cannot be made here: {tried.stderr.strip()}")
+    places = [tmp_path, tmp_path / "home", tmp_path / "deep" / "home"]
     made = subprocess.run(
-        [*inside, str(tmp_path), sys.executable, "-c", OPEN, str(tmp_path / below)],
+        [*inside, str(tmp_path), sys.executable, "-c", OPEN, *map(str, places)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert made.stderr.startswith("StoreError: the home"), made.stderr
-    assert "Read-only file system" in made.stderr
-    assert "--home" in made.stderr
+    refusals = made.stderr.splitlines()
+    assert len(refusals) == len(places), made.stderr
+    for refusal, place in zip(refusals, places, strict=True):
+        assert refusal.startswith(f"StoreError | the home {place} "), refusal
+        assert "Read-only file system" in refusal
+        assert "--home" in refusal
 
 
 def test_a_home_that_cannot_be_written_is_refused(

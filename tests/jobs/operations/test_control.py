@@ -39,7 +39,7 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
 
     def states(_: Home) -> dict[str, object]:
         # Between the reading of the jobs and their moving the scan goes on.
-        end(registry, one.key, begin(registry, one.key, "w"), "done")
+        end(registry, one.key, begin(registry, one.key), "done")
         return {}
 
     monkeypatch.setattr(control, "run_states", states)
@@ -49,7 +49,7 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
 
 def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
     (one,) = registry.jobs()
-    end(registry, one.key, begin(registry, one.key, "w"), "done")
+    end(registry, one.key, begin(registry, one.key), "done")
     for to in ("todo", "cancelled"):
         with pytest.raises(SettingsError, match="is done") as caught:
             move_jobs(open_home(tmp_path / "home", create=False), to, registry.jobs())

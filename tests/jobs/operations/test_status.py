@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 from catalog.open_home import open_home
-from catalog.registry.attempts import AttemptEnd
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
 from jobs.operations.status import standing
-from tests.catalog.records import begin
+from tests.catalog.records import begin, end
 
 
 def entry(number: int) -> JobEntry:
@@ -24,12 +23,10 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
     with Registry(home) as registry:
         registry.add_jobs(registry.record_survey("s", {}), [entry(n) for n in range(6)])
         for number, outcome in ((3, "failed"), (1, "done")):
-            attempt = begin(registry, f"k{number:02}", "w")
-            registry.finish_attempts(
-                [AttemptEnd(f"k{number:02}", attempt, outcome, error="broken")]
-            )
+            key = f"k{number:02}"
+            end(registry, key, begin(registry, key), outcome, error="broken")
         # Begun by a scan that is gone.
-        begin(registry, "k05", "w")
+        begin(registry, "k05")
     whole, part = standing(home), standing(home, 2)
     assert [row["state"] for row in whole.rows] == ["interrupted", "failed", *["todo"] * 3, "done"]
     assert [row["run_id"] for row in whole.rows] == ["r05", "r03", "r00", "r02", "r04", "r01"]

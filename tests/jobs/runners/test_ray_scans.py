@@ -70,7 +70,7 @@ def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
     with Registry(open_home(tmp_path / "parts", create=False)) as registry:
         (job,) = registry.jobs()
         assert job.state == "done"
-        assert [each.outcome for each in registry.attempts(job.key)] == ["done", "done"]
+        assert [each.outcome for each in registry.attempts.of(job.key)] == ["done", "done"]
 
 
 def talkative(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:

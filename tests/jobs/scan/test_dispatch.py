@@ -60,7 +60,7 @@ def test_long_jobs_come_alone(scan_of):
 def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
     scan = scan_of(3, 30.0)
     first, second, third = scan_of.jobs
-    scan_of.registry.set_states([first.key, third.key], "cancelled")
+    scan_of.registry.set_states([first.key, third.key], "cancelled", ["todo"])
     assert [task.run_id for task in scan.next_tasks(HERE)] == [second.run_id]
     assert scan.next_tasks(HERE) == ()
     assert scan.cancelled == [first, third]
