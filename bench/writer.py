@@ -28,8 +28,11 @@ import pyarrow as pa
 from catalog.files import sync_folder
 from catalog.open_home import open_home
 from catalog.store import schema
+from catalog.store.arrow_rows import batch_table, run_table
 from catalog.store.records import BatchRecord
-from catalog.store.segments import PLACE, batch_table, run_table, score_rows, write_segment
+from catalog.store.segments import write_segment
+from catalog.store.staging import PLACE, score_rows
+from catalog.store.upgrade import migrations
 from catalog.store.writer import Writer
 from survey.results import BatchScores, Site, SiteScore
 
@@ -138,8 +141,8 @@ def feed_duckdb(path: Path, number: int, pipe: Connection) -> None:
     waiting = tables(number)
     connection = duckdb.connect(path / "bulk.duckdb")
     connection.execute("SET enable_progress_bar = false").fetchall()
-    for table in (schema.BATCHES, schema.BATCH_SCORES):
-        connection.execute(table.ddl()).fetchall()
+    for migration in migrations():
+        connection.execute(migration.sql).fetchall()
     for last in iter(pipe.recv, None):
         batches = pa.concat_tables(itertools.islice(waiting, number // ROUNDS)).combine_chunks()
         scores = score_rows(batches).drop_columns(PLACE)

@@ -174,7 +174,7 @@ def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, R
                 expected_source=expected.source,
                 suspicion=suspicion(expected, state.measured_top1, state.images),
             )
-            writer.write_run(record)
+            writer.write([record])
 
 
 def progress_of(

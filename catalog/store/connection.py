@@ -19,6 +19,9 @@ from survey.errors import StoreError
 #: What a query may use of memory; it does not spill to disk.
 READER_MEMORY = "2GB"
 
+#: Seconds for which a reader waits for the writer; a merge takes a fraction of one.
+WAIT_SECONDS = 30.0
+
 #: Seconds between two tries for a busy file.
 RETRY_SECONDS = 0.02
 
@@ -37,7 +40,7 @@ _READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _locking_down = threading.Lock()
 
 
-def connect_reading(path: Path, timeout_seconds: float = 30.0) -> duckdb.DuckDBPyConnection:
+def connect_reading(path: Path) -> duckdb.DuckDBPyConnection:
     """Open the file read-only and locked down, waiting while a writer has it.
 
     Raises
@@ -45,11 +48,11 @@ def connect_reading(path: Path, timeout_seconds: float = 30.0) -> duckdb.DuckDBP
     StoreError
         If it stays busy, is missing, or is no store.
     """
-    deadline = time.monotonic() + timeout_seconds
+    deadline = time.monotonic() + WAIT_SECONDS
     while (connection := _connect(path, reading=True)) is None:
         if time.monotonic() >= deadline:
             raise StoreError(
-                f"{path} was held by a writer for {timeout_seconds:g} seconds",
+                f"{path} was held by a writer for {WAIT_SECONDS:g} seconds",
                 hint="close whatever has it open for writing, and connections of your own to it in "
                 "this process; a scan holds it only for moments",
             )

@@ -9,8 +9,7 @@ down before any of this: no file, no network, no settings, so any SQL may be run
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog.store.segments import Segment
-
-#: How long a reader waits for the writer, in seconds; a merge takes a fraction of one.
-WAIT_SECONDS = 30.0
 
 Parameters = Mapping[str, object]
 
@@ -68,9 +64,7 @@ FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
 
 
 @contextmanager
-def reading(
-    home: Home, timeout_seconds: float = WAIT_SECONDS, *, every_metric: bool = False
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(home: Home, metrics: Collection[str] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection on everything measured so far, locked down.
 
     Fetch results with ``connection.sql(...).to_arrow_table()``. Hold it no longer than one query:
@@ -80,10 +74,8 @@ def reading(
     ----------
     home : Home
         Where the store lies.
-    timeout_seconds : float
-        How long to wait while the writer merges.
-    every_metric : bool
-        Whether installed metrics that the store has no column of yet have one, of NULL.
+    metrics : collection of str
+        Metrics that have a column, of NULL, also where the store has none of them yet.
 
     Raises
     ------
@@ -91,21 +83,14 @@ def reading(
         If the store is missing, stays busy, or is no store of ours.
     """
     early = _read_early(home)
-    with connect_reading(home.signatures, timeout_seconds) as connection:
+    with connect_reading(home.signatures) as connection:
         check_version(connection, home.signatures)
         with explained(home.signatures):
-            _show_spool(connection, home, early, every_metric=every_metric)
+            _show_spool(connection, home, early, metrics)
         yield connection
 
 
-def query(
-    home: Home,
-    sql: str,
-    parameters: Parameters | None = None,
-    *,
-    timeout_seconds: float | None = None,
-    wait_seconds: float = WAIT_SECONDS,
-) -> pa.Table:
+def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Table:
     """Run one SQL statement on everything measured so far.
 
     Parameters
@@ -116,10 +101,6 @@ def query(
         One statement; it may be anyone's.
     parameters : mapping of str to object, optional
         Values of the statement's ``$name`` parameters.
-    timeout_seconds : float, optional
-        How long the statement may run.
-    wait_seconds : float
-        How long to wait while the writer merges.
 
     Returns
     -------
@@ -129,40 +110,35 @@ def query(
     Raises
     ------
     SettingsError
-        If the statement is wrong, more than one, not allowed, or takes too long.
+        If the statement is wrong, more than one, or not allowed.
     StoreError
         If the store cannot be read.
     """
     given = dict(parameters) if parameters else None
 
-    def answer(*, every_metric: bool) -> pa.Table:
-        with (
-            reading(home, wait_seconds, every_metric=every_metric) as connection,
-            _limited(connection, timeout_seconds),
-        ):
+    def answer(metrics: Collection[str] = ()) -> pa.Table:
+        with reading(home, metrics) as connection, _refusing():
             _require_one_statement(connection, sql)
             return connection.sql(sql, params=given).to_arrow_table()
 
     try:
-        return answer(every_metric=False)
+        return answer()
     except SettingsError as error:
-        # Extensions are loaded only for what the store does not know: an installed metric's column.
         if not isinstance(error.__cause__, duckdb.BinderException):
             raise
-    return answer(every_metric=True)
+        # The unknown name may be the column of an installed metric that was never stored. Packages
+        # are loaded only now: their columns are not known before.
+        from catalog.store.schema import installed_columns
+
+        metrics = [column.name for column in installed_columns()]
+        if not any(name in error.message.lower() for name in metrics):
+            raise
+    return answer(metrics)
 
 
 def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
-    """Return the rows of a statement without a table of them, whose library takes long to import.
-
-    Parameters
-    ----------
-    home : Home
-        Where the store lies.
-    sql : str
-        One statement, of this program's own.
-    """
-    with reading(home) as connection, _limited(connection, None):
+    """Return the rows of one of this program's statements without importing pyarrow."""
+    with reading(home) as connection, _refusing():
         relation = connection.sql(sql)
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -222,26 +198,22 @@ def _show_spool(
     connection: duckdb.DuckDBPyConnection,
     home: Home,
     early: dict[Path, Segment],
-    *,
-    every_metric: bool,
+    metrics: Collection[str],
 ) -> None:
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
-    if not paths and not every_metric:
+    if not paths and not metrics:
         return
-    from catalog.store.schema import installed_columns
     from catalog.store.segments import joined, read_segment
     from catalog.store.staging import merged_names, show_staged, stage
 
     known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
-    if waiting or every_metric:
+    if waiting or metrics:
         stored = f"{home.signatures.stem}.main"
         segments = (early[path] if path in early else read_segment(path) for path in waiting)
-        metrics = installed_columns() if every_metric else ()
-        rows = joined(segments, (column.name for column in metrics))
-        show_staged(connection, stored, stage(connection, stored, rows))
+        show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
 
 
 def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -254,33 +226,15 @@ def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> N
 
 
 @contextmanager
-def _limited(
-    connection: duckdb.DuckDBPyConnection, timeout_seconds: float | None
-) -> Iterator[None]:
-    timer = threading.Timer(timeout_seconds or 0.0, connection.interrupt)
-    if timeout_seconds is not None:
-        timer.start()
+def _refusing() -> Iterator[None]:
+    """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
     try:
         yield
-    except duckdb.InterruptException as error:
-        raise SettingsError(
-            f"the query was stopped after {timeout_seconds} seconds",
-            hint="ask for less, or allow more time",
-        ) from error
     except duckdb.Error as error:
-        raise _refused(error) from error
-    finally:
-        timer.cancel()
-        if timeout_seconds is not None:
-            timer.join()
-
-
-def _refused(error: duckdb.Error) -> SettingsError:
-    """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    hints = [line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))]
-    message = "\n".join(line for line in lines if line not in hints)
-    hint = hints[0] if hints else None
-    if isinstance(error, duckdb.PermissionException):
-        hint = "a query reads what was measured and nothing else; --format writes its result"
-    return SettingsError(message, hint=hint)
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        hints = [line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))]
+        message = "\n".join(line for line in lines if line not in hints)
+        hint = hints[0] if hints else None
+        if isinstance(error, duckdb.PermissionException):
+            hint = "a query reads what was measured and nothing else; --format writes its result"
+        raise SettingsError(message, hint=hint) from error

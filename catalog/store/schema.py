@@ -1,9 +1,9 @@
 """The signature store's schema: every table, view and column, each with a sentence.
 
 The columns of runs, batches and scores are declared beside the fields of their records, those of
-metrics by the metrics; what is left is declared here. DDL, SQL comments, Arrow schemas and the
-documentation are made from it; the numbered files below ``migrations`` are its history, and
-applying them all gives exactly what is declared. Owns no connection and no data.
+metrics by the metrics; what is left is declared here. Views, SQL comments, Arrow schemas and the
+documentation are made from it; the tables themselves by the numbered files below ``migrations``,
+and applying them all gives exactly what is declared.
 
 A store may have columns of more metrics, of installed packages: wherever there may be such, they
 are the argument ``extra``.
@@ -30,8 +30,6 @@ class Table:
     name: str
     #: What one row is, in a sentence.
     sentence: str
-    #: Columns of the primary key; none where the writer alone keeps rows unique.
-    key: tuple[str, ...]
     #: Its columns, in order.
     columns: tuple[Column, ...]
 
@@ -40,31 +38,18 @@ class Table:
         """The names of its columns, in order."""
         return tuple(column.name for column in self.columns)
 
-    def ddl(self) -> str:
-        """Return its ``CREATE TABLE`` statement."""
-        lines = [f"  {column.name} {column.type}" for column in self.columns]
-        if self.key:
-            lines.append(f"  PRIMARY KEY ({', '.join(self.key)})")
-        return f"CREATE TABLE {self.name} (\n" + ",\n".join(lines) + "\n)"
-
 
 @dataclass(frozen=True, slots=True)
-class View:
+class View(Table):
     """One view; the same SQL serves the stored view and a reader's temporary one."""
 
-    #: Its name in SQL.
-    name: str
-    #: What one row is, in a sentence.
-    sentence: str
     #: Its query, over unqualified names.
     sql: str
-    #: Its columns, in order.
-    columns: tuple[Column, ...]
 
 
-def comments(entry: Table | View) -> Iterator[str]:
+def comments(entry: Table) -> Iterator[str]:
     """Yield the ``COMMENT ON`` statements of a table or view and of its columns."""
-    kind = "TABLE" if isinstance(entry, Table) else "VIEW"
+    kind = "VIEW" if isinstance(entry, View) else "TABLE"
     yield f"COMMENT ON {kind} {entry.name} IS {_quoted(entry.sentence)}"
     for column in entry.columns:
         yield column_comment(entry.name, column)
@@ -73,16 +58,6 @@ def comments(entry: Table | View) -> Iterator[str]:
 def column_comment(entry: str, column: Column) -> str:
     """Return the ``COMMENT ON`` statement of a column of a table or view."""
     return f"COMMENT ON COLUMN {entry}.{column.name} IS {_quoted(column.sentence)}"
-
-
-def statements() -> Iterator[str]:
-    """Yield every statement that makes an empty store of the declared schema."""
-    for table in TABLES:
-        yield table.ddl()
-        yield from comments(table)
-    for view in VIEWS:
-        yield f"CREATE VIEW {view.name} AS\n{view.sql}"
-        yield from comments(view)
 
 
 def _quoted(text: str) -> str:
@@ -113,14 +88,12 @@ METRIC_COLUMNS = tuple(_OTHERS)
 RUNS = Table(
     "runs",
     "One row a run: what was measured, how, with what, and what became of it.",
-    ("run_id",),
     columns_of(RunRecord),
 )
 
 BATCHES = Table(
     "batches",
     "One row a batch of images of a run: its accuracy counts and where to go on after it.",
-    ("run_id", "batch"),
     _chosen(
         "run_id batch attempt images end_position skipped_images skipped_names labelled top1_hits"
         " top5_hits micro_batch threads device_name hostname seconds recorded_at",
@@ -144,7 +117,6 @@ _SCORE_COLUMNS = columns_of(SiteScore)
 BATCH_SCORES = Table(
     "batch_scores",
     "One row an activation site and batch, unique in (run_id, batch, site).",
-    (),
     (
         _RUN_ID,
         *_chosen("batch site", _SCORE_COLUMNS),
@@ -160,7 +132,6 @@ BATCH_SCORES = Table(
 NETWORK_SCORES = Table(
     "network_scores",
     "One row a measure of a whole network.",
-    ("run_id", "measure"),
     (
         _RUN_ID,
         Column("measure", "VARCHAR", "The measure's name."),
@@ -173,7 +144,6 @@ NETWORK_SCORES = Table(
 SEGMENTS = Table(
     "segments",
     "One row a spool segment already merged, so that each is merged at most once.",
-    ("name",),
     (
         Column("name", "VARCHAR", "The segment's file name."),
         Column("merged_at", "TIMESTAMPTZ", "When it was merged."),
@@ -183,7 +153,6 @@ SEGMENTS = Table(
 MIGRATIONS = Table(
     "migrations",
     "One row a numbered change of this schema that was applied.",
-    ("version",),
     (
         Column("version", "INTEGER", "Its number, counting from 1."),
         Column("name", "VARCHAR", "Its file's name."),
@@ -204,8 +173,8 @@ _MEASURED = _chosen("architecture source family checkpoint dataset pooling", RUN
 _BATCH, _SITE, _SITE_NAME = _chosen("batch site site_name", BATCH_SCORES.columns)
 
 
-def _names(columns: Iterable[Column], separator: str = ", ") -> str:
-    return separator.join(column.name for column in columns)
+def _names(columns: Iterable[Column]) -> str:
+    return ", ".join(column.name for column in columns)
 
 
 def _each(columns: Iterable[Column], aggregate: str) -> str:
@@ -217,6 +186,19 @@ def _signatures(metrics: tuple[Column, ...]) -> View:
     return View(
         "signatures",
         "One row a site of a finished run: its metrics over all batches that have a value.",
+        (
+            *(_RUN_ID, *_MEASURED, _SITE, *_PLACES),
+            Column(
+                "affinity", "DOUBLE", "Mean affinity over the batches with a score; NULL if none."
+            ),
+            Column("affinity_std", "DOUBLE", "Sample deviation (batches - 1); NULL for one batch."),
+            Column("affinity_se", "DOUBLE", "Standard error: deviation over the root of batches."),
+            Column("batches", "BIGINT", "Batches with a score at this site."),
+            *(
+                dataclasses.replace(column, sentence=f"Mean over batches. {column.sentence}")
+                for column in metrics
+            ),
+        ),
         f"""\
 WITH spread AS (
   SELECT run_id, site,
@@ -231,19 +213,6 @@ SELECT run_id, {_names(_MEASURED)}, site,
   spread.batches AS batches,
   {_names(metrics)}
 FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'""",  # noqa: S608 - declared names
-        (
-            *(_RUN_ID, *_MEASURED, _SITE, *_PLACES),
-            Column(
-                "affinity", "DOUBLE", "Mean affinity over the batches with a score; NULL if none."
-            ),
-            Column("affinity_std", "DOUBLE", "Sample deviation (batches - 1); NULL for one batch."),
-            Column("affinity_se", "DOUBLE", "Standard error: deviation over the root of batches."),
-            Column("batches", "BIGINT", "Batches with a score at this site."),
-            *(
-                dataclasses.replace(column, sentence=f"Mean over batches. {column.sentence}")
-                for column in metrics
-            ),
-        ),
     )
 
 
@@ -252,28 +221,20 @@ def layer_scores(extra: tuple[Column, ...]) -> View:
     return View(
         "layer_scores",
         "One row an activation site and batch of any run, with what was measured.",
-        """\
-SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
-  runs.pooling, runs.status AS run_status
-FROM batch_scores JOIN runs USING (run_id)""",
         (
             *(*BATCH_SCORES.columns, *extra, *_MEASURED),
             Column("run_status", "VARCHAR", "What became of the run: running, done or failed."),
         ),
+        """\
+SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
+  runs.pooling, runs.status AS run_status
+FROM batch_scores JOIN runs USING (run_id)""",
     )
 
 
 FAILURES = View(
     "failures",
     "One row a failed run, and one a site and batch without a score.",
-    """\
-SELECT run_id, architecture, checkpoint, dataset, NULL::INTEGER AS batch, NULL::INTEGER AS site,
-  NULL::VARCHAR AS site_name, status, stage, error AS reason
-FROM runs WHERE status = 'failed'
-UNION ALL
-SELECT batch_scores.run_id, architecture, checkpoint, dataset, batch, site, site_name,
-  batch_scores.status, 'score' AS stage, reason
-FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok'""",
     (
         *_chosen("run_id architecture checkpoint dataset", RUNS.columns),
         dataclasses.replace(_BATCH, sentence="The batch without a score; NULL for a failed run."),
@@ -283,6 +244,14 @@ FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok
         Column("stage", "VARCHAR", "The stage a run failed in; score for a site."),
         Column("reason", "VARCHAR", "What went wrong, in a sentence."),
     ),
+    """\
+SELECT run_id, architecture, checkpoint, dataset, NULL::INTEGER AS batch, NULL::INTEGER AS site,
+  NULL::VARCHAR AS site_name, status, stage, error AS reason
+FROM runs WHERE status = 'failed'
+UNION ALL
+SELECT batch_scores.run_id, architecture, checkpoint, dataset, batch, site, site_name,
+  batch_scores.status, 'score' AS stage, reason
+FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok'""",
 )
 
 

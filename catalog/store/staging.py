@@ -20,10 +20,14 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, views
-from catalog.store.segments import PLACE, Segment, score_rows
+from catalog.store.segments import Segment
 from survey.column_fields import Column
+
+#: Which row of a segment's batches it is, in the order of writing; a score has that of its batch.
+PLACE = "place"
 
 # `rank` orders the unmerged rows among themselves, `old` lets a stored row stand.
 _STAGE = f"""
@@ -52,15 +56,6 @@ _COUNTED = """
 SELECT (SELECT count(*) FROM temp.spooled_batches),
   (SELECT count(*) FROM {stored}.batches SEMI JOIN temp.spooled_batches USING (run_id, batch))
 """
-
-#: The staged rows of each table. Scores are many: they stay where they came from.
-_STAGED = {
-    "runs": "FROM temp.spooled_runs",
-    "batches": "FROM temp.spooled_batches",
-    "batch_scores": "FROM incoming_scores",
-}
-
-_OF_STAGED_BATCHES = f" SEMI JOIN temp.spooled_batches USING ({PLACE})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +157,15 @@ def extra_columns(
     )
 
 
+def score_rows(batches: pa.Table) -> pa.Table:
+    """Return the scores nested in batches, a row each in their order, with ``PLACE``."""
+    places = pc.list_parent_indices(batches["scores"])
+    rows = pa.Table.from_struct_array(pc.list_flatten(batches["scores"]))
+    for name in ("run_id", "batch"):
+        rows = rows.append_column(name, batches[name].take(places))
+    return rows.append_column(PLACE, places)
+
+
 def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) -> set[str]:
     """Return which of the segments are in the store already, by name."""
     rows = connection.execute(
@@ -176,9 +180,11 @@ def _placed(rows: pa.Table) -> pa.Table:
 
 
 def _rows(table: Table, staged: Staged) -> str:
-    chosen = "" if staged.every or table is not BATCH_SCORES else _OF_STAGED_BATCHES
-    names = staged.score_columns if table is BATCH_SCORES else table.names
-    return f"SELECT {', '.join(names)} {_STAGED[table.name]}{chosen}"
+    if table is not BATCH_SCORES:
+        return f"SELECT {', '.join(table.names)} FROM temp.spooled_{table.name}"
+    # Scores are many: they stay where they came from.
+    chosen = "" if staged.every else f"SEMI JOIN temp.spooled_batches USING ({PLACE})"
+    return f"SELECT {', '.join(staged.score_columns)} FROM incoming_scores {chosen}"
 
 
 def _union(table: Table, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:

@@ -57,7 +57,7 @@ def make_store(path: Path) -> None:
         connection.execute("CHECKPOINT").fetchall()
 
 
-def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
+def upgrade_store(path: Path) -> None:
     """Apply the migrations that an existing store lacks, and add columns of new metrics.
 
     Raises
@@ -65,7 +65,7 @@ def upgrade_store(path: Path, timeout_seconds: float = 30.0) -> None:
     StoreError
         If the file is no store of ours, is newer than this program, or is busy.
     """
-    with connect_reading(path, timeout_seconds) as reader:
+    with connect_reading(path) as reader:
         version = check_version(reader, path, allow_older=True)
         missing = [migration for migration in migrations() if migration.version > version]
         with explained(path):

@@ -22,21 +22,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 
 import duckdb
 from filelock import FileLock, Timeout
 
 from catalog.files import sync_folder
 from catalog.home import Home, segment_paths
+from catalog.store.arrow_rows import batch_table, run_table
 from catalog.store.connection import connect_writing, explained
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.segments import (
     UNFINISHED,
-    batch_table,
     joined,
     read_segment,
-    run_table,
     write_segment,
 )
 from catalog.store.staging import merged_names, stage, store_staged
@@ -110,10 +108,6 @@ class Writer:
                 f"{home.path} cannot be written: {error}",
                 hint="free some disk space, or check the directory's permissions",
             ) from error
-
-    def write_run(self, record: RunRecord) -> None:
-        """Make a run's row durable, in place of its earlier ones."""
-        self.write(runs=[record])
 
     def write(self, runs: Sequence[RunRecord] = (), batches: Sequence[BatchRecord] = ()) -> None:
         """Make some runs' rows and some batches durable at once, all or none of them.
@@ -189,12 +183,7 @@ class Writer:
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -92,5 +92,5 @@ def test_wrong_questions_are_refused(
 ) -> None:
     with Writer.open(open_home(tmp_path, create=True)) as writer:
         for name in ("r1", "r2"):
-            writer.write_run(run(name, "done", finished_at=datetime.now(UTC)))
+            writer.write([run(name, "done", finished_at=datetime.now(UTC))])
     assert words in survey("drift", *arguments, home=tmp_path, code=2).stderr

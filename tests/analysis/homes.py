@@ -72,7 +72,7 @@ class Builder:
                         BatchRecord(run_id, 1, BatchScores(batch, 64, scores, 64, 1, 1, 1.0), batch)
                     ]
                 )
-            writer.write_run(run(run_id, status, finished_at=ended, **{**basics, **values}))
+            writer.write([run(run_id, status, finished_at=ended, **{**basics, **values})])
 
 
 def _score(batch: int, site: int, affinity: float, cells: Mapping[str, Any]) -> SiteScore:

@@ -61,7 +61,7 @@ def measured(home: Path) -> Measured:
             for number in range(max(map(len, scores.values()), default=0)):
                 batch = BatchScores(number, 64, _rows(number, scores), 64, 1, 1, 1.0)
                 writer.write(batches=[BatchRecord(name, 1, batch, 64 * (number + 1))])
-            writer.write_run(record)
+            writer.write([record])
 
     return store
 

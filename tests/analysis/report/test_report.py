@@ -67,7 +67,7 @@ def store(home: Path, run_id: str, scores: list[list[float | None]], **values: o
                     BatchRecord(run_id, 1, BatchScores(number, 64, tuple(rows), 64, 1, 1, 1.0), 64)
                 ]
             )
-        writer.write_run(record)
+        writer.write([record])
 
 
 def curve(seed: int, sites: int, level: float) -> list[list[float | None]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import duckdb
 import pytest
 
 from catalog.home import Home
-from catalog.store import schema
+from catalog.store import reader, schema
 from catalog.store.queries import run_sites
 from catalog.store.records import BatchRecord
 from catalog.store.upgrade import add_metrics, make_store
@@ -34,7 +35,7 @@ def test_segments_with_and_without_a_metric_read_alike_before_and_after_merging(
             writer.write(batches=[BatchRecord("r1", 1, one, 512 * number)])
             if number in merges:
                 writer.merge()
-        writer.write_run(run(status="done"))
+        writer.write([run(status="done")])
         met = stored(home, ALL)
         (mean, *_) = stored(home, "SELECT toy, cka FROM signatures ORDER BY site")
     assert [row["toy"] for row in met] == [None] * 3 + [1.0, None, None] + [None] * 3
@@ -59,11 +60,17 @@ def test_a_column_that_is_lacking_is_added_and_read_as_null_until_then(
 ) -> None:
     with Writer.open(home) as writer:
         writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
-        writer.write_run(run(status="done"))
+        writer.write([run(status="done")])
     with pytest.raises(SettingsError, match="toy"):
         stored(home, "SELECT toy FROM signatures")
     toy = schema.Column("toy", "DOUBLE", "What the toy measures.")
     monkeypatch.setattr(schema, "installed_columns", lambda: (toy,))
+    with monkeypatch.context() as patch:
+        opened = mock.Mock(wraps=reader.connect_reading)
+        patch.setattr(reader, "connect_reading", opened)
+        with pytest.raises(SettingsError, match="afinity"):
+            stored(home, "SELECT afinity FROM signatures")
+        assert opened.call_count == 1
     for view in ("batch_scores", "signatures", "layer_scores"):
         assert {row["toy"] for row in stored(home, f"SELECT toy FROM {view}")} == {None}
     with duckdb.connect(home.signatures) as connection:

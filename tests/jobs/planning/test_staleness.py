@@ -119,7 +119,7 @@ def test_the_newest_finished_run_of_the_names_is_what_counts(tmp_path: Path, pla
     with Writer.open(home) as writer:
         for day, (name, status) in enumerate([("old", "done"), ("new", "done"), ("bad", "failed")]):
             ended = datetime(2026, 5, day + 1, tzinfo=UTC)
-            writer.write_run(run(name, status, finished_at=ended, **names))
+            writer.write([run(name, status, finished_at=ended, **names)])
     other = dataclasses.replace(planned, architecture="cifar_plain8")
     found = staleness(home, [planned, other])
     assert found[planned.run_id].run_id == "new"

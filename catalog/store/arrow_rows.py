@@ -1,0 +1,190 @@
+"""Arrow rows: runs and batches as a segment holds them, with the numbers that may be stored.
+
+NaN and infinity become NULL, with a reason, and for a metric beside the affinity with a note, which
+leaves the affinity as it is. A batch's scores are nested in its row, with a column of every metric
+that one of them has: also of a metric from a package that is not installed where they are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter, itemgetter
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.store.records import BatchRecord, RunRecord
+from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
+from survey.column_fields import Column, columns_of
+from survey.results import BatchScores, Site, SiteScore
+
+#: How Arrow carries the SQL types in use from the spool into the store.
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "VARCHAR": pa.string(),
+    "VARCHAR[]": pa.list_(pa.string()),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
+
+_METRICS = tuple(column.name for column in METRIC_COLUMNS)
+
+
+def _arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of rows of some columns."""
+    return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
+
+
+#: What a segment holds of runs.
+RUN_SCHEMA = _arrow_schema(RUNS.columns)
+
+_BATCH, _RECORD = _arrow_schema(columns_of(BatchScores)), _arrow_schema(columns_of(BatchRecord))
+_SITE = _arrow_schema(columns_of(Site))
+_SCORE = _arrow_schema(
+    c for c in BATCH_SCORES.columns if c.name not in ("run_id", "batch", *_SITE.names, *_METRICS)
+)
+_run_values = attrgetter(*RUN_SCHEMA.names)
+_batch_values, _record_values = attrgetter(*_BATCH.names), attrgetter(*_RECORD.names)
+_site_values, _score_values = attrgetter(*_SITE.names), attrgetter(*_SCORE.names)
+
+
+def scores_field(metrics: Iterable[str]) -> pa.Field:
+    """Return the field of a batch that holds its scores."""
+    scores = [*_SITE, *_SCORE, *(pa.field(name, pa.float64()) for name in metrics)]
+    return pa.field("scores", pa.list_(pa.struct(scores)))
+
+
+#: What a segment holds of batches, whose scores may have more metrics than are declared.
+BATCH_SCHEMA = _arrow_schema(BATCHES.columns).append(scores_field(_METRICS))
+
+#: The numbers of a score beside its metrics.
+_NUMBERS = tuple(field.name for field in _SCORE if pa.types.is_floating(field.type))
+
+
+@cache
+def empty(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows, made once: that takes longer than making a full one.
+
+    Not at import: with its first array pyarrow imports pandas, which many readers never need.
+    """
+    return schema.empty_table()
+
+
+def run_table(records: Sequence[RunRecord]) -> pa.Table:
+    """Return the segment rows of some runs."""
+    if not records:
+        return empty(RUN_SCHEMA)
+    rows = [_run_values(_storable_run(record)) for record in records]
+    return pa.Table.from_struct_array(pa.array(rows, pa.struct(list(RUN_SCHEMA))))
+
+
+def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
+    """Return the segment rows of some batches."""
+    if not records:
+        return empty(BATCH_SCHEMA)
+    rows = [(*_batch_values(record.batch), *_record_values(record)) for record in records]
+    batches = pa.array(rows, pa.struct([*_BATCH, *_RECORD]))
+    columns = dict(zip((*_BATCH.names, *_RECORD.names), batches.flatten(), strict=True))
+    scores = _storable_rows([score for record in records for score in record.batch.scores])
+    ends = np.cumsum([0, *(len(record.batch.scores) for record in records)], dtype=np.int32)
+    seconds = columns["seconds"]
+    columns |= {
+        "seconds": pc.if_else(pc.is_finite(seconds), seconds, pa.scalar(None, pa.float64())),
+        "skipped_images": pc.list_value_length(columns["skipped_names"]).cast(pa.int64()),
+        "recorded_at": pa.repeat(
+            pa.scalar(datetime.now(UTC), _ARROW_TYPES["TIMESTAMPTZ"]), len(records)
+        ),
+        "scores": pa.ListArray.from_arrays(pa.array(ends), scores),
+    }
+    return pa.table(columns).select(BATCH_SCHEMA.names)
+
+
+def storable(score: SiteScore) -> SiteScore:
+    """Return the score as it may be stored: finite numbers, an affinity if and only if it is ok."""
+    broken = [name for name in _NUMBERS if not _finite(getattr(score, name))]
+    missing = [name for name, value in score.metrics.items() if not _finite(value)]
+    status, reason = score.status, score.reason
+    if broken:
+        reason = _with(reason, f"not finite: {', '.join(broken)}")
+    if status == "ok" and broken:
+        status = "nonfinite"
+    elif status == "ok" and score.affinity is None:
+        status, reason = "failed", _with(reason, "its status is ok, but it has no affinity")
+    elif status == "ok" and not 0 <= cast("float", score.affinity) <= 1:
+        status, reason = "out_of_range", _with(reason, f"{score.affinity!r} lies outside [0, 1]")
+    changes: dict[str, Any] = {
+        **dict.fromkeys(broken),
+        "status": status,
+        "reason": reason,
+        "metrics": {**score.metrics, **dict.fromkeys(missing)},
+        "notes": score.notes + tuple(f"{name}: not finite" for name in missing),
+    }
+    if status != "ok":
+        changes["affinity"] = None
+    if status != score.status and score.raw_affinity is None and "affinity" not in broken:
+        changes["raw_affinity"] = score.affinity
+    return dataclasses.replace(score, **changes)
+
+
+def _finite(value: float | None) -> bool:
+    return value is None or math.isfinite(value)
+
+
+def _storable_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
+    rows = _score_rows(scores)
+    unfit = _infinite(rows) | _mistaken(rows)
+    if unfit.any():
+        rows = _score_rows(
+            [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
+        )
+    return rows
+
+
+def _score_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
+    """Return a row a score, with the declared metrics and any others that one has a value of."""
+    metrics = [score.metrics for score in scores]
+    names = (*_METRICS, *sorted(set().union(*metrics).difference(_METRICS)))
+    complete = all(len(each) == len(names) for each in metrics)
+    of = itemgetter(*names) if complete else lambda each: map(each.get, names)
+    rows = [(*_site_values(s.place), *_score_values(s), *of(s.metrics)) for s in scores]
+    return pa.array(rows, scores_field(names).type.value_type)
+
+
+def _infinite(rows: pa.StructArray) -> np.ndarray:
+    """Return which rows hold a number that is not finite."""
+    numbers = [column for column in rows.flatten() if pa.types.is_floating(column.type)]
+    finite = pc.fill_null(pc.is_finite(pa.concat_arrays(numbers)), fill_value=True)
+    by_column = finite.to_numpy(zero_copy_only=False).reshape(len(numbers), len(rows))
+    unfit: np.ndarray = ~by_column.all(axis=0)
+    return unfit
+
+
+def _mistaken(rows: pa.StructArray) -> np.ndarray:
+    """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
+    # NULL becomes NaN, which is within nothing.
+    numbers = rows.field("affinity").to_numpy(zero_copy_only=False)
+    ok = pc.equal(rows.field("status"), "ok").to_numpy(zero_copy_only=False)
+    mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
+    return mistaken
+
+
+def _storable_run(record: RunRecord) -> RunRecord:
+    """Return the run with no number that is not finite."""
+    values = zip(RUN_SCHEMA.names, _run_values(record), strict=True)
+    broken = [k for k, v in values if isinstance(v, float) and not math.isfinite(v)]
+    if not broken:
+        return record
+    error = _with(record.error, f"not finite: {', '.join(broken)}")
+    changes: dict[str, Any] = {**dict.fromkeys(broken), "error": error}
+    return dataclasses.replace(record, **changes)
+
+
+def _with(first: str | None, second: str) -> str:
+    return f"{first}; {second}" if first else second
