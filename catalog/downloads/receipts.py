@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -111,6 +112,9 @@ def read_note(path: Path, kind: type[_Note]) -> _Note | None:
 
 
 def write_note(path: Path, note: Any) -> None:
-    """Write a dataclass as a small JSON file; one that is cut short is read as none."""
+    """Write a dataclass as a small JSON file; readers see the note before or this one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
+    # A name of its own: two processes may write the same note.
+    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    fresh.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
+    fresh.replace(path)
