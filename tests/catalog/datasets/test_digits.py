@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pickle
 from collections import Counter
@@ -21,6 +22,7 @@ TINY = InputTransform(size=8, resize=8)
 IMAGES, LABELS = load_digits(return_X_y=True)
 
 
+@functools.cache
 def all_samples(subset: str, transform: InputTransform = TINY) -> list[Sample]:
     return list(DigitsDataset(subset).samples(transform))
 

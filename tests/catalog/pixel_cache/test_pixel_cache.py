@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from PIL import Image
 
 from catalog.datasets import open_dataset
 from catalog.datasets.base import ImageDataset, Sample
-from catalog.datasets.kinds.digits import DigitsDataset
 from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.random import RandomDataset
 from catalog.models.base import InputTransform
@@ -44,25 +42,25 @@ class Pictures:
 
     class_names = ("even", "odd")
 
-    def __init__(self, images: int = 40, seed: int = 0, pause_seconds: float = 0) -> None:
-        self.name = f"pictures:{images}"
-        self.images, self.seed, self.pause_seconds = images, seed, pause_seconds
+    name = "pictures"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
         self.decoded = 0
         self.signature = "unchanged"
 
     def __len__(self) -> int:
-        return self.images
+        return 40
 
     def stat_signature(self) -> str:
         return self.signature
 
     def fingerprint(self) -> str:
-        return f"{self.images} pictures of seed {self.seed}"
+        return f"pictures of seed {self.seed}"
 
     def samples(self, transform: InputTransform, start: int = 0) -> Iterator[Sample]:
-        for position in range(start, self.images):
+        for position in range(start, len(self)):
             self.decoded += 1
-            time.sleep(self.pause_seconds if position else 0)
             shape = (transform.size, transform.size, 3)
             noise = np.random.default_rng([self.seed, position]).integers(0, 256, shape, np.uint8)
             # As Pillow's pixels lie: colours last.
@@ -162,7 +160,7 @@ def test_samples_are_the_datasets_own_before_and_after(
 
 
 def test_digits_are_kept(cache: PixelCache) -> None:
-    dataset = DigitsDataset("heldout")
+    dataset = open_dataset("digits[:20]", Path())
     expected = plain(dataset.samples(SMALL))
     assert through(cache, dataset) == expected == through(cache, dataset)
     assert len(entries(cache)) == 1
@@ -326,53 +324,45 @@ import sys
 from pathlib import Path
 from catalog.pixel_cache.cache import PixelCache
 from tests.catalog.pixel_cache.test_pixel_cache import SMALL, Pictures
-dataset = Pictures(int(sys.argv[2]), pause_seconds=float(sys.argv[3]))
-for sample in PixelCache(Path(sys.argv[1])).samples(dataset, dataset.fingerprint(), SMALL):
-    print(sample.position, flush=True)
+cache = PixelCache(Path(sys.argv[1]))
+for dataset in (Pictures(seed=0), Pictures(seed=1)):
+    for sample in cache.samples(dataset, dataset.fingerprint(), SMALL):
+        if sample.position == 0:
+            print("begun", flush=True)
+            sys.stdin.readline()
 """
 
 
-def building(cache: PixelCache, images: int, pause_seconds: float) -> subprocess.Popen[str]:
-    """Start a process that builds, and return when it has begun."""
-    command = [sys.executable, "-c", BUILDING, str(cache.root), str(images), str(pause_seconds)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "0\n"
-    return process
-
-
-@pytest.mark.slow(seconds=2)
+@pytest.mark.slow(seconds=4)
 def test_another_process_is_not_waited_for_and_its_death_is_no_harm(
     cache: PixelCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = plain(Pictures().samples(SMALL))
-    with building(cache, 40, pause_seconds=60) as process:
-        (left,) = unfinished(cache)
-        assert through(cache, Pictures()) == expected
+    expected = [plain(Pictures(seed=seed).samples(SMALL)) for seed in (0, 1)]
+    command = [sys.executable, "-c", BUILDING, str(cache.root)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert through(cache, Pictures(seed=0)) == expected[0]
         assert not entries(cache)
+        # Once the other process has built its entry, it is shared.
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "begun\n"
+        sharing = Pictures(seed=0)
+        assert through(cache, sharing) == expected[0]
+        assert sharing.decoded == 0
+        (left,) = unfinished(cache)
         process.send_signal(signal.SIGKILL)
     # Without its lock it is dead, but only its age tells so where locks are not seen by all.
-    assert through(cache, Pictures()) == expected
-    assert len(entries(cache)) == 1
+    assert through(cache, Pictures(seed=1)) == expected[1]
+    assert len(entries(cache)) == 2
     assert unfinished(cache) == [left]
     monkeypatch.setattr(eviction, "STALE_SECONDS", 0)
-    through(cache, Pictures(seed=1))
+    through(cache, Pictures(seed=2))
     assert not unfinished(cache)
-    assert through(cache, Pictures()) == expected
-
-
-@pytest.mark.slow(seconds=2)
-def test_an_entry_of_another_process_is_shared(cache: PixelCache) -> None:
-    dataset = Pictures(41)
-    with building(cache, 41, pause_seconds=0.001) as process:
-        assert through(cache, dataset) == plain(Pictures(41).samples(SMALL))
-        process.communicate()
-    assert process.returncode == 0
-    decoded_before = dataset.decoded
-    assert through(cache, dataset) == plain(Pictures(41).samples(SMALL))
-    assert dataset.decoded == decoded_before
-    assert len(entries(cache)) == 1
-    assert not unfinished(cache)
+    assert through(cache, Pictures(seed=1)) == expected[1]
 
 
 def _flip(path: Path, place: int, bit: int = 1) -> None:
