@@ -1,20 +1,4 @@
-"""The product's one error tree.
-
-::
-
-    SurveyError                 anything this product reports; exit code 2 unless said otherwise
-    ├── SettingsError           a setting, option or survey file that cannot be used
-    ├── InputError              matrices or images that cannot be scored
-    │   └── UndefinedScore      the score has no value in [0, 1] for this input (carries ``status``)
-    ├── CaptureError            a network whose activations cannot be followed
-    ├── CatalogError            a model, checkpoint or dataset that is unknown or unusable
-    │   ├── UnknownName         a name nobody knows (with "did you mean")
-    │   ├── CheckpointError     a file of weights that is refused
-    │   ├── DatasetError        a folder of images that is refused
-    │   └── DownloadError       a file that cannot be fetched, or is not what was published
-    │       └── UnreachableError    a server that does not answer
-    ├── StoreError              a store that cannot be opened, read or written; exit code 3
-    └── ClusterError            a cluster or worker that cannot be reached; exit code 3
+"""The product's one tree of errors.
 
 Every error says what happened, which value was met and what is allowed; ``hint`` says what to
 do next, and the command line shows it on a line of its own.
@@ -37,6 +21,7 @@ class SurveyError(Exception):
         What to do next.
     """
 
+    #: What a command that ends with it returns.
     exit_code = 2
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -48,17 +33,9 @@ class SurveyError(Exception):
             self.add_note(f"hint: {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Ray pickles errors between processes; keyword-only hints would be lost by default.
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(
-    kind: type[SurveyError], args: tuple[object, ...], state: dict[str, object]
-) -> SurveyError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+        # Ray pickles errors between processes; by default one is made by calling its class with the
+        # message, which those with more arguments refuse.
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 class SettingsError(SurveyError):

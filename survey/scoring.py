@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, reduce
 from operator import add
+from typing import cast
 
 import torch
 
 from survey.capture.forward import PooledPair
+from survey.errors import UndefinedScore
 from survey.metrics import all_quantities
-from survey.metrics.affinity import raw_affinity
-from survey.metrics.base import Quantity, breakdowns, values
+from survey.metrics.affinity import defined_affinity
+from survey.metrics.base import Quantity, values
 from survey.metrics.pair import Pair
-from survey.results import Flag, SiteScore
+from survey.results import Flag, SiteScore, Status
 from survey.settings import MeasureSettings
 
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
@@ -79,31 +81,31 @@ def score_pair(
         after=reduce(add, (part.after for part in parts)),
         resolution=parts[0].resolution,
     )
-    try:
-        row = _with_affinity(row, pair)
-    except breakdowns() as error:
-        row = replace(row, reason=f"the formula cannot be evaluated: {error}")
     metrics, notes = values(_others(), pair)
-    return replace(row, metrics=metrics, notes=notes)
+    return replace(_with_affinity(row, pair), metrics=metrics, notes=notes)
 
 
 def _with_affinity(row: SiteScore, pair: Pair) -> SiteScore:
     variances = (pair.x.mean_variance, pair.y.mean_variance)
     ridged: tuple[Flag, ...] = ("ridge",) if min(variances) < RIDGE_VARIANCE else ()
-    row = replace(
+    described = replace(
         row,
         input_variance=variances[0],
         output_variance=variances[1],
         constant_fraction=pair.constant_fraction,
         flags=(*ridged, *row.flags),
     )
-    if pair.has_constant_output:
-        dead: tuple[Flag, ...] = () if bool(pair.y.values.any()) else ("dead",)
-        reason = "the output is the same for every image"
-        return replace(row, status="constant", reason=reason, flags=("constant", *dead, *row.flags))
-    raw = pair.once(raw_affinity)
-    if 0.0 <= raw <= 1.0:
-        return replace(row, status="ok", affinity=raw, raw_affinity=raw)
-    n, c = pair.images, pair.channels
-    reason = f"the formula gives {raw:.4g}, outside [0, 1], for n={n}, c={c}"
-    return replace(row, status="out_of_range", reason=reason, raw_affinity=raw)
+    try:
+        affinity = defined_affinity(pair)
+    except UndefinedScore as error:
+        if error.status == "failed":
+            return replace(row, reason=error.message)
+        flags = described.flags
+        if error.status == "constant":
+            dead: tuple[Flag, ...] = () if bool(pair.y.values.any()) else ("dead",)
+            flags = ("constant", *dead, *flags)
+        status = cast("Status", error.status)
+        return replace(
+            described, status=status, reason=error.message, raw_affinity=error.raw, flags=flags
+        )
+    return replace(described, status="ok", affinity=affinity, raw_affinity=affinity)

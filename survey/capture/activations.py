@@ -22,13 +22,13 @@ _FUNCTIONS = (
     "silu", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 )  # fmt: skip
 
-#: torch.nn classes that are activations, most derived first where one inherits another.
-_TORCH_CLASSES: tuple[type[nn.Module], ...] = (
-    nn.ReLU6, nn.CELU, nn.ELU, nn.GELU, nn.GLU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish,
-    nn.Hardtanh, nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.PReLU, nn.ReLU, nn.RReLU, nn.SELU,
-    nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Softshrink, nn.Softsign, nn.Tanh, nn.Tanhshrink,
-    nn.Threshold,
-)  # fmt: skip
+#: The class of torch.nn of each, which has its name in capitals and without underscores.
+_TORCH_CLASSES = {
+    kind: name
+    for kind in vars(nn.modules.activation).values()
+    for name in _FUNCTIONS
+    if isinstance(kind, type) and kind.__name__.lower() == name.replace("_", "")
+}
 
 #: Modules whose every public nn.Module is an activation, recognised by name, not by import.
 _TIMM_MODULES = ("timm.layers.activations", "timm.layers.activations_me")
@@ -36,10 +36,8 @@ _TIMM_MODULES = ("timm.layers.activations", "timm.layers.activations_me")
 #: Single timm classes that live beside other things.
 _TIMM_CLASSES = ("timm.models.metaformer.SquaredReLU", "timm.models.metaformer.StarReLU")
 
-
-#: Classes whose name in lower case is not the function's name in ``torch.nn.functional``.
-_CLASS_NAMES = {
-    "leakyrelu": "leaky_relu",
+#: What timm's classes compute, where it is not their name in lower case.
+_TIMM_NAMES = {
     "swish": "silu",
     "gelutanh": "gelu_tanh",
     "quickgelu": "quick_gelu",
@@ -86,13 +84,16 @@ def activation_of(module: nn.Module) -> str | None:
     module : torch.nn.Module
         torch's own classes and what inherits from them, and timm's, by qualified name.
     """
-    for kind in _TORCH_CLASSES:
-        if isinstance(module, kind):
-            return _canonical(kind)
-    for kind in type(module).__mro__:
-        named = f"{kind.__module__}.{kind.__qualname__}" in _TIMM_CLASSES
-        if named or kind.__module__ in _TIMM_MODULES:
-            return _canonical(kind)
+    kinds = type(module).__mro__
+    for kind in kinds:
+        if kind in _TORCH_CLASSES:
+            return _TORCH_CLASSES[kind]
+    for kind in kinds:
+        listed = f"{kind.__module__}.{kind.__qualname__}" in _TIMM_CLASSES
+        if listed or kind.__module__ in _TIMM_MODULES:
+            # The same function may be spelled in several ways.
+            name = kind.__name__.removesuffix("Me").lower()
+            return _TIMM_NAMES.get(name, name)
     return None
 
 
@@ -113,12 +114,6 @@ def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
     if isinstance(call, nn.Module):
         return False
     return activation_called(call) in ("relu", "relu6")
-
-
-def _canonical(kind: type) -> str:
-    """Return one name for one function, however a library spells the class that computes it."""
-    name = kind.__name__.removesuffix("Me").lower()
-    return _CLASS_NAMES.get(name, name)
 
 
 def site_name(path: str, function: str | None, call: int) -> str:

@@ -22,19 +22,17 @@ def named(*names: str) -> frozenset[_TensorFunction]:
     )
 
 
-_PERMUTES = named("permute")
-_TRANSPOSES = named("transpose", "swapaxes", "swapdims", "transpose_", "swapaxes_", "swapdims_")
-_FLIPS = named("t", "t_", "adjoint") | {
+_PERMUTATIONS = named(
+    "permute", "transpose", "swapaxes", "swapdims", "transpose_", "swapaxes_", "swapdims_", "t",
+    "t_", "adjoint", "movedim", "moveaxis",
+) | {
     inspect.getattr_static(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH")
-}
-_MOVES = named("movedim", "moveaxis")
+}  # fmt: skip
 _STACKS = named("stack")
 _REDUCTIONS = named(
     "mean", "sum", "amax", "amin", "nanmean", "nansum", "std", "var", "max", "min", "median",
     "prod", "logsumexp", "norm", "vector_norm", "all", "any", "argmax", "argmin",
 )  # fmt: skip
-#: Those that have the kind of norm where the others have the axes.
-_NORMS = named("norm", "vector_norm")
 _DROPS = named("select", "unbind")
 
 #: Calls that return the tensor they were given, with its axes moved.
@@ -62,27 +60,15 @@ def origins_of(
         What came out.
     """
     axes: Origins = list(range(lead.ndim))
-    if function in _PERMUTES:
-        order = kwargs.get("dims", args[1:])
-        order = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
-        return [axes[i] for i in order]
-    if function in _TRANSPOSES:
-        first, second = _pair(args, kwargs)
-        axes[first], axes[second] = axes[second], axes[first]
-        return axes
-    if function in _FLIPS:
-        axes[-2:] = axes[:-3:-1]
-        return axes
-    if function in _MOVES:
-        return _shifted(args, kwargs, axes)
+    reduced = function in _REDUCTIONS and result.ndim < lead.ndim
+    if reduced or function in _PERMUTATIONS:
+        return _tried(function, args, kwargs, lead)
     if function in _STACKS:
         axes.insert(_axis(args, kwargs, 1, lead.ndim + 1) or 0, None)
         return axes
     if function in _DROPS:
         del axes[_axis(args, kwargs, 1, lead.ndim) or 0]
         return axes
-    if function in _REDUCTIONS and result.ndim < lead.ndim:
-        return _reduced(function, args, kwargs, axes)
     return indexed(args[1], axes) if function is torch.Tensor.__getitem__ else None
 
 
@@ -110,33 +96,16 @@ def _kept(items: list[Any], axes: Origins) -> Iterator[int | None]:
         position += 1
 
 
-def _pair(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[int, int]:
-    first = kwargs.get("dim0", kwargs.get("axis0", args[1] if len(args) > 1 else 0))
-    second = kwargs.get("dim1", kwargs.get("axis1", args[2] if len(args) > 2 else 1))
-    return first, second
-
-
-def _shifted(args: Sequence[Any], kwargs: dict[str, Any], axes: Origins) -> Origins:
-    source = kwargs.get("source", args[1] if len(args) > 1 else 0)
-    target = kwargs.get("destination", args[2] if len(args) > 2 else 0)
-    sources = [source] if isinstance(source, int) else list(source)
-    targets = [target] if isinstance(target, int) else list(target)
-    goes = {t % len(axes): s % len(axes) for s, t in zip(sources, targets, strict=True)}
-    others = iter([axis for axis in range(len(axes)) if axis not in goes.values()])
-    return [goes[place] if place in goes else next(others) for place in range(len(axes))]
-
-
-def _reduced(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], axes: Origins
-) -> Origins | None:
-    place = 2 if function in _NORMS else 1
-    dims = kwargs.get("dim", kwargs.get("axis", args[place] if len(args) > place else None))
-    if isinstance(dims, int):
-        dims = [dims]
-    if not isinstance(dims, (list, tuple)):
-        return None
-    gone = {axis % len(axes) for axis in dims}
-    return [axis for axis in axes if axis not in gone]
+def _tried(
+    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], lead: torch.Tensor
+) -> Origins:
+    """Return the axes left by a call, tried on a tensor whose sizes all differ."""
+    probe = torch.zeros(tuple(range(2, 2 + lead.ndim)))
+    options = {name: probe if value is lead else value for name, value in kwargs.items()}
+    options.pop("out", None)
+    moved = function(*(probe if value is lead else value for value in args), **options)
+    shape = (moved if isinstance(moved, torch.Tensor) else moved[0]).shape
+    return [size - 2 for size in shape]
 
 
 def _axis(args: Sequence[Any], kwargs: dict[str, Any], place: int, ndim: int) -> int | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -101,7 +100,7 @@ class Counter:
         self._below = 0
         self._high = comparable(torch.tensor(_limit(dtype), dtype=dtype))[()]
         self._low = -self._high
-        self._count = _compiled(self._high.dtype)
+        self._count = compiled(self._high.dtype)
 
     def add(self, piece: NDArray[Any]) -> None:
         """Count the values of a piece with a single axis, as ``comparable`` returns it."""
@@ -125,8 +124,11 @@ def _count_plainly(values: NDArray[Any], low: Any, high: Any) -> tuple[Any, Any]
 
 
 @functools.cache
-def _compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
+def compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
     """Return the count as machine code, kept for other processes where that is possible."""
+    # Slow to import, and a score of two matrices alone counts nothing.
+    import numba
+
     probe = np.zeros(1, dtype)
     try:
         kept = numba.njit(_count_plainly, nogil=True, cache=True)

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from survey.errors import InputError, SettingsError, UndefinedScore
-from survey.metrics.base import Metric, NoValue, Quantity, breakdowns
-from survey.settings import Ridge, Shrinkage
+from survey.errors import InputError, UndefinedScore
+from survey.metrics.base import CONSTANT_OUTPUT, Metric, NoValue, Quantity, breakdowns
+from survey.settings import MeasureSettings, Ridge, Shrinkage
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
 
-    from survey.metrics.moments import Moments
+    from survey.metrics.moments import Rows
     from survey.metrics.pair import Pair
 
 #: Total variance over the least eigenvalue above which only a singular value decomposition, two
@@ -69,44 +69,51 @@ def affinity_score(
     """
     import torch
 
-    from survey.metrics.moments import Rows, constant_columns
+    from survey.metrics.pair import Pair
 
-    if shrinkage not in get_args(Shrinkage):
-        raise SettingsError(f"shrinkage is {shrinkage!r}, must be one of ledoit-wolf, none")
-    if ridge not in get_args(Ridge):
-        raise SettingsError(f"ridge is {ridge!r}, must be one of absolute, relative")
+    MeasureSettings(shrinkage=shrinkage, ridge=ridge)  # refuses what is neither
     x, y = _as_matrix("x", x), _as_matrix("y", y)
     _require_pair(x, y)
     if not (bool(torch.isfinite(x).all()) and bool(torch.isfinite(y).all())):
         raise UndefinedScore("the matrices hold values that are not finite", status="nonfinite")
-    if bool(constant_columns(y, torch.finfo(y.dtype).eps).all()):
-        raise UndefinedScore(
-            "the output is the same for every image, so nothing can be transported",
-            status="constant",
-        )
+    return defined_affinity(Pair(x, y, shrinkage, ridge, resolution=torch.finfo(y.dtype).eps))
+
+
+def defined_affinity(pair: Pair) -> float:
+    """Return the affinity score of a pair under its own settings.
+
+    Raises
+    ------
+    UndefinedScore
+        If the output is constant, the formula leaves [0, 1] or cannot be evaluated.
+    """
+    if pair.has_constant_output:
+        raise UndefinedScore(CONSTANT_OUTPUT.reason, status="constant")
     try:
-        rho = affinity(*(Rows(each).moments(shrinkage, ridge) for each in (x, y)))
+        raw = pair.once(raw_affinity)
     except breakdowns() as error:
         raise UndefinedScore(
             f"the formula cannot be evaluated: {error}", status="failed"
         ) from error
-    if not 0.0 <= rho <= 1.0:
+    if not 0.0 <= raw <= 1.0:
         raise UndefinedScore(
-            f"the formula gives {rho:.4g}, outside [0, 1], for n={x.shape[0]}, c={x.shape[1]}",
+            f"the formula gives {raw:.4g}, outside [0, 1], for n={pair.images}, c={pair.channels}",
             status="out_of_range",
-            raw=rho,
+            raw=raw,
             hint="use more images, or shrinkage='ledoit-wolf'",
         )
-    return rho
+    return raw
 
 
-def affinity(x: Moments, y: Moments) -> float:
+def affinity(x: Rows, y: Rows, shrinkage: Shrinkage, ridge: Ridge) -> float:
     """Evaluate the formula, wherever it leads.
 
     Parameters
     ----------
-    x, y : Moments
-        Of inputs and outputs, with equal n and c.
+    x, y : Rows
+        Inputs and outputs, with equal n and c.
+    shrinkage, ridge
+        As for ``affinity_score``.
 
     Returns
     -------
@@ -114,9 +121,11 @@ def affinity(x: Moments, y: Moments) -> float:
         At most 1. Below 0 the value is no score (see ``affinity_score``).
     """
     x_rows, y_rows = _coordinates(x, y)
-    singular = x.trace > NEARLY_SINGULAR * x.identity_weight
-    mapped = _transport(x.covariance(x_rows), y.covariance(y_rows), x_rows, singular=singular)
-    return 1.0 - math.sqrt(assignment_cost(mapped, y_rows) / (2.0 * y.trace))
+    before, after = x.moments(shrinkage, ridge), y.moments(shrinkage, ridge)
+    singular = before.trace > NEARLY_SINGULAR * before.identity_weight
+    sx, sy = before.covariance(x_rows), after.covariance(y_rows)
+    mapped = _transport(sx, sy, x_rows, singular=singular)
+    return 1.0 - math.sqrt(assignment_cost(mapped, y_rows) / (2.0 * after.trace))
 
 
 def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -136,7 +145,7 @@ def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
     return float((x - y[torch.from_numpy(partner).to(y.device)]).square().sum()) / x.shape[0]
 
 
-def _coordinates(x: Moments, y: Moments) -> tuple[torch.Tensor, torch.Tensor]:
+def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rows of both in one orthonormal basis that is no larger than needed.
 
     Off the span of all rows, both covariances are multiples of the identity, so T is a number
@@ -195,25 +204,23 @@ def _require_pair(x: torch.Tensor, y: torch.Tensor) -> None:
 
 def raw_affinity(pair: Pair) -> float:
     """Return what the formula gives for a pair under its own settings, in [0, 1] or not."""
-    return affinity(
-        pair.x.moments(pair.shrinkage, pair.ridge), pair.y.moments(pair.shrinkage, pair.ridge)
-    )
+    return affinity(pair.x, pair.y, pair.shrinkage, pair.ridge)
 
 
 def _score(pair: Pair) -> float | NoValue:
     """Return the affinity score under the pair's own settings."""
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     return pair.once(raw_affinity)
 
 
 def _plain(pair: Pair) -> float | NoValue:
     """Return the affinity score without shrinkage."""
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     if pair.shrinkage == "none":
         return pair.once(raw_affinity)
-    return affinity(pair.x.moments("none", pair.ridge), pair.y.moments("none", pair.ridge))
+    return affinity(pair.x, pair.y, "none", pair.ridge)
 
 
 _AFFINITY = Quantity(

@@ -66,6 +66,10 @@ class NoValue:
     reason: str
 
 
+#: What most metrics give for an output that does not vary.
+CONSTANT_OUTPUT = NoValue("the output is the same for every image")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
     """One column of the result: how it is computed and what is true of it.

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
+from survey.metrics.base import CONSTANT_OUTPUT, INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 def cka(pair: Pair) -> float | NoValue:
     """Return the linear CKA of input and output."""
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     if pair.has_constant_input:
         return NoValue("the input is the same for every image")
     x, y = pair.x.gram_squared_norm, pair.y.gram_squared_norm
@@ -36,7 +36,7 @@ def cka(pair: Pair) -> float | NoValue:
 def cka_debiased(pair: Pair) -> float | NoValue:
     """Return the linear CKA made of unbiased estimates."""
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     if pair.has_constant_input:
         return NoValue("the input is the same for every image")
     x, y = pair.x.row_norms, pair.y.row_norms

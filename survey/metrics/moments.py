@@ -7,7 +7,7 @@ stored as c x c; ``Moments.covariance`` returns it as a matrix, in a given basis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -28,46 +28,25 @@ ILL_CONDITIONED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Mean-free rows of one pooled matrix and the weights that make its covariance.
+    """One pooled matrix and the weights that make its covariance."""
 
-    Parameters
-    ----------
-    centred : torch.Tensor
-        The matrix minus its column means, n x c, float64.
-    mean_variance : float
-        Trace of the unshrunk covariance (divisor n) over c.
-    gram_weight, identity_weight : float
-        Weights of ``centred' centred`` and of the identity in the covariance.
-    gram : torch.Tensor, optional
-        ``centred' centred``, c x c, where it is known already.
-    """
-
-    centred: torch.Tensor
-    mean_variance: float
+    rows: Rows
+    #: Weight of the Gram matrix ``centred' centred`` in the covariance.
     gram_weight: float
+    #: Weight of the identity in the covariance.
     identity_weight: float
-    gram: torch.Tensor | None = field(default=None, repr=False)
-
-    @property
-    def images(self) -> int:
-        """Rows n."""
-        return self.centred.shape[0]
-
-    @property
-    def channels(self) -> int:
-        """Columns c."""
-        return self.centred.shape[1]
 
     @property
     def trace(self) -> float:
         """Trace of the covariance."""
-        scatter = self.mean_variance * self.channels * self.images
-        return self.gram_weight * scatter + self.identity_weight * self.channels
+        rows = self.rows
+        scatter = rows.mean_variance * rows.channels * rows.images
+        return self.gram_weight * scatter + self.identity_weight * rows.channels
 
     def covariance(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the covariance in the basis in which ``coordinates`` (n x r) are the rows."""
-        known = self.gram if coordinates is self.centred else None
-        gram = coordinates.T @ coordinates if known is None else known
+        shared = coordinates is self.rows.centred and self.rows.channels <= self.rows.images
+        gram = self.rows.gram if shared else coordinates.T @ coordinates
         identity = torch.eye(
             coordinates.shape[1], dtype=coordinates.dtype, device=coordinates.device
         )
@@ -167,7 +146,7 @@ class Rows:
         return turned / lengths, lengths.square()
 
     def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
-        """Return the centred matrix with its covariance's weights.
+        """Return the weights of a covariance of the rows.
 
         Parameters
         ----------
@@ -186,8 +165,7 @@ class Rows:
         if shrinkage != "none":
             weight = self.ledoit_wolf_weight
             weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
-        gram = self.gram if self.channels <= self.images else None
-        return Moments(self.centred, self.mean_variance, *weights, gram)
+        return Moments(self, *weights)
 
 
 def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:

@@ -45,10 +45,19 @@ class Pair:
         self.x, self.y = Rows(x), Rows(y)
         self.shrinkage: Shrinkage = shrinkage
         self.ridge: Ridge = ridge
-        self.before = before if before is not None else count_near_zero(x)
-        self.after = after if after is not None else count_near_zero(y)
+        self._counts = before, after
         self._resolution = resolution
         self._known: dict[Callable[[Pair], Any], Any] = {}
+
+    @cached_property
+    def before(self) -> NearZero:
+        """Count of the input's values near zero."""
+        return self._counts[0] or count_near_zero(self.x.values)
+
+    @cached_property
+    def after(self) -> NearZero:
+        """Count of the output's values near zero."""
+        return self._counts[1] or count_near_zero(self.y.values)
 
     @property
     def images(self) -> int:

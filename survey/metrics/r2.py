@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
+from survey.metrics.base import CONSTANT_OUTPUT, INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ def r2(pair: Pair) -> float | NoValue:
     import torch
 
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     if pair.has_constant_input:
         return pair.constant_fraction
     rank = len(pair.x.spectrum[1])
@@ -56,7 +56,7 @@ def r2_heldout(pair: Pair) -> float | NoValue:
     generalised cross-validation error; it is chosen once, on all images.
     """
     if pair.has_constant_output:
-        return NoValue("the output is the same for every image")
+        return CONSTANT_OUTPUT
     if pair.has_constant_input:
         return 0.0
     directions, strengths = pair.x.spectrum

@@ -16,13 +16,6 @@ KINDS = [
 ]
 
 
-def test_every_error_is_in_the_tree_at_the_top_of_its_file(subtests: pytest.Subtests) -> None:
-    for kind in KINDS:
-        with subtests.test(kind=kind):
-            assert kind.__name__ in (errors.__doc__ or "")
-            assert kind.__doc__
-
-
 def test_errors_survive_pickling(subtests: pytest.Subtests) -> None:
     for error in [
         SurveyError("what happened", hint="what to do"),

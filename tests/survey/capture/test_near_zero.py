@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -110,14 +111,14 @@ def test_counts_add_up_and_divide() -> None:
 
 
 def test_it_works_where_compiled_code_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_one = near_zero.numba.njit
+    compile_one = numba.njit
 
     def unkept(*args: object, **options: object) -> object:
         if options.get("cache"):
             raise RuntimeError("cannot cache function: no locator available")
         return compile_one(*args, **options)
 
-    near_zero._compiled.cache_clear()
-    monkeypatch.setattr(near_zero.numba, "njit", unkept)
+    near_zero.compiled.cache_clear()
+    monkeypatch.setattr(numba, "njit", unkept)
     assert count_near_zero(values(10)) == counted(values(10))
-    near_zero._compiled.cache_clear()
+    near_zero.compiled.cache_clear()
