@@ -28,5 +28,17 @@ Linkage = Literal["average", "complete", "single"]
 #: Whose correlations: of each model, means over each family, or means over all.
 Level = Literal["model", "family", "all"]
 
+#: The paper's names of its five metrics by the columns that hold them, in the order of its tables:
+#: linear CKA, Frobenius norm, change of sparsity, change of entropy, R2 of a linear fit
+#: (Appendix G of the paper).
+PAPER_NAMES = {
+    "cka": "cka",
+    "norm": "norm",
+    "sparsity_change": "sparsity",
+    "entropy_change": "entropy",
+    "r2": "r2",
+}
+PAPER_METRICS = tuple(PAPER_NAMES)
+
 #: Which top-1 accuracy is explained where a model has both.
 Accuracy = Literal["measured", "reported"]

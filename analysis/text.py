@@ -21,11 +21,10 @@ _MISSING = ("NaT", "<NA>")
 
 
 def number(value: Any, digits: int = 2) -> str:
-    """Return a number with so many decimals, ``-`` where there is none."""
+    """Return a number with so many decimals; ``-`` where there is none."""
     if value is None or not math.isfinite(float(value)):
         return "-"
-    shown = f"{float(value):.{digits}f}"
-    return shown.removeprefix("-") if float(shown) == 0 else shown
+    return f"{float(value):z.{digits}f}"
 
 
 def chance(value: Any) -> str:

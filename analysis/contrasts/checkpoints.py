@@ -11,11 +11,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
-from analysis.relations.metric_correlations import PAPER_METRICS, PAPER_NAMES
 from analysis.statistics.pearson import pearson_where_known
 from analysis.text import number
 from survey.errors import SettingsError, UnknownName

@@ -7,10 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.choices import Level
+from analysis.choices import PAPER_NAMES, Level
 from analysis.data.validation import require_columns
 from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
-from analysis.relations.metric_correlations import PAPER_NAMES, SMALL, correlations_finding
+from analysis.relations.metric_correlations import SMALL, correlations_finding
 from analysis.text import number
 
 #: Size of a cell in pixels.

@@ -13,13 +13,13 @@ from analysis.statistics.pearson import pearson_where_known
 
 
 def correlations_left_out(
-    layers: pd.DataFrame | None, signatures: pd.DataFrame, metrics: Sequence[str]
+    layers: pd.DataFrame, signatures: pd.DataFrame, metrics: Sequence[str]
 ) -> dict[tuple[str, str], LeftOut]:
     """Return each run's correlations of affinity with each metric without each batch.
 
     Parameters
     ----------
-    layers : pandas.DataFrame or None
+    layers : pandas.DataFrame
         Rows of ``analysis.layers``.
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures`` of the runs.
@@ -29,10 +29,8 @@ def correlations_left_out(
     Returns
     -------
     dict of (str, str) to pandas.Series
-        By run id and metric: a value a batch, by its number; nothing without ``layers``.
+        By run id and metric: a value a batch, by its number.
     """
-    if layers is None:
-        return {}
     correlations = {}
     for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
         affinity = _table(rows, "affinity")
@@ -45,12 +43,8 @@ def correlations_left_out(
     return correlations
 
 
-def means_left_out(
-    layers: pd.DataFrame | None, run_ids: Sequence[str], metric: str
-) -> list[LeftOut]:
+def means_left_out(layers: pd.DataFrame, run_ids: Sequence[str], metric: str) -> list[LeftOut]:
     """Return each run's means of a metric over its sites without each batch, by its number."""
-    if layers is None:
-        return []
     every = []
     for _, rows in _of_runs(layers, run_ids):
         table = _table(rows, metric)

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from analysis.array_types import Floats
-from analysis.choices import Level
+from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
@@ -31,18 +31,6 @@ from analysis.statistics.pearson import (
 from analysis.text import number
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
-
-#: The paper's names of its five metrics by the columns that hold them, in the order of its tables:
-#: linear CKA, Frobenius norm, change of sparsity, change of entropy, R2 of a linear fit
-#: (Appendix G of the paper).
-PAPER_NAMES = {
-    "cka": "cka",
-    "norm": "norm",
-    "sparsity_change": "sparsity",
-    "entropy_change": "entropy",
-    "r2": "r2",
-}
-PAPER_METRICS = tuple(PAPER_NAMES)
 
 #: A corrected p-value below it is marked, and counted in the finding.
 SMALL = 0.05

@@ -11,12 +11,12 @@ import pytest
 
 import analysis
 from analysis import figures
+from analysis.choices import PAPER_METRICS
 from analysis.contrasts.datasets import dataset_summary
 from analysis.contrasts.residual_networks import twins
 from analysis.figures.depth_axis import depths
 from analysis.relations import score_shapes, timeline
 from analysis.relations.accuracy_spread import accuracy_spread
-from analysis.relations.metric_correlations import PAPER_METRICS
 from analysis.similarity import distances
 from analysis.similarity.clusters import cluster, clusters
 from analysis.similarity.kmeans import kmeans

@@ -13,19 +13,12 @@ import pytest
 from scipy.stats import pearsonr
 
 from analysis import layers, models, signatures
+from analysis.choices import PAPER_NAMES
 from analysis.data.provenance import provenance_of
-from analysis.paper.compare import (
-    FAMILIES,
-    GROUPS,
-    PAPER_CHECKPOINTS,
-    PAPER_NETWORKS,
-    compare_paper,
-    printed,
-    surveyed_rows,
-)
+from analysis.paper.compare import compare_paper, printed, surveyed_rows
 from analysis.paper.leave_one_batch_out import correlations_left_out, means_left_out
+from analysis.paper.our_numbers import FAMILIES, GROUPS
 from analysis.relations.accuracy_regressions import statistics
-from analysis.relations.metric_correlations import PAPER_NAMES
 from analysis.statistics.jackknife import mean_error
 from catalog.models.family_facts import GROUPS as KNOWN_GROUPS
 from catalog.models.family_facts import family_of
@@ -136,7 +129,7 @@ def store_checkpoints(store: Callable[..., None]) -> None:
     rows = printed()[printed()["table"] == "table3"].to_dict("records")
     checkpoints = SETS["paper-ssl"]
     labels = list(dict.fromkeys(checkpoints.label(each) for each in checkpoints.members))
-    assert len(labels) == PAPER_CHECKPOINTS
+    assert len(labels) == 17
     scores = np.random.default_rng(1).normal(size=len(labels))
     scores = (scores - scores.mean()) / scores.std()
     seen: set[str | None] = set()
@@ -227,7 +220,7 @@ def test_checkpoints_are_one_a_label(tmp_path: Path) -> None:
         store_checkpoints(store)
     rows = compared(tmp_path)
     rows = rows[rows["table"] == "table3"]
-    assert set(rows["n"]) == {PAPER_CHECKPOINTS}
+    assert set(rows["n"]) == {17}
     assert rows["difference"].abs().max() < 1e-6 * rows["paper"].max()
     assert (rows["ours_std"] / rows["paper_std"] - 1).abs().max() < 1e-6
     assert (rows["note"] == "").all()
@@ -299,7 +292,7 @@ def test_printed_numbers_are_those_of_the_facts() -> None:
     families = [family for family, n in FAMILIES.values() for _ in range(n)]
     ours = [facts(re.split("[:/]", each)[1]).family for each in SETS["paper"].members]
     assert sorted(families) == sorted(each for each in ours if each in families)
-    assert len(ours) == PAPER_NETWORKS
+    assert len(ours) == 36
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
@@ -337,7 +330,7 @@ def test_errors_are_those_of_leaving_each_batch_out() -> None:
     assert correlation_error(rows) == pytest.approx(expected)
     (means,) = means_left_out(rows, ["r"], "cka")
     assert error(means) == pytest.approx(cka.mean(axis=1).std(ddof=1) / 5**0.5)
-    assert correlations_left_out(None, rows, ("cka",)) == {}
+    assert correlations_left_out(rows[:0], rows, ("cka",)) == {}
     assert np.isnan(correlation_error(rows[rows["batch"] == 0]))
 
 

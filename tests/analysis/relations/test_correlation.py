@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.provenance import provenance_of
-from analysis.relations.metric_correlations import PAPER_METRICS, PAPER_NAMES, correlations
+from analysis.relations.metric_correlations import correlations
 from analysis.statistics.pearson import LEAST_SITES, pearson, population_std
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import signature, signatures
