@@ -1,8 +1,8 @@
 """An answer: one question about what was measured, declared once.
 
-From a declaration are made a verb of the command line, a part of the report's pages, and what a
-service shows. Importing a declaration loads no pandas: functions are named, as ``module:function``
-of ``analysis``, and imported when a question is asked.
+The command line makes a verb of a declaration, the report a part of a page. Importing a declaration
+loads no pandas: functions are named, as ``module:function`` of ``analysis``, and imported when a
+question is asked.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from analysis.answers.columns import TableColumn
+from analysis.answers.columns import Table, TableColumn
 from analysis.answers.material import Material
 from analysis.choices import NORMALISATION, Normalisation
 from analysis.option_fields import option, option_fields
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
     from analysis.similarity.distances import DistanceMatrix
 
-#: What tells a signature's rows apart, and its curve: what most answers are computed from.
+#: The columns that most answers are computed from.
 CURVE = (
     *("run_id", "architecture", "checkpoint", "dataset", "family", "site", "role", "repeat"),
     "affinity",
 )
-
-#: The metrics beside it that the paper prints numbers of.
-METRICS = ("cka", "norm", "sparsity_change", "entropy_change", "r2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +38,28 @@ class Drawing:
     #: A figure of ``analysis.figures``.
     chart: Any
     rows: pd.DataFrame
-    #: Its files' stem in a report.
+    #: The stem of its files in a report.
     name: str
-    #: The runs it is about; all by default.
+    #: The runs it shows; all by default.
     run_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTable:
-    """A table of an answer on a page."""
-
-    name: str
-    caption: str
-    rows: pd.DataFrame
-    columns: Sequence[str | TableColumn]
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """An answer; the first paragraph of a subclass's docstring says to which question.
+    """An answer; the first paragraph of a subclass's docstring names the question.
 
     A subclass declares the class variables; its fields, made by ``analysis.option_fields.option``,
-    are its options. It overrides what is not made from these alone.
+    are its options. It overrides what does not follow from these alone.
 
     Parameters
     ----------
     material : Material
-        The frames it is made from.
+        The frames it is computed from.
     """
 
-    #: Unique: its address in a service, and the stem of its files in a report.
+    #: Unique; the stem of its files in a report.
     name: ClassVar[str]
-    #: What asks for it on the command line: a verb, with the kind or flag that chooses this answer.
+    #: Its verb of the command line, with the kind or flag that chooses it among others.
     command: ClassVar[str] = ""
     #: The page of the report that shows it, and the page's title where this answer comes first.
     page: ClassVar[str] = ""
@@ -83,24 +71,24 @@ class Answer:
     #: The columns of its table, in order, of ``analysis.answers.columns`` where given by name; JSON
     #: has all columns of its rows.
     columns: ClassVar[Sequence[str | TableColumn]]
-    #: The function that computes it from the signatures and the options.
+    #: The function that computes it from ``inputs`` and those options that are its parameters.
     computed_by: ClassVar[str]
-    #: The function that returns from what was computed what follows, as a sentence.
+    #: The function that returns the finding, a sentence, from what was computed.
     found_by: ClassVar[str]
-    #: The figure: ``NAME_chart`` and ``NAME_rows`` of ``analysis.figures``, and how much of many
-    #: models it shows.
+    #: The figure: ``NAME_chart`` and ``NAME_rows`` of ``analysis.figures``, and how many models it
+    #: shows at most.
     figure: ClassVar[str] = ""
     most: ClassVar[int | None] = None
-    #: Whether the figure shows all sites, not only what was computed from them.
+    #: Whether the figure shows the scores of all sites, not what was computed from them.
     all_sites: ClassVar[bool] = False
-    #: The stem of its files in a report; the name of the answer by default.
+    #: The stem of its figure's files in a report; the name of the answer by default.
     file: ClassVar[str] = ""
-    #: The column that has a value where the data allow an answer; any row will do by default.
+    #: The column that has a value where the data allow an answer; by default one row is enough.
     needed: ClassVar[str] = ""
-    #: What it is computed from: a view of the store, and columns of it.
+    #: The view of the store, and its columns, that the report's SQL selects.
     view: ClassVar[str] = "signatures"
     source: ClassVar[Sequence[str]] = CURVE
-    #: Filters of runs that mean nothing to it.
+    #: Options shared by the verbs that do not apply to it.
     without: ClassVar[Sequence[str]] = ()
 
     material: Material
@@ -111,11 +99,22 @@ class Answer:
         answer: Self = material.answers.setdefault(cls, cls(material))
         return answer
 
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The positional arguments of ``computed_by``."""
+        return (self.material.signatures,)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that are parameters of ``computed_by``; the others choose what is shown."""
+        parameters = signature(resolve_name(self.computed_by)).parameters
+        names = [each.name for each in option_fields(self) if each.name in parameters]
+        return {name: getattr(self, name) for name in names}
+
     @cached_property
     def statistics(self) -> Any:
-        """What was computed; everything else of the answer is made from it."""
-        options = {each.name: getattr(self, each.name) for each in option_fields(self)}
-        return resolve_name(self.computed_by)(self.material.signatures, **options)
+        """What was computed; rows, finding and figures are made from it."""
+        return resolve_name(self.computed_by)(*self.inputs, **self.options)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -124,12 +123,12 @@ class Answer:
         return table
 
     def finding(self) -> str:
-        """Return what follows, as a sentence; or why there is no answer."""
+        """Return the result as a sentence; or why there is no answer."""
         sentence: str = resolve_name(self.found_by)(self.statistics)
         return sentence
 
     def details(self) -> Sequence[str]:
-        """Return what else is to be known of the result, in sentences."""
+        """Return how the result was computed and what it leaves out, in sentences."""
         return ()
 
     @property
@@ -139,7 +138,7 @@ class Answer:
 
     @property
     def drawn(self) -> Sequence[Any]:
-        """What its figure is made from."""
+        """The arguments of its figure's functions."""
         return (self.material.signatures if self.all_sites else self.statistics,)
 
     def drawings(self) -> Iterator[Drawing]:
@@ -152,25 +151,25 @@ class Answer:
             )
             yield Drawing(chart, rows, self.file or self.name)
 
-    def tables(self) -> Iterator[AnswerTable]:
+    def tables(self) -> Iterator[Table]:
         """Yield the tables of its page."""
         if self.caption:
-            yield AnswerTable(self.name, self.caption, self.rows, self.columns)
+            yield Table(self.name, self.caption, self.rows, self.columns)
 
     @property
     def alarm(self) -> bool:
-        """Whether the exit code is to tell a script about it."""
+        """Whether the command line ends with an exit code above 0."""
         return False
 
 
 @dataclass(frozen=True, eq=False)
 class DistanceAnswer(Answer):
-    """An answer made from distances between signatures."""
+    """An answer computed from distances between signatures."""
 
     normalisation: Normalisation = option(
         NORMALISATION,
-        "What is done about unequal lengths: signatures as they are, a distance per step, or curves"
-        " over relative depth.",
+        "How signatures of unequal lengths compare: as they are, by the distance per step, or as"
+        " curves over relative depth.",
     )
     band: int | None = option(None, "Radius of a Sakoe-Chiba band.", minimum=0, none="no band")
 
@@ -179,15 +178,13 @@ class DistanceAnswer(Answer):
         """The distances."""
         return self.material.matrix(self.normalisation, self.band)
 
-    @cached_property
-    def statistics(self) -> Any:
-        """What was computed from the distances and the other options."""
-        names = [each.name for each in option_fields(self)]
-        options = {name: getattr(self, name) for name in names if name not in _OF_DISTANCES}
-        return resolve_name(self.computed_by)(self.matrix, **options)
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The distances."""
+        return (self.matrix,)
 
     def details(self) -> Sequence[str]:
-        """Return which distances it is made from, and what they leave out."""
+        """Return which distances it is computed from, and what they leave out."""
         from analysis.similarity.distances import distance_words
 
         return [f"{distance_words(self.matrix)}.", *self.left_out()]
@@ -200,9 +197,6 @@ class DistanceAnswer(Answer):
         return lines + ([f"Models with sites left out, without a score: {gaps}."] if gaps else [])
 
 
-_OF_DISTANCES = ("normalisation", "band")
-
-
-def untrained_option(counts: str) -> Any:
-    """Return the option whether random weights take part in something."""
-    return option(False, f"Random weights (init:...) {counts} too.", flags=("--untrained",))
+def untrained_option(part: str) -> Any:
+    """Return the option whether random weights take part in a statistic."""
+    return option(False, f"Random weights (init:...) {part} too.", flags=("--untrained",))

@@ -1,13 +1,14 @@
-"""Which signatures are alike: clusters, their stability, mean curves, and all distances."""
+"""Which signatures are alike: clusters, their stability, k-means, and all distances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from analysis.answers.base import Answer, AnswerTable, DistanceAnswer
+from analysis.answers.base import Answer, DistanceAnswer
+from analysis.answers.columns import Table
 from analysis.choices import Linkage
 from analysis.option_fields import option
 from survey.errors import SettingsError
@@ -18,23 +19,34 @@ if TYPE_CHECKING:
 #: Models up to which a matrix of distances shows all of them, and models of one that shows some.
 MOST_IN_MATRIX, REPRESENTATIVES = 60, 9
 
-#: Draws of batches of a page: a hundred would cost more than all else of it.
+#: Draws of batches for the report: a hundred would take longer than the rest of it.
 STABILITY_DRAWS = 25
 
 
-def _clusters_option() -> Any:
-    return option(None, "Number of clusters.", minimum=1, none="the silhouette decides")
+@dataclass(frozen=True, eq=False)
+class _ClusterAnswer(DistanceAnswer):
+    """An answer with a row for each model, and its cluster."""
 
+    #: The columns by which rows are ordered.
+    order: ClassVar[Sequence[str]]
 
-def _seed_option() -> Any:
-    return option(0, "Seed of the draws of batches and of k-means.")
+    number: int | None = option(
+        None, "Number of clusters.", flags=("--clusters",), minimum=1, none="the silhouette decides"
+    )
+    seed: int = option(0, "Seed of the draws of batches and of k-means.")
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """One row a model."""
+        table: pd.DataFrame = self.statistics.table
+        return table.sort_values(list(self.order), ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters(DistanceAnswer):
+class SignatureClusters(_ClusterAnswer):
     """Cluster models by the dynamic time warping distance between their signatures.
 
-    The finding is how far the clusters agree with the families the models belong to.
+    The finding is how far the clusters agree with the families of the models.
     """
 
     name = page = "clusters"
@@ -48,47 +60,38 @@ class Clusters(DistanceAnswer):
         " are far apart because their signatures differ in length."
     )
     columns = ("cluster", "model", "family", "family_group", "silhouette", "stability")
+    order = ("leaf",)
+    computed_by = "analysis.similarity.clusters:cluster"
     found_by = "analysis.similarity.clusters:clusters_finding"
     figure = file = "dendrogram"
-    #: Leaves of the tree; in a larger one they stand for several models each.
+    #: Leaves of the tree; in a larger one each stands for several models.
     most = 100
 
     linkage: Linkage = option(
         "average", "How the distance between two clusters follows from those of their members."
     )
-    clusters: int | None = _clusters_option()
     stability: int = option(0, "Number of bootstrap draws of batches; 0 for none.", minimum=0)
-    seed: int = _seed_option()
 
     @cached_property
     def statistics(self) -> Any:
         """The clusters and their tree, with their stability if draws are asked for."""
-        from analysis.similarity.clusters import cluster
         from analysis.similarity.stability import with_stability
 
-        clustering = cluster(self.matrix, self.linkage, self.clusters)
+        clustering = super().statistics
         if not self.stability:
             return clustering
-        layers, watch = self.material.layers, self.material.watch
-        return with_stability(
-            clustering, layers, self.stability, self.seed, lambda draws: watch("draws", draws)
-        )
-
-    @property
-    def rows(self) -> pd.DataFrame:
-        """One row a model, in the order of the leaves."""
-        table: pd.DataFrame = self.statistics.table.sort_values("leaf").reset_index(drop=True)
-        return table
+        watch = partial(self.material.watch, "draws")
+        return with_stability(clustering, self.material.layers, self.stability, self.seed, watch)
 
     def details(self) -> Sequence[str]:
-        """Return how clusters were made, and how stable they are."""
+        """Return how clusters were computed, and how stable they are."""
         from analysis.similarity.clusters import clusters_method
         from analysis.similarity.stability import stability_sentence
 
         stable = [stability_sentence(self.statistics)] if self.stability else []
         return [f"{clusters_method(self.statistics)}.", *stable, *self.left_out()]
 
-    def tables(self) -> Iterator[AnswerTable]:
+    def tables(self) -> Iterator[Table]:
         """Yield the agreement with families, also of raw signatures, and the members."""
         from analysis.similarity.clusters import cluster
 
@@ -101,13 +104,13 @@ class Clusters(DistanceAnswer):
             ("raw", "as they are, as in the paper", raw),
         ):
             caption = f"Agreement of clusters with families, from signatures {how}."
-            yield AnswerTable(f"agreement-{name}", caption, clustering.agreement, columns)
+            yield Table(f"agreement-{name}", caption, clustering.agreement, columns)
         yield from super().tables()
 
 
 @dataclass(frozen=True, eq=False)
-class Stability(Answer):
-    """How stable the clusters are, had other images been measured."""
+class ClusterStability(Answer):
+    """How stable the clusters would be on other images."""
 
     name = "stability"
     page = "clusters"
@@ -120,7 +123,7 @@ class Stability(Answer):
         """The clusters of the default options with their stability."""
         from analysis.similarity.stability import with_stability
 
-        clustering = Clusters.of(self.material).statistics
+        clustering = SignatureClusters.of(self.material).statistics
         return with_stability(clustering, self.material.layers, STABILITY_DRAWS)
 
     @property
@@ -134,44 +137,35 @@ class Stability(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanCurves(DistanceAnswer):
+class KMeansClusters(_ClusterAnswer):
     """Cluster by k-means with barycentres, not hierarchically."""
 
     name = "barycentres"
     command = "cluster --kmeans"
     columns = ("cluster", "model", "family", "family_group", "distance")
+    order = ("cluster", "distance")
+    computed_by = "analysis.similarity.kmeans:kmeans"
     found_by = "analysis.similarity.kmeans:barycentres_finding"
     figure = "barycentre"
 
-    clusters: int | None = _clusters_option()
-    seed: int = _seed_option()
-
-    @cached_property
-    def statistics(self) -> Any:
-        """The clusters and the curves they lie around."""
-        from analysis.similarity.kmeans import kmeans
-
-        if self.clusters is None:
+    @property
+    def options(self) -> dict[str, Any]:
+        """The number of clusters, which must be given, and the seed."""
+        if self.number is None:
             raise SettingsError(
                 "--kmeans needs --clusters",
                 hint="the silhouette of a hierarchy suggests a number: run it without --kmeans",
             )
-        return kmeans(self.matrix, self.clusters, self.seed)
-
-    @property
-    def rows(self) -> pd.DataFrame:
-        """One row a model, the nearest to its barycentre first."""
-        table: pd.DataFrame = self.statistics.table.sort_values(["cluster", "distance"])
-        return table.reset_index(drop=True)
+        return super().options
 
     def details(self) -> Sequence[str]:
-        """Return how the clusters were made, and how closely they hold together."""
+        """Return how the clusters were computed, and how close their models are."""
         inertia = self.statistics.inertia
         return [*super().details(), f"K-means from seed {self.seed}, inertia {inertia:.4g}."]
 
 
 @dataclass(frozen=True, eq=False)
-class Distances(DistanceAnswer):
+class SignatureDistances(DistanceAnswer):
     """How far all signatures are from each other."""
 
     name = "distances"
@@ -194,6 +188,6 @@ class Distances(DistanceAnswer):
 
     @property
     def drawn(self) -> Sequence[Any]:
-        """The matrix in the order of the tree, of many models some."""
+        """The matrix, the tree for its order, and how many models stand for more of them."""
         some = None if len(self.matrix) <= MOST_IN_MATRIX else REPRESENTATIVES
-        return self.matrix, Clusters.of(self.material).statistics, some
+        return self.matrix, SignatureClusters.of(self.material).statistics, some

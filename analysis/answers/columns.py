@@ -1,12 +1,12 @@
-"""How the columns of answers are headed, written and explained, wherever they are shown.
+"""Tables and their columns: headings, formats and meanings, in a terminal and on a page.
 
-One vocabulary by the columns' names; an answer declares a column itself where it means another
-thing there.
+``COLUMNS`` holds them by the columns' names; an answer declares a column itself where the name has
+another meaning there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +16,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _year(value: Any) -> str:
-    return str(int(value))
-
-
-def _yes_or_no(value: Any) -> str:
-    return "yes" if value else "no"
-
-
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """How one column of a frame is shown."""
+    """A column of a frame as tables show it."""
 
     #: The frame's column.
     name: str
-    #: What stands above it on a page; its name, with spaces, by default.
+    #: Its heading on a page; its name, with spaces, by default.
     heading: str = ""
-    #: How a value is written on a page.
+    #: Returns the text of a value on a page.
     form: Callable[[Any], str] = cell
-    #: What it means, where the heading does not say it; shown below a page's table.
+    #: Its meaning, where the heading does not say it; shown below a page's table.
     meaning: str = ""
-    #: What stands above it in a terminal, if not its name; None where a terminal has no room.
+    #: Its heading in a terminal, its name by default; None where a terminal has no room.
     terminal: str | None = ""
     #: Whether a terminal shows it only where it has a value.
     optional: bool = False
@@ -45,17 +37,33 @@ class TableColumn:
 
     @property
     def title(self) -> str:
-        """What stands above it on a page."""
+        """The heading on a page."""
         return self.heading or spaced(self.name)
+
+    def has_values(self, frame: pd.DataFrame) -> bool:
+        """Return whether a frame has this column, and any value in it."""
+        return self.name in frame and not all(map(missing, frame[self.name].astype(object)))
 
     def in_terminal(self, frame: pd.DataFrame) -> bool:
         """Return whether a terminal's table of a frame has this column."""
         if self.optional:
-            return not all(missing(value) for value in frame[self.name].astype(object))
+            return self.has_values(frame)
         return self.terminal is not None and (not self.varying or frame[self.name].nunique() > 1)
 
 
-#: Columns that are numbers with so many decimals, and nothing else to say of them.
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A frame as a table of a page."""
+
+    #: Unique in its page.
+    name: str
+    caption: str
+    rows: pd.DataFrame
+    #: The columns to show; those given by name are of ``COLUMNS``.
+    columns: Sequence[str | TableColumn]
+
+
+#: Columns of numbers by their decimals, without a heading or meaning of their own.
 _DECIMALS = {
     2: ("adjusted_mutual_information", "novelty", "trend_initial", "trend_trained"),
     3: (
@@ -106,20 +114,20 @@ _EVERY = (
     TableColumn("r2_left_out", "R2 left out", fixed(2), "below 0 it is worse than the mean"),
     TableColumn("reason", "why something is blank"),
     TableColumn("relative_std", "relative deviation", fixed(3), "over the size of the mean"),
-    TableColumn("right", form=_yes_or_no),
+    TableColumn("right", form=lambda right: "yes" if right else "no"),
     TableColumn("shift", "", fixed(3), "trained less initial"),
     TableColumn("silhouette", "", fixed(2), "near 1 well within its cluster, below 0 outside"),
     TableColumn("stability", "", fixed(2), "of the cluster, over draws of batches", optional=True),
     TableColumn("standard_error", "", fixed(4), terminal="se"),
     TableColumn("std", "deviation"),
-    TableColumn("year", form=_year),
+    TableColumn("year", form=lambda year: str(int(year))),
 )
 
 COLUMNS = {column.name: column for column in _EVERY}
 
 
 def columns_of(names: Iterable[str | TableColumn]) -> list[TableColumn]:
-    """Return columns by name, as the vocabulary has them; those it lacks are shown as they are."""
+    """Return columns by name, as ``COLUMNS`` has them; others with the defaults."""
     return [
         COLUMNS.get(each, TableColumn(each)) if isinstance(each, str) else each for each in names
     ]

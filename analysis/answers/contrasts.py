@@ -1,4 +1,4 @@
-"""What shortcuts, other images, other weights and training do to a signature."""
+"""Contrasts of signatures: shortcuts, datasets, checkpoints, training."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, untrained_option
-from analysis.answers.columns import TableColumn
+from analysis.answers.base import CURVE, Answer, untrained_option
+from analysis.answers.columns import Table, TableColumn
+from analysis.choices import PAPER_METRICS
 from analysis.option_fields import option
 from analysis.text import fixed, probability
 
 
 @dataclass(frozen=True, eq=False)
-class Residual(Answer):
+class ShortcutContrast(Answer):
     """Sites after a shortcut against the other sites of the network."""
 
     name = page = "residual"
@@ -36,7 +37,7 @@ class Residual(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class Twins(Residual):
+class PlainTwins(ShortcutContrast):
     """Residual networks against plain ones that differ in the shortcuts alone."""
 
     name = "twins"
@@ -55,8 +56,8 @@ class Twins(Residual):
 
 
 @dataclass(frozen=True, eq=False)
-class Datasets(Answer):
-    """How far the signature of a network moves from one dataset to another."""
+class DatasetDeviations(Answer):
+    """How far the signature of a network on one dataset is from that on another."""
 
     name = page = "datasets"
     command = "compare datasets"
@@ -77,18 +78,18 @@ class Datasets(Answer):
         none="that of most models with several",
     )
 
-    def tables(self) -> Iterator[AnswerTable]:
+    def tables(self) -> Iterator[Table]:
         """Yield the means over models, and the models."""
         from analysis.contrasts.datasets import dataset_summary
 
         columns = ("dataset", "reference", "n", "dtw", "dtw_std", "euclidean", "euclidean_std")
         caption = "Deviation from the signature on the reference, mean over models."
-        yield AnswerTable("datasets-mean", caption, dataset_summary(self.statistics), columns)
+        yield Table("datasets-mean", caption, dataset_summary(self.statistics), columns)
         yield from super().tables()
 
 
 @dataclass(frozen=True, eq=False)
-class Checkpoints(Answer):
+class CheckpointRobustness(Answer):
     """How alike the checkpoints of an architecture are, metric by metric."""
 
     name = page = "checkpoints"
@@ -104,13 +105,13 @@ class Checkpoints(Answer):
     found_by = "analysis.contrasts.checkpoints:robustness_finding"
     figure = "robustness"
     needed = "relative_std"
-    source = (*CURVE, *METRICS)
+    source = (*CURVE, *PAPER_METRICS)
 
     untrained: bool = untrained_option("count")
 
 
 @dataclass(frozen=True, eq=False)
-class Training(Answer):
+class TrainingShift(Answer):
     """Trained networks against random initialisations of the same architecture."""
 
     name = page = figure = "training"

@@ -1,4 +1,4 @@
-"""Drift: what moved since it was measured before."""
+"""Drift: which signatures moved since an earlier run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import Answer
@@ -26,7 +25,7 @@ _DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
 
 
 @dataclass(frozen=True, eq=False)
-class DriftAnswer(Answer):
+class SignatureDrift(Answer):
     """Compare signatures with their predecessors; exit code 1 if any moved.
 
     Every site is tested against its own batch-to-batch error, with Holm's correction over all.
@@ -39,35 +38,38 @@ class DriftAnswer(Answer):
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
         "detail",
     )
+    computed_by = "analysis.contrasts.drift_between_runs:drift"
     found_by = "analysis.contrasts.drift_between_runs:Drift.finding"
     without = ("role", "all_runs")
 
     since: str | None = option(
         None,
-        "Date, time or duration: every run that finished since is compared, as in 2026-05-01, 7d,"
-        " 12h.",
+        "Date, time or duration, such as 2026-05-01, 7d or 12h: runs that finished since then are"
+        " compared.",
         metavar="DATE|DURATION",
         none="the newest runs",
     )
     pair: tuple[str, str] | None = option(
         None,
-        "Two runs that are compared alone, the earlier first.",
+        "The two runs to compare, the earlier first.",
         metavar="RUN RUN",
         none="each run and its predecessor",
     )
     any_order: bool = option(
-        False, "Runs of other orders of the same dataset are predecessors too.",
-        flags=("--any-order",),
-    )  # fmt: skip
+        False, "Runs of other orders of the dataset are predecessors too.", flags=("--any-order",)
+    )
     tolerance: float = option(DRIFT_TOLERANCE, "Smallest difference of a mean that matters.")
     level: float = option(DRIFT_LEVEL, "Chance of any false alarm, over all sites.")
     all_rows: bool = option(False, "Sites that stayed as they were, too.", flags=("--all",))
 
-    @cached_property
-    def statistics(self) -> Any:
-        """What moved, appeared and vanished."""
-        from analysis.contrasts.drift_between_runs import drift
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The home."""
+        return (self.material.home,)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, with a duration as the moment before now, and the selection."""
         selection = self.material.selection
         chosen = self.since is not None or self.any_order or selection.filters
         if self.pair is not None and chosen:
@@ -75,19 +77,12 @@ class DriftAnswer(Answer):
                 "--pair excludes --since, --any-order and the options that select runs",
                 hint="it names the two runs that are compared",
             )
-        return drift(
-            self.material.home,
-            since=None if self.since is None else moment(self.since, datetime.now(UTC)),
-            selection=selection,
-            pair=self.pair,
-            any_order=self.any_order,
-            tolerance=self.tolerance,
-            level=self.level,
-        )
+        since = None if self.since is None else moment(self.since, datetime.now(UTC))
+        return super().options | {"since": since, "selection": selection}
 
     @property
     def rows(self) -> pd.DataFrame:
-        """What did not stay as it was, or all sites."""
+        """The sites that moved and the runs that appeared or vanished; or all rows."""
         drift: Drift = self.statistics
         return drift.rows if self.all_rows else drift.news
 
@@ -102,7 +97,7 @@ class DriftAnswer(Answer):
         return bool(self.statistics.moved)
 
     def details(self) -> Sequence[str]:
-        """Return what was tested, how large a move had to be, and the verdicts."""
+        """Return what was tested, the smallest move that is detected, and the verdicts."""
         sentences: Sequence[str] = self.statistics.sentences()
         return sentences
 

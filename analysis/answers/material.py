@@ -1,13 +1,13 @@
-"""What answers are made from: the frames of a home, read once and shared by all questions."""
+"""The frames of a home that answers are computed from, read once and shared by all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from analysis.choices import NORMALISATION, Normalisation, Role
+from analysis.choices import NORMALISATION, PAPER_METRICS, Normalisation, Role
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from analysis.data.selection import Selection
     from analysis.similarity.distances import DistanceMatrix
 
-_Item = TypeVar("_Item")
-
-#: Given what is worked through and its items, returns them one by one and may show progress.
+#: Takes a noun for the items and the items, and returns these one by one; may show progress.
 Watch = Callable[[str, Sequence[Any]], Iterable[Any]]
 
 
-def unwatched(_what: str, items: Sequence[_Item]) -> Iterable[_Item]:
-    """Return the items: the watch that shows nothing."""
+def unwatched(_what: str, items: Sequence[Any]) -> Iterable[Any]:
+    """Return the items; shows no progress."""
     return items
 
 
@@ -67,7 +65,7 @@ class Material:
 
     @cached_property
     def signatures(self) -> pd.DataFrame:
-        """One row a finished run and site; results say that they are made from all of it."""
+        """One row a finished run and site; it carries the provenance of all its runs."""
         from analysis.data.frames import signatures
         from analysis.data.provenance import carried
 
@@ -77,10 +75,9 @@ class Material:
     @cached_property
     def layers(self) -> pd.DataFrame:
         """One row a run, batch and site, with the metrics that the paper prints numbers of."""
-        from analysis.contrasts.checkpoints import CRITERIA
         from analysis.data.frames import layers
 
-        return layers(self.home, self.selection, columns=CRITERIA)
+        return layers(self.home, self.selection, columns=("affinity", *PAPER_METRICS))
 
     @property
     def done(self) -> pd.DataFrame:

@@ -1,9 +1,8 @@
-"""What is nearest: neighbours, the families they suggest, and what is unlike any family."""
+"""Nearest neighbours of models, families predicted from them, and novelty."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from analysis.answers.base import DistanceAnswer, untrained_option
@@ -22,7 +21,7 @@ def _number_option(default: int | None) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours(DistanceAnswer):
+class NearestNeighbours(DistanceAnswer):
     """List the models with the nearest signatures, by dynamic time warping.
 
     With --families, how often the nearest architecture is of the same family.
@@ -30,6 +29,7 @@ class Neighbours(DistanceAnswer):
 
     name = command = "neighbours"
     columns = ("model", "family", "rank", "other_model", "other_family", "distance")
+    computed_by = "analysis.similarity.neighbours:neighbours"
     found_by = "analysis.similarity.neighbours:neighbours_finding"
     figure = "neighbour"
 
@@ -38,16 +38,14 @@ class Neighbours(DistanceAnswer):
     )
     number: int | None = _number_option(None)
 
-    @cached_property
-    def statistics(self) -> Any:
-        """One row a model and neighbour."""
-        from analysis.similarity.neighbours import neighbours
-
-        return neighbours(self.matrix, self.model, self.number or (5 if self.model else 1))
+    @property
+    def options(self) -> dict[str, Any]:
+        """The model, and the number of neighbours: five of one model, else one of each."""
+        return {"model": self.model, "number": self.number or (5 if self.model else 1)}
 
 
 @dataclass(frozen=True, eq=False)
-class Novelty(DistanceAnswer):
+class FamilyNovelty(DistanceAnswer):
     """Rank models by how unlike any known family they are."""
 
     name = figure = "novelty"
@@ -61,14 +59,14 @@ class Novelty(DistanceAnswer):
     computed_by = "analysis.similarity.neighbours:novelty"
     found_by = "analysis.similarity.neighbours:novelty_finding"
     needed = "novelty"
-    #: Models of the figure, the most unlike.
+    #: The models that the figure shows are those of the highest novelty.
     most = 100
 
     untrained: bool = untrained_option("are near families and set the scale")
 
 
 @dataclass(frozen=True, eq=False)
-class Families(DistanceAnswer):
+class FamilyPredictions(DistanceAnswer):
     """Predict each model's family from its neighbours, leaving the model out."""
 
     name = "families"

@@ -1,4 +1,4 @@
-"""Our numbers beside those that the affinity score's paper prints."""
+"""Comparisons of our numbers with those printed in the paper of the affinity score."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from analysis.answers.base import CURVE, METRICS, Answer
+from analysis.answers.base import CURVE, Answer
 from analysis.answers.columns import TableColumn
+from analysis.choices import PAPER_METRICS
 from analysis.option_fields import option
 from analysis.text import fixed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Where a number is printed, as the paper writes it.
+#: The paper's names of its tables and figures.
 _PRINTED = {**{f"table{n}": f"Table {n}" for n in (1, 2, 3)}, "fig4": "Figure 4"}
 
 
-def _printed(value: str) -> str:
-    return _PRINTED.get(value, value)
-
-
 @dataclass(frozen=True, eq=False)
-class _PaperNumbers(Answer):
+class _PaperComparison(Answer):
     """Our numbers beside some of those that the paper prints."""
 
     figure = "paper"
     columns = (
-        *(TableColumn("table", form=_printed), "name", "quantity"),
+        *(TableColumn("table", form=_PRINTED.__getitem__), "name", "quantity"),
         *(TableColumn(name, form=fixed(2)) for name in ("paper", "paper_std", "ours", "ours_std")),
         TableColumn("ours_error", "", fixed(2), "standard error from the images seen", "error"),
         *("n", TableColumn("difference", form=fixed(2), meaning="ours less the paper's")),
         *("dataset", "note", "reason"),
     )
-    source = (*CURVE, *METRICS)
+    source = (*CURVE, *PAPER_METRICS)
     found_by = "analysis.paper.compare:paper_finding"
     needed = "difference"
     #: Which of the paper's tables and figures.
@@ -71,7 +68,7 @@ class _PaperNumbers(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class Paper(_PaperNumbers):
+class PaperNumbers(_PaperComparison):
     """Our numbers beside those that the paper prints."""
 
     name = page = "paper"
@@ -91,7 +88,7 @@ class Paper(_PaperNumbers):
 
 
 @dataclass(frozen=True, eq=False)
-class PaperCorrelations(_PaperNumbers):
+class PaperCorrelations(_PaperComparison):
     """Our correlations beside those that the paper prints, instead."""
 
     name = "paper-correlations"
@@ -100,7 +97,7 @@ class PaperCorrelations(_PaperNumbers):
 
 
 @dataclass(frozen=True, eq=False)
-class PaperRegressions(_PaperNumbers):
+class PaperRegressions(_PaperComparison):
     """Our regressions beside those that the paper prints, instead."""
 
     name = "paper-regressions"

@@ -1,15 +1,14 @@
-"""What the signature goes with: other metrics, accuracy, years, depth; and how scores spread."""
+"""Relations of the affinity to other metrics, accuracy, years and depth; its distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, METRICS, Answer, AnswerTable, Drawing, untrained_option
-from analysis.answers.columns import TableColumn
-from analysis.choices import Accuracy, Level
+from analysis.answers.base import CURVE, Answer, Drawing, untrained_option
+from analysis.answers.columns import Table, TableColumn
+from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import option
 from analysis.text import fixed, probability
 from survey.text import counted
@@ -25,7 +24,7 @@ _LEVELS: dict[Level, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Correlations(Answer):
+class MetricCorrelations(Answer):
     """Correlate the affinity with CKA, norm, sparsity, entropy and R2 over each model's sites.
 
     P-values are corrected for their number by Holm's method.
@@ -39,7 +38,7 @@ class Correlations(Answer):
         "Pearson's correlation over the sites of a model between its affinity score and each other"
         " metric; for a family and for all, the mean over architectures, random weights left out,"
         " with its deviation (Tables 1 and 2 of arXiv:2310.11439). The sites of one network are not"
-        " independent, so intervals and p-values of single models are too sure of themselves."
+        " independent, so single models' intervals are too narrow and their p-values too small."
     )
     columns = (
         *("name", TableColumn("dataset", varying=True), "metric", "n", "pearson", "std"),
@@ -47,28 +46,24 @@ class Correlations(Answer):
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
         "reason",
     )
-    found_by = "analysis.relations.metric_correlations:correlations_finding"
+    computed_by = "analysis.relations.metric_correlations:correlations"
     figure = "correlation"
     needed = "pearson"
-    source = ("run_id", "family", "site", "affinity", *METRICS)
+    source = ("run_id", "family", "site", "affinity", *PAPER_METRICS)
 
     level: Level | None = option(
         None,
         "Whose correlations: each model's, means over each family, or means over all.",
         none="family, where any is known",
     )
-    metric: Sequence[str] = option(
-        (), "Columns to correlate with.", repeated=True, none="the paper's five"
+    metrics: Sequence[str] = option(
+        PAPER_METRICS,
+        "Columns to correlate with.",
+        flags=("--metric",),
+        repeated=True,
+        none="the paper's five",
     )
     untrained: bool = untrained_option("count in the means")
-
-    @cached_property
-    def statistics(self) -> Any:
-        """The correlations of all levels."""
-        from analysis.relations.metric_correlations import PAPER_METRICS, correlations
-
-        metrics = self.metric or PAPER_METRICS
-        return correlations(self.material.signatures, metrics, untrained=self.untrained)
 
     @property
     def drawn(self) -> Sequence[Any]:
@@ -82,22 +77,22 @@ class Correlations(Answer):
         return self._at(self.drawn[1])
 
     def finding(self) -> str:
-        """Return which metric follows the affinity most."""
+        """Return which metric correlates most with the affinity."""
         from analysis.relations.metric_correlations import correlations_finding
 
         return correlations_finding(*self.drawn)
 
     def details(self) -> Sequence[str]:
-        """Return the means over all architectures."""
+        """Return the mean correlations over all architectures."""
         from analysis.relations.metric_correlations import means_sentences
 
         return means_sentences(self.statistics)
 
-    def tables(self) -> Iterator[AnswerTable]:
+    def tables(self) -> Iterator[Table]:
         """Yield a table a level."""
         for level, caption in _LEVELS.items():
             if len(rows := self._at(level)):
-                yield AnswerTable(f"{self.name}-{level}", caption, rows, self.columns)
+                yield Table(f"{self.name}-{level}", caption, rows, self.columns)
 
     def _at(self, level: Level) -> pd.DataFrame:
         table: pd.DataFrame = self.statistics[self.statistics["level"] == level]
@@ -105,11 +100,10 @@ class Correlations(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class Regressions(Answer):
+class AccuracyRegressions(Answer):
     """Regress top-1 accuracy on statistics of the signature, within each group of families.
 
-    Beside each best predictor stands the chance of one as good among as many, had accuracy nothing
-    to do with the signature.
+    The p-value of each best predictor accounts for picking it among many.
     """
 
     name = page = "regressions"
@@ -118,14 +112,15 @@ class Regressions(Answer):
     caption = "The best predictor of each kind and group."
     method = (
         "Top-1 accuracy on one predictor at a time, within a group of families and a dataset (Fig."
-        " 4 of arXiv:2310.11439, which picks the best of many on four to nine points). Beside R2"
-        " stand R2 on models left out one by one, and the chance of so good a best predictor if"
-        " accuracies belonged to any model."
+        " 4 of arXiv:2310.11439, which picks the best of many on four to nine points). R2 left out"
+        " is that of models left out of the fit one by one. The p of the pick is the chance of so"
+        " large an R2 of the best predictor when accuracies are assigned to models at random."
     )
     columns = (
         *("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "slope", "p"),
         *("p_picked", TableColumn("accuracy", terminal=None), "reason"),
     )
+    computed_by = "analysis.relations.accuracy_regressions:regressions"
     found_by = "analysis.relations.accuracy_regressions:regressions_finding"
     figure = "regression"
     needed = "r2"
@@ -142,13 +137,10 @@ class Regressions(Answer):
     )
     accuracy: Accuracy = option("measured", "Which top-1 accuracy where both are known.")
 
-    @cached_property
-    def statistics(self) -> Any:
-        """The fits of every predictor, in every group."""
-        from analysis.relations.accuracy_regressions import regressions
-
-        frames = self.material.signatures, self.material.done
-        return regressions(*frames, self.permutations, self.seed, self.accuracy)
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The signatures, and the runs with their accuracies."""
+        return self.material.signatures, self.material.done
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -165,31 +157,31 @@ class Regressions(Answer):
     @property
     def drawn(self) -> Sequence[Any]:
         """The fits, and the points they go through."""
-        return self.statistics, self.material.signatures, self.material.done, self.accuracy
+        return self.statistics, *self.inputs, self.accuracy
 
     def details(self) -> Sequence[str]:
-        """Return where accuracies differ by no more than chance would make them."""
+        """Return the groups whose accuracies differ by no more than chance."""
         from analysis.relations.accuracy_regressions import LEAST_MODELS
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 
-        # How surely a published accuracy is known is not recorded.
+        # The error of a published accuracy is not recorded.
         if self.accuracy != "measured":
             return ()
         done = self.material.done
         known = done[done["run_id"].isin(self.material.signatures["run_id"])]
         return chance_sentences(accuracy_spread(known), LEAST_MODELS)
 
-    def tables(self) -> Iterator[AnswerTable]:
-        """Yield the best predictors, and all of where any line could be fitted."""
+    def tables(self) -> Iterator[Table]:
+        """Yield the best predictors, and all predictors of groups where a line could be fitted."""
         yield from super().tables()
         every = "Every predictor, in the groups and datasets where any line could be fitted."
         fits = self.statistics.groupby(["group", "dataset"])["r2"].transform("count")
         rows = self.statistics[fits > 0]
-        yield AnswerTable(f"{self.name}-all", every, rows, self.columns)
+        yield Table(f"{self.name}-all", every, rows, self.columns)
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline(Answer):
+class AffinityTimeline(Answer):
     """List each model's lowest, median and highest affinity, oldest architectures first."""
 
     name = command = page = figure = "timeline"
@@ -201,18 +193,18 @@ class Timeline(Answer):
 
     @property
     def known(self) -> bool:
-        """Whether there are two years to compare."""
+        """Whether the years differ."""
         return bool(self.rows["year"].nunique() > 1)
 
     def details(self) -> Sequence[str]:
-        """Return how many years are not known."""
+        """Return how many models have no known year."""
         unknown = int(self.rows["year"].isna().sum())
         return [f"{counted(unknown, 'model')} of unknown year."] if unknown else ()
 
 
 @dataclass(frozen=True, eq=False)
-class Distributions(Answer):
-    """Whether a model's scores lie in one heap or in two."""
+class AffinityDistributions(Answer):
+    """Whether the distribution of a model's scores has one mode or two."""
 
     name = page = "distributions"
     command = "compare distributions"
@@ -229,13 +221,13 @@ class Distributions(Answer):
 
     @property
     def drawn(self) -> Sequence[Any]:
-        """The scores, and the shapes of their distributions."""
+        """The scores, and the statistics of their distributions."""
         return self.material.signatures, self.statistics
 
 
 @dataclass(frozen=True, eq=False)
-class Depth(Answer):
-    """How the typical affinity of a family's networks changes with their depth."""
+class AffinityByDepth(Answer):
+    """How the median affinity of a family's networks changes with their depth."""
 
     name = page = "depth"
     title = "Depth"

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.choices import Role
-from analysis.data.conditions import CONDITIONS, conditions
 from analysis.data.model_names import labels
+from analysis.data.provenance import CONDITIONS, conditions
 from analysis.data.selection import MEASURED, Selection
 from analysis.data.validation import require_choice
 from catalog.open_home import open_home
@@ -77,14 +77,12 @@ def layers(
     *,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return the scores of each batch, one row a run, batch and site; see ``signatures``.
+    """Return the scores of each batch, one row a run, batch and site.
 
     Parameters
     ----------
-    home : str or pathlib.Path
-        The home that holds them.
-    selection : Selection, optional
-        Which runs.
+    home, selection
+        See ``signatures``.
     columns : sequence of str, optional
         Which columns to read beside ``run_id``, ``batch``, ``site`` and ``model``: of thousands of
         runs all of them take gigabytes.

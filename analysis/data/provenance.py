@@ -1,18 +1,27 @@
 """Provenance of frames and figures: the selection, runs, conditions and versions behind them.
 
-A frame carries it in ``attrs``, as plain text and numbers; ``Provenance`` is a caption of it.
+A frame carries it in ``attrs``, as text and numbers; ``Provenance`` writes it as a caption.
+*Conditions* are the measurement settings that must be equal for two runs' scores to compare.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from analysis.data.conditions import CONDITIONS, conditions
 from survey import __version__
+from survey.text import counted
+
+#: Columns of ``runs``: how many images a score is made of, and how its covariances are estimated.
+#: The pooling is not among them: it is part of what was measured.
+CONDITIONS = ("images_per_score", "shrinkage", "ridge")
+
+#: Values that a description leaves out.
+_USUAL = {"shrinkage": "ledoit-wolf", "ridge": "absolute"}
 
 #: The keys of ``attrs``.
 CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
@@ -26,26 +35,25 @@ HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What numbers were made from."""
+    """The provenance of numbers."""
 
     #: Which runs: ``Selection.describe``, and what narrowed it.
     selection: str
     #: How many runs.
     runs: int
-    #: The first digits of the sha256 of the sorted run ids, one a line.
+    #: See ``runs_hash``.
     runs_hash: str
     #: The version of the program that made the numbers.
     survey_version: str
     #: The versions of the measuring, ascending; empty where unknown.
     measuring_versions: tuple[int, ...]
-    #: Descriptions of the runs' conditions; see ``analysis.data.conditions``.
+    #: Descriptions of the runs' conditions.
     conditions: tuple[str, ...] = ()
 
     def caption(self) -> str:
         """Return the provenance in one line."""
-        noun = "run" if self.runs == 1 else "runs"
         measured = " and ".join(map(str, self.measuring_versions))
-        parts = [self.selection, f"{self.runs} {noun} (ids hash to {self.runs_hash})"]
+        parts = [self.selection, f"{counted(self.runs, 'run')} (ids hash to {self.runs_hash})"]
         if self.conditions:
             parts.append(" or ".join(self.conditions))
         if measured:
@@ -54,7 +62,7 @@ class Provenance:
 
 
 def provenance_of(frame: pd.DataFrame) -> Provenance:
-    """Return what a frame was made from.
+    """Return the provenance of a frame.
 
     Parameters
     ----------
@@ -76,6 +84,48 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         survey_version=__version__,
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
         conditions=tuple(_conditions(frame)),
+    )
+
+
+def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a description of each combination of conditions among runs; one where all compare.
+
+    Parameters
+    ----------
+    runs : iterable of mapping
+        Rows of ``runs`` with the columns of ``CONDITIONS``.
+
+    Returns
+    -------
+    list of str
+        Such as ``512 images a score`` or ``128 images a score, shrinkage none``.
+    """
+    return sorted({condition(run) for run in runs} - {""})
+
+
+def condition(run: Mapping[str, Any]) -> str:
+    """Return a description of a run's conditions; empty where it never started."""
+    known = {name: run[name] for name in CONDITIONS if not pd.isna(run[name])}
+    if "images_per_score" not in known:
+        return ""
+    unusual = [f"{name} {each}" for name, each in known.items() if each != _USUAL.get(name, each)]
+    return ", ".join((f"{int(known['images_per_score'])} images a score", *unusual))
+
+
+def mixed(descriptions: Sequence[str]) -> str | None:
+    """Return a warning where runs were measured in several ways; None where they compare.
+
+    Parameters
+    ----------
+    descriptions : sequence of str
+        What ``conditions`` returned.
+    """
+    if len(descriptions) < 2:
+        return None
+    return (
+        f"these runs were measured in {len(descriptions)} ways ({'; '.join(descriptions)}), and"
+        " scores of different ways do not compare: choose one with --images-per-score,"
+        " --shrinkage or --ridge"
     )
 
 

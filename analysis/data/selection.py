@@ -96,7 +96,7 @@ class Selection:
         runs : iterable of mapping
             Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
             ``finished_at``, the columns of ``MEASURED`` and those of
-            ``analysis.data.conditions.CONDITIONS``.
+            ``analysis.data.provenance.CONDITIONS``.
 
         Raises
         ------

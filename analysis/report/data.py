@@ -1,7 +1,4 @@
-"""What several pages of a report share: gaps, the addresses of models' pages, and SQL.
-
-A statement leads from a page back to the store.
-"""
+"""The data that pages of a report share: gaps, the addresses of models' pages, and SQL."""
 
 from __future__ import annotations
 
@@ -9,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from analysis.answers.material import Material
 from analysis.data.provenance import Provenance, provenance_of
+from analysis.text import missing
 from catalog.open_home import open_home
 from catalog.store.reader import query
 
@@ -29,7 +28,7 @@ WHERE site IS NOT NULL GROUP BY run_id, site, failures.status, reason ORDER BY r
 
 
 class ReportMaterial(Material):
-    """The frames that a report is made from, and the addresses of its models' pages."""
+    """The frames of a report, and the addresses of its models' pages."""
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -46,7 +45,7 @@ class ReportMaterial(Material):
 
     @cached_property
     def provenance(self) -> Provenance:
-        """What the whole report was made from."""
+        """The provenance of the whole report."""
         return provenance_of(self.models)
 
     @cached_property
@@ -57,10 +56,17 @@ class ReportMaterial(Material):
 
     @cached_property
     def links(self) -> dict[str, dict[str, str]]:
-        """Where the cells of a table lead to, by column and value."""
+        """The addresses that cells of a table link to, by column and value."""
         addresses = self.models["run_id"].map(self.pages)
         by_model = dict(zip(self.models["model"], addresses, strict=True))
         return {"run_id": self.pages, **dict.fromkeys(_MODELS, by_model)}
+
+
+def libraries(run: dict[Any, Any]) -> str:
+    """Return the versions of the libraries a run was measured with; empty where not known."""
+    names = ("python", "torch", "torchvision", "numpy", "scipy")
+    versions = {name: run[f"{name}_version"] for name in names}
+    return ", ".join(f"{name} {each}" for name, each in versions.items() if not missing(each))
 
 
 def slug(text: str) -> str:

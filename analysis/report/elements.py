@@ -1,15 +1,16 @@
-"""What a page is made of: tables, exhibits and sections, as values without any markup."""
+"""Parts of a page, without markup: tables, exhibits, sections and facts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.answers.columns import TableColumn, columns_of
+from analysis.answers.columns import Table, TableColumn, columns_of
 from analysis.text import NOTHING, cell, missing, spaced
 
 #: Letters of a word up to which it is kept whole in a cell.
@@ -21,10 +22,10 @@ class Cell:
     """One cell of a table."""
 
     text: str
-    #: What it is sorted by; empty where there is no value.
+    #: The text it is sorted by; empty where there is no value.
     key: str
     numeric: bool
-    #: Where it leads to, below the report's folder; empty for nowhere.
+    #: The address it links to, below the report's folder; empty for no link.
     link: str = ""
 
     @property
@@ -51,46 +52,32 @@ class PageTable:
         return [column for column in self.columns if column.meaning]
 
 
-def table(
-    name: str,
-    caption: str,
-    frame: pd.DataFrame,
-    columns: Sequence[str | TableColumn],
-    links: Mapping[str, Mapping[str, str]] | None = None,
+def page_table(
+    table: Table, links: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> PageTable:
-    """Return a frame's rows as a table; the first column names the row.
+    """Return the cells of a table; the first column names the row.
 
     Parameters
     ----------
-    name : str
-        Unique in its page.
-    caption : str
-        What the table shows.
-    frame : pandas.DataFrame
-        The rows, in order.
-    columns : sequence of str or TableColumn
-        Which columns; the model's comes first. Those the frame lacks, or that hold no value at all,
-        are left out, the first alone excepted.
+    table : Table
+        Of its columns the model's comes first. Those that the frame lacks, or that hold no value at
+        all, are left out, the first alone excepted.
     links : mapping, optional
-        Where cells lead to, by column and value.
+        The addresses that cells link to, by column and value.
     """
-    first, *others = sorted(columns_of(columns), key=lambda column: column.name != "model")
-    shown = (first, *(column for column in others if _has_values(frame, column.name)))
-    values = [frame[column.name].astype(object).tolist() for column in shown]
+    first, *others = sorted(columns_of(table.columns), key=lambda column: column.name != "model")
+    shown = (first, *(column for column in others if column.has_values(table.rows)))
+    values = [table.rows[column.name].astype(object).tolist() for column in shown]
     rows = tuple(
         tuple(
-            _cell(value, column, (links or {}).get(column.name, {}))
+            _cell(value, column, links.get(column.name, {}))
             for value, column in zip(row, shown, strict=True)
         )
         for row in zip(*values, strict=True)
     )
     columns_of_cells = zip(*rows, strict=True) if rows else [()] * len(shown)
     numeric = tuple(any(cell.numeric for cell in cells) for cells in columns_of_cells)
-    return PageTable(name, caption, shown, rows, numeric)
-
-
-def _has_values(frame: pd.DataFrame, name: str) -> bool:
-    return name in frame and not all(missing(value) for value in frame[name].astype(object))
+    return PageTable(table.name, table.caption, shown, rows, numeric)
 
 
 def _cell(value: Any, column: TableColumn, links: Mapping[str, str]) -> Cell:
@@ -111,35 +98,59 @@ def _key(value: Any, numeric: bool) -> str:
 class Exhibit:
     """A figure with the rows it shows and the SQL that leads back to the store."""
 
-    #: Its files' stem; unique in the report.
+    #: The stem of its files; unique in the report.
     name: str
-    #: A figure of ``analysis.figures``: its finding, note and caption are within.
+    #: A figure of ``analysis.figures``, with its finding, note and caption.
     chart: Any
     #: The rows it shows.
     rows: pd.DataFrame
     #: A statement on the signature store.
     sql: str
-    #: What the statement gives: the rows themselves, or those they were computed from.
+    #: The result of the statement: the rows themselves, or those they were computed from.
     sql_gives: Literal["these rows", "the measured rows"] = "the measured rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A page about one question."""
+    """The content of a page about one question."""
 
-    #: What follows from the data, in a sentence; or why there is nothing.
+    #: The result, in a sentence; or why there is none.
     finding: str
-    #: Its file's stem.
-    name: str = ""
-    title: str = ""
-    #: Whether the data allow it; without, no page is made.
+    #: The stem of its file.
+    name: str
+    title: str
+    #: Whether the data allow it; if not, there is no page.
     present: bool = True
-    #: How it was computed, and what else is to be known, paragraph by paragraph.
+    #: How it was computed, and what it leaves out, paragraph by paragraph.
     paragraphs: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     tables: tuple[PageTable, ...] = ()
 
+    def page(self) -> Page:
+        """Return its page."""
+        link = Link(self.title, f"{self.name}.html")
+        return Page(link, "section.html", {"section": self}, self.exhibits)
+
+
+class Link(NamedTuple):
+    """A page's title, and its address below the report's folder."""
+
+    title: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the report, before its exhibits are drawn."""
+
+    link: Link
+    #: The file of its template, and the values that this takes beside those of every page.
+    template: str
+    values: Mapping[str, Any]
+    exhibits: tuple[Exhibit, ...] = ()
+
 
 def facts(**values: Any) -> dict[str, str]:
-    """Return facts of what is known: names with spaces for underscores, missing values left out."""
-    return {spaced(name): cell(value) for name, value in values.items() if not missing(value)}
+    """Return texts by names with spaces for underscores, without those of missing values."""
+    texts = {spaced(name): cell(value) for name, value in values.items()}
+    return {name: text for name, text in texts.items() if text != NOTHING}

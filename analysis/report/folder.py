@@ -1,7 +1,7 @@
-"""The folder a report is written into: whole or not at all, and over nothing that is not a report.
+"""The folder of a report, written whole or not at all, and over nothing but an earlier report.
 
-Owns the marker that says which folders are reports, and the swap of an old one for a new one. Pages
-are written beside the place they are meant for; renaming the folder is the last thing that happens.
+A marker says which folders are reports. Files are written into a folder beside ``out``, which takes
+its name at the end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,96 +19,82 @@ from survey.errors import SettingsError
 #: The file that says a folder is a report, and which files it holds.
 MARKER = "report.json"
 
-#: What the marker must say.
+#: The marker's ``kind``.
 KIND = "model-zoo-survey report"
 
 
-class ReportFolder:
-    """A folder that appears under its name once everything is in it.
+#: Writes a file of a report: its path within the report, with slashes, and what it holds.
+Write = Callable[[str, str | bytes], None]
+
+
+@contextmanager
+def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
+    """Yield the function that writes files into a folder, which appears whole at the end.
 
     Parameters
     ----------
     out : pathlib.Path
-        Where it shall lie: nothing, an empty folder, or a report, which it replaces.
+        The folder: nothing, an empty folder, or a report, which is replaced.
     about : mapping
-        What the marker says beside the files: title, version, hash of the runs.
+        What the marker holds beside the files: title, version, hash of the runs.
 
     Raises
     ------
     SettingsError
         If something else lies there, or it cannot be written.
     """
+    out = out.absolute()
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    names: list[str] = []
 
-    def __init__(self, out: Path, about: Mapping[str, Any]) -> None:
-        self.out = out.absolute()
-        self._about = dict(about)
-        self._files: list[str] = []
-        self._partial = self.out.with_name(f".{self.out.name}.{os.getpid()}.partial")
-        require_free(self.out)
-
-    def __enter__(self) -> ReportFolder:
-        shutil.rmtree(self._partial, ignore_errors=True)
-        try:
-            self._partial.mkdir()
-        except OSError as error:
-            raise _unwritable(self.out, error) from None
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        except OSError as problem:
-            raise _unwritable(self.out, problem) from None
-        finally:
-            shutil.rmtree(self._partial, ignore_errors=True)
-
-    def write(self, name: str, content: str | bytes) -> None:
-        """Write one file.
-
-        Parameters
-        ----------
-        name : str
-            Its path within the report, with slashes.
-        content : str or bytes
-            What it holds.
-        """
-        path = self._partial / name
+    def write(name: str, content: str | bytes) -> None:
+        path = partial / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        self._files.append(name)
+        names.append(name)
 
-    def _finish(self) -> None:
-        files = sorted({*self._files, MARKER})
-        marker = {"kind": KIND, **self._about, "files": files}
-        self.write(MARKER, json.dumps(marker, indent=1, ensure_ascii=False) + "\n")
-        # Asked again: minutes have passed since.
-        require_free(self.out)
-        old = self.out.with_name(f".{self.out.name}.{os.getpid()}.old")
-        if self.out.exists():
-            self.out.rename(old)
-        try:
-            self._partial.rename(self.out)
-        except OSError:
-            if old.exists():
-                old.rename(self.out)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+    require_free(out)
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        with _unwritable(out):
+            partial.mkdir()
+        yield write
+        marker = {"kind": KIND, **about, "files": sorted({*names, MARKER})}
+        with _unwritable(out):
+            write(MARKER, json.dumps(marker, indent=1, ensure_ascii=False) + "\n")
+            _replace(out, partial)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _replace(out: Path, partial: Path) -> None:
+    # Asked again: minutes have passed since.
+    require_free(out)
+    old = out.with_name(f".{out.name}.{os.getpid()}.old")
+    if out.exists():
+        out.rename(old)
+    try:
+        partial.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def require_free(out: Path) -> None:
-    """Refuse a place that holds anything but a report.
+    """Raise unless a report may be written at a path.
 
     Parameters
     ----------
     out : pathlib.Path
-        Where a report shall lie.
+        The folder of the report.
 
     Raises
     ------
     SettingsError
-        If a file, a link, or a folder with anything that no report wrote is there; or there is no
-        folder to write it in.
+        If it is a file, a link, or a folder with anything that no report wrote; or its parent does
+        not exist.
     """
     hint = "pass --out with a new folder, or with that of an earlier report"
     if out.is_symlink() or (out.exists() and not out.is_dir()):
@@ -144,7 +131,13 @@ def _written_by_us(out: Path) -> set[str] | None:
     return {str(name) for name in marker.get("files", ())}
 
 
-def _unwritable(out: Path, error: OSError) -> SettingsError:
-    return SettingsError(
-        f"{out} cannot be written: {error.strerror or error}", hint="pass --out with another place"
-    )
+@contextmanager
+def _unwritable(out: Path) -> Iterator[None]:
+    """Explain errors of the file system."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"{out} cannot be written: {error.strerror or error}",
+            hint="pass --out with another place",
+        ) from None

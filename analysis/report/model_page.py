@@ -1,17 +1,18 @@
-"""The page of one model: its signature, its numbers site by site, and where they come from."""
+"""The pages of models: signature, numbers site by site, and provenance."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
-from analysis.answers.columns import TableColumn
-from analysis.answers.neighbours import Neighbours
+from analysis.answers.columns import Table, TableColumn
+from analysis.answers.neighbours import NearestNeighbours
 from analysis.data.provenance import narrowed
-from analysis.report.data import ReportMaterial, slug, statement
-from analysis.report.elements import Exhibit, PageTable, facts, table
+from analysis.report.data import ReportMaterial, libraries, slug, statement
+from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.metrics import listed_quantities
@@ -41,27 +42,25 @@ _SITES = (
 )
 
 
-def model_page(material: ReportMaterial, run: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page of a run shows, by its names in the template.
-
-    Parameters
-    ----------
-    material : Material
-        The report's frames.
-    run : dict
-        A row of ``material.models``.
-    """
-    group = material.signatures[material.signatures["run_id"] == run["run_id"]]
-    gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
-    return {
-        "lead": _lead(run, group),
-        "facts": _facts(run),
-        "problems": _problems(run, group, gaps),
-        "exhibits": _exhibits(group, run),
-        "tables": _sites(group, gaps) | _neighbours(material, run),
-        "provenance": _provenance(run),
-        "sql": statement([run["run_id"]], view="runs"),
-    }
+def model_pages(material: ReportMaterial) -> Iterator[Page]:
+    """Yield the page of each run, with links to those before and after it."""
+    runs: list[dict[Any, Any]] = material.models.to_dict("records")
+    links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
+    around = zip(runs, [None, *links], links, [*links[1:], None], strict=False)
+    for run, before, here, after in material.watch("pages of models", list(around)):
+        group = material.signatures[material.signatures["run_id"] == run["run_id"]]
+        gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
+        values = {
+            "lead": _lead(run, group),
+            "facts": _facts(run),
+            "problems": _problems(run, group, gaps),
+            "tables": _sites(group, gaps) | _neighbours(material, run),
+            "provenance": _provenance(run),
+            "sql": statement([run["run_id"]], view="runs"),
+            "before": before,
+            "after": after,
+        }
+        yield Page(here, "model.html", values, _exhibits(group, run))
 
 
 def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
@@ -83,68 +82,54 @@ def _facts(run: dict[str, Any]) -> dict[str, str]:
         dataset=run["dataset"],
         family=run["family"],
         group=run["family_group"],
-        year=_written(run["year"], "d"),
-        top_1_measured=_written(run["measured_top1"], ".2%"),
-        top_1_reported=_reported(run),
-        top_1_expected=_expected(run),
-        top_5_measured=_written(run["measured_top5"], ".2%"),
-        images=_written(run["images"], ",d"),
-        activation_sites=_written(run["sites"], "d"),
-        layers_deep=_written(run["depth"], "d"),
-        parameters=_written(run["parameters"], ",d"),
-        GFLOPs=_written(run["gflops"], ".3g"),
+        year=run["year"],
+        top_1_measured=percent(run["measured_top1"]),
+        top_1_reported=_accuracy(run, "reported_top1", "reported_dataset", "reported_protocol"),
+        top_1_expected=_accuracy(run, "expected_top1", "expected_source"),
+        top_5_measured=percent(run["measured_top5"]),
+        images=whole(run["images"]),
+        activation_sites=whole(run["sites"]),
+        layers_deep=whole(run["depth"]),
+        parameters=whole(run["parameters"]),
+        GFLOPs=run["gflops"],
     )
 
 
-def _reported(run: dict[str, Any]) -> str | None:
-    if missing(run["reported_top1"]):
-        return None
-    details = [run["reported_dataset"], run["reported_protocol"]]
-    where = ", ".join(str(detail) for detail in details if not missing(detail))
-    return percent(run["reported_top1"]) + (f" ({where})" if where else "")
+def _accuracy(run: dict[str, Any], name: str, *details: str) -> str:
+    """Return an accuracy with the known ones of its details in brackets."""
+    known = ", ".join(str(run[each]) for each in details if not missing(run[each]))
+    return percent(run[name]) + (f" ({known})" if known and not missing(run[name]) else "")
 
 
-def _expected(run: dict[str, Any]) -> str | None:
-    if missing(run["expected_top1"]):
-        return None
-    source = "" if missing(run["expected_source"]) else f" ({run['expected_source']})"
-    return percent(run["expected_top1"]) + source
-
-
-def _written(value: Any, form: str) -> str | None:
-    if missing(value):
-        return None
-    return format(int(value) if form.endswith("d") else float(value), form)
-
-
-def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> list[dict[str, str]]:
-    result = []
+def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, str]:
+    """Return the reasons of the run's problems, by what they are."""
+    problems = {}
     if run["status"] == "failed":
-        result.append({"what": f"Failed ({cell(run['stage'])})", "why": cell(run["error"])})
+        problems[f"Failed ({cell(run['stage'])})"] = cell(run["error"])
     if not missing(run["suspicion"]):
-        result.append({"what": "Suspect", "why": str(run["suspicion"])})
+        problems["Suspect"] = str(run["suspicion"])
     unscored = group[group["affinity"].isna()]
     if len(unscored):
         text = gaps["reason"].fillna(gaps["status"]).astype(str)
         reasons = "; ".join(dict.fromkeys(text))
         what = f"{len(unscored)} of {len(group)} sites without a score"
-        result.append({"what": what, "why": reasons or "no whole batch was measured"})
+        problems[what] = reasons or "no whole batch was measured"
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
         names = cell(list(run["skipped_names"])[:5])
-        result.append({"what": f"{run['skipped_images']} images not decoded", "why": names})
-    return result
+        problems[f"{run['skipped_images']} images not decoded"] = names
+    return problems
 
 
-def _exhibits(group: pd.DataFrame, run: dict[str, Any]) -> list[Exhibit]:
+def _exhibits(group: pd.DataFrame, run: dict[str, Any]) -> tuple[Exhibit, ...]:
     if group["affinity"].notna().sum() == 0:
-        return []
+        return ()
     from analysis.figures.signatures import model_chart
 
     name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
     columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
     sql = statement([run["run_id"]], columns)
     chart = model_chart(narrowed(group, f"model {run['model']}"))
-    return [Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows")]
+    return (Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows"),)
 
 
 def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
@@ -158,7 +143,7 @@ def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
     rows = group.merge(why, on="site", how="left")
     columns: list[str | TableColumn] = [*_SITES, *others, TableColumn("why", "without a score")]
     caption = "Every activation site in the order of execution."
-    return {"Site by site": table("sites", caption, rows, columns)}
+    return {"Site by site": page_table(Table("sites", caption, rows, columns))}
 
 
 def _others() -> list[Quantity]:
@@ -167,22 +152,19 @@ def _others() -> list[Quantity]:
 
 
 def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> dict[str, PageTable]:
-    answer = Neighbours(material, model=run["run_id"], number=NEIGHBOURS)
+    answer = NearestNeighbours(material, model=run["run_id"], number=NEIGHBOURS)
     try:
         rows = answer.rows
     except (SettingsError, UnknownName):
-        # Too few curves, or none of this run: the page of clusters says so.
+        # There is no other signature, or none of this run.
         return {}
     caption = f"The {len(rows)} models with the most similar signatures."
     columns = ("other_model", "rank", "other_family", "distance")
-    return {"Nearest models": table("neighbours", caption, rows, columns, material.links)}
+    table = Table("neighbours", caption, rows, columns)
+    return {"Nearest models": page_table(table, material.links)}
 
 
 def _provenance(run: dict[str, Any]) -> dict[str, str]:
-    names = ("torch", "torchvision", "numpy", "scipy", "python")
-    versions = [
-        f"{name} {run[f'{name}_version']}" for name in names if not missing(run[f"{name}_version"])
-    ]
     return facts(
         run=run["run_id"],
         job_key=run["job_key"],
@@ -194,12 +176,12 @@ def _provenance(run: dict[str, Any]) -> dict[str, str]:
             cell(run[name]) for name in ("device", "device_name") if not missing(run[name])
         ),
         number_format=run["dtype"],
-        versions=", ".join(versions),
+        versions=libraries(run),
         survey_version=run["survey_version"],
-        measuring_version=_written(run["measuring_version"], "d"),
-        attempt=_written(run["attempt"], "d"),
+        measuring_version=run["measuring_version"],
+        attempt=run["attempt"],
         finished=None if missing(run["finished_at"]) else f"{cell(run['finished_at'])} UTC",
-        seconds=_written(run["seconds"], ".1f"),
+        seconds=fixed(1)(run["seconds"]),
     )
 
 

@@ -1,41 +1,34 @@
-"""The pages of a report about the whole: overview, what is missing, and provenance."""
+"""The pages of a report about all of its runs: overview, what is missing, and provenance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
 from analysis.answers.base import CURVE
-from analysis.answers.columns import TableColumn
-from analysis.data.conditions import mixed
-from analysis.report.data import ReportMaterial, statement
-from analysis.report.elements import Exhibit, PageTable, Section, facts, table
+from analysis.answers.columns import Table, TableColumn
+from analysis.data.provenance import mixed
+from analysis.report.data import ReportMaterial, libraries, statement
+from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.text import counted
 
-#: Columns of ``runs`` that say how a run was measured, and their headings.
-_HOW = {
-    "dataset": "dataset",
-    "pooling": "pooling",
+#: Columns of ``runs`` that hold how a run was measured, and the headings of some.
+_SETTINGS = (
+    *("dataset", "pooling", "images_per_score", "shrinkage", "ridge", "order_seed", "dtype"),
+    *("device", "device_name", "measuring_version", "survey_version"),
+)
+_HEADINGS = {
     "images_per_score": "images a score",
-    "shrinkage": "shrinkage",
-    "ridge": "ridge",
-    "order_seed": "order seed",
     "dtype": "numbers",
-    "device": "device",
     "device_name": "device's model",
     "measuring_version": "measuring",
     "survey_version": "survey",
 }
 
-#: What it was measured with, in one column: each of its own would leave the paper.
-_WITH = ("python", "torch", "torchvision", "numpy", "scipy")
-
-
 _FAILED = (
     "dataset",
-    TableColumn("stage", meaning="what was being done when it failed"),
+    TableColumn("stage", meaning="the step that failed"),
     TableColumn("error", "reason"),
 )
 
@@ -63,7 +56,34 @@ _TRACING = (
 )
 
 
-def lead(material: ReportMaterial) -> str:
+def overview_page(
+    material: ReportMaterial, title: str, sections: Sequence[Section], missing: Section
+) -> Page:
+    """Return the first page: the survey in numbers, the findings, every model, what is missing.
+
+    Parameters
+    ----------
+    material : ReportMaterial
+        The report's frames.
+    title : str
+        The report's title.
+    sections : sequence of Section
+        The sections about questions.
+    missing : Section
+        From ``missing_section``.
+    """
+    values = {
+        "lead": _lead(material),
+        "facts": _facts(material),
+        "sections": [section for section in sections if section.present],
+        "absent": [section for section in sections if not section.present],
+        "models": _models_table(material),
+        "missing": missing,
+    }
+    return Page(Link(title, "index.html"), "index.html", values, tuple(overview_exhibits(material)))
+
+
+def _lead(material: ReportMaterial) -> str:
     """Return what was surveyed, in a sentence or two."""
     done, scored = material.done, len(material.scored)
     sites = int(material.signatures["affinity"].notna().sum())
@@ -82,8 +102,7 @@ def lead(material: ReportMaterial) -> str:
     return text + (f" {' and '.join(others)}." if others else "")
 
 
-def overview_facts(material: ReportMaterial) -> dict[str, str]:
-    """Return the survey in numbers."""
+def _facts(material: ReportMaterial) -> dict[str, str]:
     done, models = material.done, material.models
     measured = done["finished_at"].dropna()
     return facts(
@@ -103,7 +122,7 @@ def overview_facts(material: ReportMaterial) -> dict[str, str]:
 
 
 def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
-    """Return the figure of signatures, a panel a family: all, or some that stand for them."""
+    """Return the figure of signatures, a panel a family: all, or representatives of many."""
     if not material.scored:
         return []
     from analysis.figures.signatures import signature_chart, signature_lines
@@ -115,8 +134,8 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
     return [Exhibit("signatures", chart, lines, sql, "the measured rows")]
 
 
-def models_table(material: ReportMaterial) -> PageTable:
-    """Return every run in a line that leads to its page."""
+def _models_table(material: ReportMaterial) -> PageTable:
+    """Return a row a run, with a link to its page."""
     scores = material.signatures.groupby("run_id")["affinity"]
     result = scores.agg(lowest="min", median="median", highest="max", scored="count")
     rows = material.models.merge(result, on="run_id", how="left")
@@ -138,11 +157,11 @@ def models_table(material: ReportMaterial) -> PageTable:
         TableColumn("parameters", "", whole),
         TableColumn("suspicion", "suspect because"),
     )
-    caption = "Every model of the selection; a heading sorts, a name leads to the model's page."
-    return table("models", caption, rows, columns, material.links)
+    caption = "Every model of the selection; a heading sorts, a name links to the model's page."
+    return page_table(Table("models", caption, rows, columns), material.links)
 
 
-def missing_sentence(material: ReportMaterial) -> str:
+def _missing_sentence(material: ReportMaterial) -> str:
     """Return how much is missing, in a sentence."""
     sites = material.gaps.drop_duplicates(["run_id", "site"])
     parts = []
@@ -161,27 +180,20 @@ def missing_sentence(material: ReportMaterial) -> str:
     return f"{'; '.join(parts)}." if parts else "Nothing failed, and every site has its score."
 
 
-def missing_page(material: ReportMaterial) -> Section | None:
-    """Return the page of what failed and of sites without a score; None where all is well."""
-    failed, gaps = material.failed, material.gaps
+def missing_section(material: ReportMaterial) -> Section:
+    """Return the page of runs that failed and of sites without a score; absent without any."""
     suspect = material.models[material.models["suspicion"].notna()]
-    kinds = (
-        ("failed", "Runs that failed.", failed, _FAILED),
-        ("suspect", "Runs whose accuracy is suspect.", suspect, _SUSPECT),
-        ("gaps", "Sites and batches without a score.", gaps, _GAPS),
+    tables = (
+        Table("failed", "Runs that failed.", material.failed, ("model", *_FAILED)),
+        Table("suspect", "Runs whose accuracy is suspect.", suspect, ("model", *_SUSPECT)),
+        Table("gaps", "Sites and batches without a score.", material.gaps, ("model", *_GAPS)),
     )
-    tables = [
-        table(name, caption, rows, ("model", *columns), material.links)
-        for name, caption, rows, columns in kinds
-        if len(rows)
-    ]
-    if not tables:
-        return None
-    sentence = missing_sentence(material)
-    return Section(sentence, "missing", "Missing", tables=tuple(tables))
+    shown = tuple(page_table(each, material.links) for each in tables if len(each.rows))
+    sentence = _missing_sentence(material)
+    return Section(sentence, "missing", "Missing", present=bool(shown), tables=shown)
 
 
-def provenance_page(material: ReportMaterial) -> Section:
+def provenance_section(material: ReportMaterial) -> Section:
     """Return the page of versions, settings, devices and hashes."""
     return Section(
         f"Everything in this report was made from {material.provenance.caption()}.",
@@ -193,23 +205,17 @@ def provenance_page(material: ReportMaterial) -> Section:
 
 
 def _settings_table(material: ReportMaterial) -> PageTable:
-    models = material.models.assign(libraries=_libraries(material.models))
-    names = [*(name for name in _HOW if name in models), "libraries"]
+    # In one column: a printed page has no room for one each.
+    versions = [libraries(run) for run in material.models.to_dict("records")]
+    models = material.models.assign(libraries=versions)
+    names = [*_SETTINGS, "libraries"]
     shown = models[names].astype(object).map(lambda value: None if missing(value) else value)
     groups = shown.groupby(names, dropna=False, sort=False).size().rename("runs").reset_index()
-    columns = [TableColumn(name, _HOW.get(name, name), _plain) for name in names]
-    columns.append(TableColumn("runs", "", whole))
-    caption = "How runs were measured, with what and on what; runs that agree in all of it."
-    return table("settings", caption, groups, columns)
-
-
-def _libraries(models: pd.DataFrame) -> list[str]:
-    """Return what each run was measured with, in words; empty where nobody knows."""
-    versions = models[[f"{name}_version" for name in _WITH]].set_axis(_WITH, axis="columns")
-    return [
-        ", ".join(f"{name} {version}" for name, version in row.items() if not missing(version))
-        for row in versions.to_dict("records")
-    ]
+    columns = [TableColumn(name, _HEADINGS.get(name, ""), _plain) for name in names]
+    caption = "Settings, devices and versions, and the number of runs that have all of them."
+    return page_table(
+        Table("settings", caption, groups, (*columns, TableColumn("runs", "", whole)))
+    )
 
 
 def _plain(value: Any) -> str:
@@ -228,7 +234,7 @@ def _runs_table(material: ReportMaterial) -> PageTable:
         TableColumn("seconds", "", fixed(1)),
     )
     caption = "Every run; hashes by their first 12 digits, in full on the model's page."
-    return table("runs", caption, material.models, columns, material.links)
+    return page_table(Table("runs", caption, material.models, columns), material.links)
 
 
 def _short(value: Any) -> str:

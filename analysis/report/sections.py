@@ -1,4 +1,4 @@
-"""The pages about questions: each is made of the answers that name it."""
+"""The sections of a report about questions, each of the answers that name its page."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from analysis.answers import ANSWERS, Answer
 from analysis.report.data import ReportMaterial, slug, statement
-from analysis.report.elements import Exhibit, Section, table
+from analysis.report.elements import Exhibit, Section, page_table
 from analysis.text import sentence
 from survey.errors import SettingsError, UnknownName
 
-#: The answers of each page; a page stands where the first of them does.
-PAGES: dict[str, list[type[Answer]]] = {each.page: [] for each in ANSWERS if each.page}
+#: The answers of each page; the first of them gives it its place among the pages.
+PAGES: dict[str, list[type[Answer]]] = {}
 for each in ANSWERS:
     if each.page:
-        PAGES[each.page].append(each)
+        PAGES.setdefault(each.page, []).append(each)
 
 
 def section(material: ReportMaterial, page: str) -> Section:
-    """Return a page about a question; where the data do not allow it, why.
+    """Return the section of a page; where the data do not allow it, its finding is the reason.
 
     Parameters
     ----------
@@ -44,12 +44,8 @@ def section(material: ReportMaterial, page: str) -> Section:
         return Section(sentence(reasons[0]), page, title, present=False)
     first, *others = answers
     exhibits = {each.name: each for answer in answers for each in _exhibits(material, answer)}
-    tables = [
-        table(each.name, each.caption, each.rows, each.columns, material.links)
-        for answer in answers
-        for each in answer.tables()
-    ]
-    # The finding of an answer with a figure stands above that.
+    tables = [page_table(each, material.links) for answer in answers for each in answer.tables()]
+    # The finding of an answer with a figure is the heading of that.
     undrawn = [sentence(each.finding()) for each in others if not each.figure]
     paragraphs = (*filter(None, (first.method,)), *map(sentence, first.details()), *undrawn)
     finding = sentence(first.finding())

@@ -1,7 +1,7 @@
-"""A drawing with its finding above and its caption below, as a file that stands alone.
+"""A drawing with its finding above and its caption below, as a file of its own.
 
-Owns where those words stand. A page's drawing has none, and to let Vega place them means to draw
-everything again and to measure every letter, which costs more than the drawing itself.
+A page's drawing has neither. Vega could place them, but would draw everything again and measure
+every letter, which takes longer than the drawing itself.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from xml.etree import ElementTree as Xml
 
 from analysis.figures.theme import CAPTION_SIZE, FONT, NOTE_SIZE, TITLE_SIZE
 
-#: The names of an SVG's elements.
+#: The namespace of SVG.
 SVG = "http://www.w3.org/2000/svg"
 
-#: Room around the words, and more height than its letters that a line takes, in pixels.
+#: Margin around the text, and space between its lines, in pixels.
 _MARGIN, _LEADING = 6, 4
 
 #: Width of a character over the font's size, bold and plain, with room for wide ones.
@@ -26,7 +26,7 @@ _BOLD_WIDTH, _PLAIN_WIDTH = 0.6, 0.54
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a figure says beside its drawing, line by line as its width allows."""
+    """The text of a figure, in lines that its width allows."""
 
     finding: tuple[str, ...]
     note: tuple[str, ...]
@@ -34,19 +34,19 @@ class Words:
 
 
 def framed(drawn: str, words: Words) -> str:
-    """Return a drawing between its words.
+    """Return a drawing with its text.
 
     Parameters
     ----------
     drawn : str
         A whole SVG document, its size in pixels.
     words : Words
-        What stands above and below.
+        The text above and below.
 
     Returns
     -------
     str
-        A larger SVG document, whose role is that of an image named by its finding.
+        A larger SVG document, an image labelled by its finding.
     """
     Xml.register_namespace("", SVG)
     inner = Xml.fromstring(drawn)  # noqa: S314 - drawn by this program, from text it escaped

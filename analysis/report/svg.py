@@ -1,8 +1,8 @@
-"""Figures within a page: SVG that stands beside others, speaks, and needs no script.
+"""Figures of ``analysis.figures`` as SVG elements of a page, which need no script.
 
-Owns what becomes of a figure on its way into a page: its finding, note and caption leave the
-drawing and become text; each choice of depth becomes a drawing of its own; identifiers are made
-unique, and the whole becomes one image with a text. Decides nothing of what is drawn.
+A figure's finding, note and caption leave the drawing and become text of the page; each choice of
+depth becomes a drawing; identifiers are made unique within the page; a drawing becomes one image
+with a label for screen readers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import vl_convert
 
 from analysis.figures.export import csv_text, specification
 from analysis.report.elements import Exhibit
-from analysis.report.folder import ReportFolder
+from analysis.report.folder import Write
 from analysis.report.standalone_svg import SVG, Words, framed
 from analysis.text import sentence
 
-#: The parameter of a figure that says over which depth it is drawn.
+#: The parameter of a figure that chooses its horizontal axis.
 _DEPTH = "depth_axis"
 
-#: How much larger a drawing stands in a page than its own size, whose letters are made for print.
+#: How much larger a drawing is in a page than in print, for which its letters are made.
 ENLARGED = 1.2
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-
 
 #: Identifiers and what points at them: what stands before, the name, and the name without number.
 _COUNTED = re.compile(r"""( id="|url\(#|href="#)(([a-z_]+)[0-9]+)(?=[")])""")
@@ -40,14 +39,14 @@ class PageDrawing:
 
     #: Unique in its page.
     name: str
-    #: What the reader chooses it by; empty where it is the only one.
+    #: The choice of depth; empty where it is the only drawing.
     label: str
     svg: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An exhibit as a template takes it, its files written."""
+    """An exhibit as a template takes it."""
 
     name: str
     finding: str
@@ -58,23 +57,23 @@ class Shown:
     sql_gives: str
 
 
-def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
-    """Draw an exhibit and write its files.
+def shown(exhibit: Exhibit, write: Write) -> Shown:
+    """Draw an exhibit and write its drawing, data and SQL.
 
     Parameters
     ----------
     exhibit : Exhibit
         What to show.
-    folder : ReportFolder
-        Where its drawing, data and SQL go.
+    write : callable
+        Writes a file of the report.
     """
-    # Figures of this package are valid; to prove it each time costs as much as to make them.
+    # Figures of this package are valid; a validation of each takes as long as making it.
     spec = specification(exhibit.chart, validate=False)
     labels = _take_words(spec)
     drawn = _drawn_each(spec)
-    folder.write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), labels))
-    folder.write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
-    folder.write(f"data/{exhibit.name}.sql", exhibit.sql)
+    write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), labels))
+    write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
+    write(f"data/{exhibit.name}.sql", exhibit.sql)
     finding, note, caption = map(" ".join, (labels.finding, labels.note, labels.caption))
     text = " ".join(sentence(each) for each in (finding, note) if each)
     drawings = tuple(_drawings(drawn, exhibit.name, text))
@@ -82,7 +81,7 @@ def shown(exhibit: Exhibit, folder: ReportFolder) -> Shown:
 
 
 def _take_words(spec: dict[str, Any]) -> Words:
-    """Take finding, note and caption out of a figure: a page says them in its own letters."""
+    """Take finding, note and caption out of a figure and return them."""
     title = spec["vconcat"][0].pop("title", {})
     caption = _lines(spec.pop("title", {}), "text")
     return Words(_lines(title, "text"), _lines(title, "subtitle"), caption)
@@ -94,9 +93,14 @@ def _lines(title: Any, name: str) -> tuple[str, ...]:
 
 
 def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
-    """Return a figure's drawings by the choice of depth; an only one by nothing."""
-    choices = _choices(spec)
-    return {each: _drawn(_chosen(spec, each)) for each in choices} or {"": _drawn(spec)}
+    """Return a figure's drawings by the choice of depth; the only one by an empty text."""
+    drawings = {}
+    for parameter in spec.get("params", ()):
+        if parameter.get("name") == _DEPTH and "bind" in parameter:
+            for choice in parameter["bind"]["options"]:
+                parameter["value"] = choice
+                drawings[choice] = _drawn(spec)
+    return drawings or {"": _drawn(spec)}
 
 
 def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawing]:
@@ -107,7 +111,7 @@ def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawi
 
 
 def _drawn(spec: dict[str, Any]) -> str:
-    """Draw a figure; what Vega counts over all of its drawings is counted within this one."""
+    """Return a figure's SVG, its identifiers numbered from 0: Vega counts over all drawings."""
     drawn: str = vl_convert.vegalite_to_svg(spec)
     names: dict[str, str] = {}
     return _COUNTED.sub(
@@ -115,31 +119,17 @@ def _drawn(spec: dict[str, Any]) -> str:
     )
 
 
-def _choices(spec: dict[str, Any]) -> list[str]:
-    for parameter in spec.get("params", ()):
-        if parameter.get("name") == _DEPTH and "bind" in parameter:
-            return list(parameter["bind"]["options"])
-    return []
-
-
-def _chosen(spec: dict[str, Any], choice: str) -> dict[str, Any]:
-    parameters = [
-        {**each, "value": choice} if each.get("name") == _DEPTH else each for each in spec["params"]
-    ]
-    return {**spec, "params": parameters}
-
-
 def embedded(drawn: str, name: str, text: str) -> str:
-    """Return a drawing as it stands in a page.
+    """Return a drawing as an element of a page.
 
     Parameters
     ----------
     drawn : str
         A whole SVG document.
     name : str
-        What its identifiers begin with; unique in the page.
+        The beginning of its identifiers; unique in the page.
     text : str
-        What the figure shows, for who does not see it.
+        The label for screen readers.
 
     Returns
     -------

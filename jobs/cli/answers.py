@@ -194,8 +194,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     """Write an answer's table, its figure, what follows from it and what it was made from."""
     import pyarrow as pa
 
-    from analysis.data.conditions import mixed
-    from analysis.data.provenance import provenance_of
+    from analysis.data.provenance import mixed, provenance_of
     from analysis.text import sentence
 
     rows = answer.rows

@@ -28,7 +28,7 @@ def report(
     A page for every model, and pages of clusters, correlations, regressions and comparisons, each
     figure with its data and SQL.
     """
-    from analysis.data.conditions import mixed
+    from analysis.data.provenance import mixed
     from analysis.report import write_report
     from jobs.scan.progress_display import watched
 

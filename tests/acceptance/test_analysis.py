@@ -20,12 +20,13 @@ from pyarrow.parquet import read_table
 from analysis import layers, models, signatures
 from analysis.answers import ANSWERS
 from analysis.answers.columns import columns_of
+from analysis.choices import PAPER_METRICS
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.residual_networks import residual_contrast, twins
 from analysis.contrasts.training_shift import training_shift
 from analysis.paper.compare import compare_paper, surveyed_rows
 from analysis.relations.accuracy_regressions import regressions
-from analysis.relations.metric_correlations import PAPER_METRICS, correlations
+from analysis.relations.metric_correlations import correlations
 from analysis.relations.score_shapes import shapes
 from analysis.relations.timeline import timeline
 from analysis.similarity.clusters import cluster

@@ -31,8 +31,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("verb", "limit", "shown"),
     [
-        ("cluster", "analysis.answers.clusters.Clusters.most", "The last 2 merges of 7"),
-        ("neighbours --novelty", "analysis.answers.neighbours.Novelty.most", "The 3 most unlike"),
+        ("cluster", "analysis.answers.clusters.SignatureClusters.most", "The last 2 merges of 7"),
+        (
+            "neighbours --novelty",
+            "analysis.answers.neighbours.FamilyNovelty.most",
+            "The 3 most unlike",
+        ),
         ("neighbours", "analysis.figures.neighbours.MOST_ROWS", "8 rows: --family"),
     ],
 )

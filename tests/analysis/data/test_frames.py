@@ -10,8 +10,7 @@ import pytest
 
 import analysis
 from analysis import Selection, layers, models, provenance_of, signatures
-from analysis.data.conditions import mixed
-from analysis.data.provenance import carried
+from analysis.data.provenance import carried, mixed
 from analysis.figures import save_signatures, signature_lines
 from catalog.open_home import open_home
 from jobs.run import run_survey

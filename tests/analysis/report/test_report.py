@@ -16,16 +16,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.answers.clusters import STABILITY_DRAWS, Stability
-from analysis.answers.columns import TableColumn
+from analysis.answers.clusters import STABILITY_DRAWS, ClusterStability
+from analysis.answers.columns import Table, TableColumn
 from analysis.answers.material import Material
-from analysis.answers.relations import Depth
+from analysis.answers.relations import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, write_report
 from analysis.report.data import slug
-from analysis.report.elements import table
-from analysis.report.folder import MARKER, ReportFolder
+from analysis.report.elements import page_table
+from analysis.report.folder import MARKER, report_folder, require_free
 from analysis.report.standalone_svg import Words, framed
 from analysis.report.svg import embedded
 from analysis.text import NOTHING, cell, fixed, missing, probability
@@ -249,7 +249,7 @@ def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
     for number in range(3):
         scores = [batches[:1] for batches in curve(number, 5, 0.5)]
         store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
-    sentence = Stability(Material(tmp_path)).finding()
+    sentence = ClusterStability(Material(tmp_path)).finding()
     assert "on one batch: how stable clusters are is not known" in sentence
 
 
@@ -291,7 +291,7 @@ def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_pa
     for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
         scores = curve(number, 4 + number, 0.5)
         store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
-    names = {slug(each.name) for each in Depth(Material(tmp_path)).drawings()}
+    names = {slug(each.name) for each in AffinityByDepth(Material(tmp_path)).drawings()}
     assert len(names) == 2
 
 
@@ -337,36 +337,36 @@ def test_what_is_no_report_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / "nowhere" / "report", "there is no directory"),
     ):
         with pytest.raises(SettingsError, match=why):
-            ReportFolder(place, {})
+            require_free(place)
     (folder / MARKER).write_text('{"kind": "something else", "files": ["notes.txt"]}')
     with pytest.raises(SettingsError, match="is no report"):
-        ReportFolder(folder, {})
+        require_free(folder)
     assert (folder / "notes.txt").read_text() == "mine"
 
 
 def test_a_file_put_into_a_report_is_not_lost(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    with ReportFolder(out, {}) as folder:
-        folder.write("index.html", "first")
+    with report_folder(out, {}) as write:
+        write("index.html", "first")
     (out / "models").mkdir()
     (out / "models" / "mine.txt").write_text("mine")
     with pytest.raises(SettingsError, match=re.escape("models/mine.txt")):
-        ReportFolder(out, {})
+        require_free(out)
 
 
 def test_half_a_report_is_none(tmp_path: Path) -> None:
     out = tmp_path / "report"
 
     def interrupted() -> None:
-        with ReportFolder(out, {}) as folder:
-            folder.write("index.html", "second")
+        with report_folder(out, {}) as write:
+            write("index.html", "second")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert not list(tmp_path.iterdir())
-    with ReportFolder(out, {}) as folder:
-        folder.write("index.html", "first")
+    with report_folder(out, {}) as write:
+        write("index.html", "first")
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert (out / "index.html").read_text() == "first"
@@ -377,8 +377,8 @@ def test_a_file_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "report"
 
     def disturbed() -> None:
-        with ReportFolder(out, {}) as folder:
-            folder.write("index.html", "ours")
+        with report_folder(out, {}) as write:
+            write("index.html", "ours")
             out.mkdir()
             (out / "theirs.txt").write_text("theirs")
 
@@ -438,7 +438,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
 
 def test_only_words_too_long_for_paper_are_broken() -> None:
     frame = pd.DataFrame({"a": ["characteristic of a net", "file:/a/long/path/of/weights.pth"]})
-    found = table("t", "caption", frame, [TableColumn("a", "A")])
+    found = page_table(Table("t", "caption", frame, [TableColumn("a", "A")]))
     assert [row[0].long for row in found.rows] == [False, True]
 
 
@@ -456,11 +456,11 @@ def test_values_are_written_as_readers_expect() -> None:
 def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
     frame = pd.DataFrame({"a": ["x", "Y"], "b": [2.0, np.nan], "c": [None, None]})
     columns = [TableColumn(name, name.upper()) for name in "abcd"]
-    shown = table("t", "caption", frame, columns, {"a": {"x": "p.html"}})
+    shown = page_table(Table("t", "caption", frame, columns), {"a": {"x": "p.html"}})
     assert [column.title for column in shown.columns] == ["A", "B"]
     (first, second) = shown.rows
     assert (first[0].link, second[0].link) == ("p.html", "")
     assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
     assert shown.numeric == (False, True)
-    empty = table("t", "caption", frame.iloc[:0], [TableColumn("a", "A")])
+    empty = page_table(Table("t", "caption", frame.iloc[:0], [TableColumn("a", "A")]))
     assert (empty.rows, empty.numeric) == ((), (False,))

@@ -50,8 +50,8 @@ def test_the_overview_shows_some_and_its_files_hold_those(
 def test_clusters_are_shown_by_few_leaves_representatives_and_the_most_unlike(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters.Clusters, "most", 5)
-    monkeypatch.setattr(neighbours.Novelty, "most", 4)
+    monkeypatch.setattr(clusters.SignatureClusters, "most", 5)
+    monkeypatch.setattr(neighbours.FamilyNovelty, "most", 4)
     monkeypatch.setattr(clusters, "MOST_IN_MATRIX", 8)
     monkeypatch.setattr(clusters, "STABILITY_DRAWS", 1)
     page = section(ReportMaterial(home), "clusters")
