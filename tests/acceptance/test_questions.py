@@ -11,50 +11,50 @@ from catalog.store.schema import METRIC_COLUMNS
 from tests.acceptance.command import rows, start, survey
 
 
-def asked(sql, home):
+def selected(sql, home):
     return json.loads(survey("sql", sql, "--format", "json", home=home).stdout)
 
 
 def test_the_names_users_rely_on_exist(finished_home):
-    asked(
+    selected(
         "SELECT run_id, architecture, source, family, checkpoint, dataset, status, measured_top1,"
         " measured_top5 FROM runs",
         finished_home,
     )
-    asked(
+    selected(
         "SELECT run_id, batch, site, site_name, activation, graph_depth, role, repeat, spatial,"
         " channels, affinity, status, cka, norm, sparsity_change, entropy_change, r2, notes"
         " FROM batch_scores LIMIT 1",
         finished_home,
     )
-    asked(
+    selected(
         "SELECT run_id, architecture, checkpoint, dataset, site, site_name, affinity,"
         " affinity_std, affinity_se, batches FROM signatures LIMIT 1",
         finished_home,
     )
-    asked("SELECT * FROM failures", finished_home)
+    selected("SELECT * FROM failures", finished_home)
 
 
 def test_signatures_are_means_over_batches_with_their_error(finished_home):
-    (wrong,) = asked(
-        """WITH own AS (
+    (wrong,) = selected(
+        """WITH by_site AS (
              SELECT run_id, site, avg(affinity) AS mean, stddev_samp(affinity) AS std, count(*) AS n
              FROM batch_scores GROUP BY ALL)
            SELECT count(*) FILTER (abs(mean - affinity) > 1e-12 OR abs(std - affinity_std) > 1e-12
              OR abs(std / sqrt(n) - affinity_se) > 1e-12 OR n <> batches) AS wrong, count(*)
-             AS sites FROM own JOIN signatures USING (run_id, site)""",
+             AS sites FROM by_site JOIN signatures USING (run_id, site)""",
         finished_home,
     )
     assert wrong == {"wrong": 0, "sites": 26}
 
 
 def test_accuracy_is_over_every_image(finished_home):
-    found = asked("SELECT images, measured_top1, measured_top5, batches FROM runs", finished_home)
-    for run in found:
+    runs = selected("SELECT images, measured_top1, measured_top5, batches FROM runs", finished_home)
+    for run in runs:
         assert run["images"] == 1797
         assert run["batches"] == 8  # seven of 256 images, and five images that are not scored
         assert 0.95 < run["measured_top1"] <= run["measured_top5"] <= 1
-    assert asked("SELECT max(batch) AS last FROM batch_scores", finished_home) == [{"last": 6}]
+    assert selected("SELECT max(batch) AS last FROM batch_scores", finished_home) == [{"last": 6}]
 
 
 def test_show_finds_a_run_by_the_beginning_of_its_id(finished_home):
@@ -63,8 +63,8 @@ def test_show_finds_a_run_by_the_beginning_of_its_id(finished_home):
     assert f"run {run}" in ended.stderr
     lines = ended.stdout.splitlines()
     assert len(lines) == 13 + 2
-    for word in ("role", "repeat", "depth", "spatial", "affinity", "se", "flags"):
-        assert word in lines[0].split()
+    for name in ("role", "repeat", "depth", "spatial", "affinity", "se", "flags"):
+        assert name in lines[0].split()
     assert max(map(len, lines)) <= 130
     assert "unknown run" in survey("show", "zzz", home=finished_home, code=2).stderr
 

@@ -78,7 +78,7 @@ def right() -> dict[str, Any]:
 ANY = {"provenance_of", "save"}
 
 
-def asked() -> Iterator[tuple[Callable[..., Any], str]]:
+def calls() -> Iterator[tuple[Callable[..., Any], str]]:
     """Yield every public function with each of its parameters that holds what was measured."""
     public = [getattr(analysis, name) for name in analysis.__all__]
     public += [getattr(figures, name) for name in figures.__all__]
@@ -111,7 +111,7 @@ def arguments(ask: Callable[..., Any], right: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_given_in_the_place_of_another(
     subtests: pytest.Subtests, right: dict[str, Any]
 ) -> None:
-    for ask, name in asked():
+    for ask, name in calls():
         with subtests.test(ask.__name__, name=name):
             for other in ("signatures", "models", "layers", "matrix", "clusters", "home"):
                 # The study of training draws signatures of checkpoints, wherever they are from.

@@ -165,6 +165,11 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def zoo_compared(zoo: Path) -> pd.DataFrame:
+    return compared(zoo)
+
+
 def test_built_vectors_have_the_correlation_they_should() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(size=9)
@@ -172,24 +177,24 @@ def test_built_vectors_have_the_correlation_they_should() -> None:
         assert pearsonr(x, correlated(x, r, rng)).statistic == pytest.approx(r, abs=1e-12)
 
 
-def test_printed_numbers_are_found_again_to_rounding(zoo: Path) -> None:
-    found = compared(zoo).set_index(["table", "name", "quantity"])
-    assert found.index.is_unique
-    models_ = found.loc["table2"]
+def test_printed_numbers_come_out_again_to_rounding(zoo_compared: pd.DataFrame) -> None:
+    comparison = zoo_compared.set_index(["table", "name", "quantity"])
+    assert comparison.index.is_unique
+    models_ = comparison.loc["table2"]
     assert models_["difference"].abs().max() < 1e-9
     assert set(models_["n"]) == {SITES}
-    fits = found.loc["fig4"]
+    fits = comparison.loc["fig4"]
     assert fits["difference"].abs().max() < 1e-6
     assert fits["n"].to_dict()["Residual", "statistic max/median"] == 9
-    assert (found.loc[["table1", "table2", "fig4"]]["reason"] == "").all()
+    assert (comparison.loc[["table1", "table2", "fig4"]]["reason"] == "").all()
     # One network of the zoo is among the checkpoints, too.
-    assert set(found.loc["table3"]["note"]) == {"1 of the paper's 17 checkpoints"}
-    assert set(found[found["ours"].notna()]["dataset"]) == {"imagenet"}
+    assert set(comparison.loc["table3"]["note"]) == {"1 of the paper's 17 checkpoints"}
+    assert set(comparison[comparison["ours"].notna()]["dataset"]) == {"imagenet"}
 
 
-def test_table_1_follows_from_table_2_but_for_efficientnets(zoo: Path) -> None:
-    found = compared(zoo)
-    rows = found[(found["table"] == "table1") & (found["name"] != "Average")]
+def test_table_1_follows_from_table_2_but_for_efficientnets(zoo_compared: pd.DataFrame) -> None:
+    table_1 = zoo_compared[zoo_compared["table"] == "table1"]
+    rows = table_1[table_1["name"] != "Average"]
     within = rows["difference"].abs() <= 0.0151
     assert set(rows[~within]["name"]) == {"EfficientNets"}
     # Over n, not n - 1: the second would leave the paper's by up to 0.07.
@@ -199,14 +204,14 @@ def test_table_1_follows_from_table_2_but_for_efficientnets(zoo: Path) -> None:
     assert (rows["note"] == "").all()
 
 
-def test_what_is_altered_is_reported(zoo: Path, tmp_path: Path) -> None:
+def test_what_is_altered_is_reported(zoo_compared: pd.DataFrame, tmp_path: Path) -> None:
     def change(wanted: dict[str, dict[str, float]]) -> None:
         wanted["vgg16"]["cka"] += 0.4
 
     with Builder(tmp_path) as store:
         store_zoo(store, change)
     key = ["table", "name", "quantity"]
-    before, after = (compared(path).set_index(key) for path in (zoo, tmp_path))
+    before, after = (each.set_index(key) for each in (zoo_compared, compared(tmp_path)))
     moved = after["difference"] - before["difference"]
     assert moved["table2", "vgg16", "cka"] == pytest.approx(0.4)
     assert after["difference"]["table2", "vgg16", "cka"] == pytest.approx(0.4)
@@ -243,19 +248,21 @@ def test_part_of_a_family_says_how_much_of_it(tmp_path: Path) -> None:
             family_group="pre-residual",
             reported_top1=0.7,
         )
-    found = compared(tmp_path)
-    rows = found[(found["table"] == "table1") & (found["name"] == "VGGs")]
+    comparison = compared(tmp_path)
+    rows = comparison[(comparison["table"] == "table1") & (comparison["name"] == "VGGs")]
     assert set(rows["note"]) == {"2 of the paper's 4 models"}
     assert rows["ours_error"].between(0, 1, inclusive="neither").all()
-    ours = found[(found["table"] == "table2") & (found["name"] == "vgg11")].set_index("quantity")
+    ours = comparison[
+        (comparison["table"] == "table2") & (comparison["name"] == "vgg11")
+    ].set_index("quantity")
     frame = signatures(tmp_path).set_index("run_id").loc["vgg11"]
     for name, column in METRICS.items():
         expected = pearsonr(frame["affinity"], frame[column]).statistic
         assert ours["ours"][name] == pytest.approx(expected)
         assert ours["difference"][name] == pytest.approx(expected - ours["paper"][name])
-    fits = found[(found["table"] == "fig4") & (found["name"] == "Pre-residual")]
+    fits = comparison[(comparison["table"] == "fig4") & (comparison["name"] == "Pre-residual")]
     assert fits["reason"].str.contains("at least 4").all()
-    assert provenance_of(found).runs == 2
+    assert provenance_of(comparison).runs == 2
 
 
 def test_datasets_and_poolings_stand_apart(tmp_path: Path) -> None:
@@ -265,18 +272,18 @@ def test_datasets_and_poolings_stand_apart(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     for dataset, pooling in (("a", "mean"), ("a", "sum"), ("b", "mean")):
         store(f"{dataset}{pooling}", rng.uniform(size=7), dataset=dataset, pooling=pooling, **given)
-    found = surveyed_rows(compared(tmp_path))
-    assert set(found["dataset"]) == {"a", "a, pooled sum", "b"}
+    comparison = surveyed_rows(compared(tmp_path))
+    assert set(comparison["dataset"]) == {"a", "a, pooled sum", "b"}
 
 
 def test_what_was_not_surveyed_has_its_printed_number_and_a_reason(tmp_path: Path) -> None:
     Builder(tmp_path)("r", [0.1, 0.2], architecture="resnet18", checkpoint="init:0")
-    found = compared(tmp_path)
-    assert len(found) == len(printed())
-    assert set(found["reason"]) == {"not surveyed"}
-    assert found["ours"].isna().all()
-    assert found["paper"].notna().all()
-    assert len(surveyed_rows(found)) == 0
+    comparison = compared(tmp_path)
+    assert len(comparison) == len(printed())
+    assert set(comparison["reason"]) == {"not surveyed"}
+    assert comparison["ours"].isna().all()
+    assert comparison["paper"].notna().all()
+    assert len(surveyed_rows(comparison)) == 0
 
 
 def test_printed_numbers_are_those_of_the_facts() -> None:
@@ -358,7 +365,7 @@ def test_what_moves_all_runs_alike_does_not_average_out() -> None:
         shared = rng.normal(size=20)
         runs = []
         for _ in range(8):
-            # As many batches as a run of its own precision needs, one of them failed.
+            # As many batches as a run needs for its precision, one of them failed.
             kept = np.delete(np.arange(rng.integers(15, 21)), rng.integers(15))
             runs.append((kept, shared[kept] + 0.3 * rng.normal(size=len(kept))))
         left_out = [without_each(values, kept) for kept, values in runs]

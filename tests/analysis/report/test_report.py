@@ -131,7 +131,7 @@ class Page(HTMLParser):
         return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
 
     def count(self, tag: str) -> int:
-        return sum(1 for found, _ in self.tags if found == tag)
+        return sum(1 for name, _ in self.tags if name == tag)
 
 
 def pages(report: Report) -> Iterator[tuple[Path, Page]]:
@@ -140,10 +140,10 @@ def pages(report: Report) -> Iterator[tuple[Path, Page]]:
 
 
 def test_every_page_is_there_and_every_link_leads_somewhere(written: Report) -> None:
-    found = dict(pages(written))
-    assert len(found) == written.pages
+    by_path = dict(pages(written))
+    assert len(by_path) == written.pages
     assert len(list((written.folder / "models").iterdir())) == written.runs == 8
-    for path, page in found.items():
+    for path, page in by_path.items():
         for address in (*page.values("href"), *page.values("src")):
             if address.startswith("#"):
                 assert address[1:] in page.values("id"), (path, address)
@@ -227,7 +227,6 @@ def test_every_figure_has_its_data_and_its_statement(written: Report) -> None:
 def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
     texts = {path.name: "".join(page.text) for path, page in pages(written)}
     (mute,) = [text for name, text in texts.items() if name.startswith("mute")]
-    assert "none of its 3 sites has an affinity score" in mute
     assert "3 of 3 sites without a score: the output is <the> same" in mute
     (gap,) = [text for name, text in texts.items() if name.endswith("-r5.html")]
     assert "1 of 7 sites without a score" in gap
@@ -236,12 +235,9 @@ def test_a_model_page_tells_what_is_wrong(written: Report) -> None:
     assert texts["missing.html"].count("the output is <the> same") == 4
 
 
-def test_pages_say_how_much_of_what_they_show_is_chance(written: Report) -> None:
-    texts = {path.stem: "".join(page.text) for path, page in pages(written)}
-    assert f"the mean over {STABILITY_DRAWS} draws of batches" in texts["clusters"]
-    assert "stability: of the cluster" in texts["clusters"]
-    alike = "Accuracies of the 5 small networks on digits differ by no more than chance would make"
-    assert alike in texts["regressions"]
+def test_the_page_of_clusters_has_the_number_of_draws(written: Report) -> None:
+    (text,) = ["".join(page.text) for path, page in pages(written) if path.stem == "clusters"]
+    assert f"{STABILITY_DRAWS} draws" in text
 
 
 def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
@@ -249,8 +245,7 @@ def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
     for number in range(3):
         scores = [batches[:1] for batches in curve(number, 5, 0.5)]
         store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
-    sentence = ClusterStability(Material(tmp_path)).finding()
-    assert "on one batch: how stable clusters are is not known" in sentence
+    assert ClusterStability(Material(tmp_path)).rows["stability"].isna().all()
 
 
 def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
@@ -438,8 +433,8 @@ def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
 
 def test_only_words_too_long_for_paper_are_broken() -> None:
     frame = pd.DataFrame({"a": ["characteristic of a net", "file:/a/long/path/of/weights.pth"]})
-    found = page_table(Table("t", "caption", frame, [TableColumn("a", "A")]))
-    assert [row[0].long for row in found.rows] == [False, True]
+    shown = page_table(Table("t", "caption", frame, [TableColumn("a", "A")]))
+    assert [row[0].long for row in shown.rows] == [False, True]
 
 
 def test_values_are_written_as_readers_expect() -> None:
