@@ -95,16 +95,14 @@ class SignatureClusters(_ClusterAnswer):
         """Yield the agreement with families, also of raw signatures, and the members."""
         from analysis.similarity.clusters import cluster
 
-        columns = (
-            *("label", "n", "clusters", "labels", "adjusted_rand", "adjusted_mutual_information"),
-        )
+        names = ("label", "n", "clusters", "labels", "adjusted_rand", "adjusted_mutual_information")
         raw = cluster(self.material.matrix("raw"))
         for name, how, clustering in (
             (self.normalisation, "at equal relative depths", self.statistics),
             ("raw", "as they are, as in the paper", raw),
         ):
             caption = f"Agreement of clusters with families, from signatures {how}."
-            yield Table(f"agreement-{name}", caption, clustering.agreement, columns)
+            yield Table(f"agreement-{name}", caption, clustering.agreement, names)
         yield from super().tables()
 
 
@@ -130,10 +128,10 @@ class ClusterStability(Answer):
     def rows(self) -> pd.DataFrame:
         """One row a cluster."""
         clusters = self.statistics.table.groupby("cluster")
-        table: pd.DataFrame = clusters.agg(
+        rows: pd.DataFrame = clusters.agg(
             models=("model", "size"), stability=("stability", "first")
         )
-        return table.reset_index()
+        return rows.reset_index()
 
 
 @dataclass(frozen=True, eq=False)

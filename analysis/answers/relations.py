@@ -132,9 +132,7 @@ class AccuracyRegressions(Answer):
 
     permutations: int = option(9999, "Number of orders drawn where not all are tried.")
     seed: int = option(0, "Seed of the drawing of orders.")
-    all_predictors: bool = option(
-        False, "Every predictor, not only the best of each kind.", flags=("--all",)
-    )
+    all_predictors: bool = option(False, "Every predictor, not the best alone.", flags=("--all",))
     accuracy: Accuracy = option("measured", "Which top-1 accuracy where both are known.")
 
     @property

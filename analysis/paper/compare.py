@@ -7,7 +7,7 @@ those of the members of the sets ``paper`` and ``paper-ssl``.
 from __future__ import annotations
 
 import functools
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from analysis.text import number
 from survey.text import counted
 
 #: The printed numbers: ``table,name,quantity,value,std``.
-TABLE = files("analysis.paper") / "numbers.csv"
+TABLE = Path(__file__).parent / "numbers.csv"
 
 COLUMNS = {
     **dict.fromkeys(("table", "name", "quantity"), "str"),
@@ -114,9 +114,7 @@ def compare_paper(
 @functools.cache
 def printed() -> pd.DataFrame:
     """Return the printed numbers: ``table``, ``name``, ``quantity``, ``value``, ``std``."""
-    with TABLE.open(encoding="utf-8") as stream:
-        table: pd.DataFrame = pd.read_csv(stream)
-    return table
+    return pd.read_csv(TABLE)
 
 
 def _members(signatures: pd.DataFrame, name: str) -> pd.Series[Any]:

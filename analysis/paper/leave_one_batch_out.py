@@ -32,32 +32,28 @@ def correlations_left_out(
         By run id and metric: a value a batch, by its number.
     """
     correlations = {}
-    for run_id, rows in _of_runs(layers, list(signatures["run_id"].unique())):
+    known = layers[layers["run_id"].isin(signatures["run_id"])]
+    for run_id, rows in known.groupby("run_id", sort=False):
         affinity = _table(rows, "affinity")
         for metric in metrics:
             other = _table(rows, metric)
             scored = _scored(affinity) | _scored(other)
             left_out = (means_without_each(each[scored].to_numpy()) for each in (affinity, other))
             values = [pearson_where_known(a, b) for a, b in zip(*left_out, strict=True)]
-            correlations[run_id, metric] = pd.Series(values, affinity.index[scored], float)
+            correlations[str(run_id), metric] = pd.Series(values, affinity.index[scored], float)
     return correlations
 
 
 def means_left_out(layers: pd.DataFrame, run_ids: Sequence[str], metric: str) -> list[LeftOut]:
     """Return each run's means of a metric over its sites without each batch, by its number."""
     every = []
-    for _, rows in _of_runs(layers, run_ids):
+    for _, rows in layers[layers["run_id"].isin(run_ids)].groupby("run_id", sort=False):
         table = _table(rows, metric)
         table = table[_scored(table)]
         # Without its only batch a run has no mean.
         means = means_without_each(table.to_numpy()) if len(table) > 1 else table.to_numpy()
         every.append(pd.Series(np.nanmean(means, axis=1), table.index, float))
     return every
-
-
-def _of_runs(layers: pd.DataFrame, run_ids: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
-    known = layers[layers["run_id"].isin(list(run_ids))]
-    return [(str(run_id), rows) for run_id, rows in known.groupby("run_id", sort=False)]
 
 
 def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
