@@ -117,7 +117,7 @@ def _facts(material: ReportMaterial) -> dict[str, str]:
             f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
         ),
         failed_runs=whole(len(material.failed)),
-        beware=mixed(material.provenance.conditions),
+        warning=mixed(material.provenance.conditions),
     )
 
 
