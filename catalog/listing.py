@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.datasets.kind import DatasetInfo
+from catalog.home import Home
 from catalog.models.index import architectures, checkpoints, matching
 from catalog.models.sets import SETS, NamedSet
 from survey import SettingsError, UnknownName
 from survey.errors import CatalogError
-
-if TYPE_CHECKING:
-    from catalog.downloads import FileStore
-    from catalog.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +133,16 @@ def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False)
     """
     from catalog.datasets import DATASETS
     from catalog.downloads import FileStore
-    from catalog.home import Home
 
     place = Home(home.absolute())
     store = FileStore(place.files, offline=True)
+
+    def is_here(info: DatasetInfo) -> bool | None:
+        """Return whether a dataset's files are in the home; None where it needs none there."""
+        if info.home_folder is not None:
+            return (place.datasets / info.home_folder).is_dir()
+        return not store.missing(info.files) if info.files else None
+
     rows = [
         {
             "dataset": info.syntax,
@@ -148,23 +150,14 @@ def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False)
             "images": info.images,
             "classes": info.classes,
             "download": info.download_bytes or None,
-            "here": _is_here(info, store, place),
+            "here": is_here(info),
             "licence": info.licence,
             "source": info.source,
         }
         for info in _datasets(DATASETS, pattern)
     ]
-    schema = pa.Table.from_pylist(rows).schema
-    return pa.Table.from_pylist(
-        [row for row in rows if not here or row["here"] is not False], schema
-    )
-
-
-def _is_here(info: DatasetInfo, store: FileStore, home: Home) -> bool | None:
-    """Return whether a dataset's files are in the home; None where it needs none there."""
-    if info.home_folder is not None:
-        return (home.datasets / info.home_folder).is_dir()
-    return not store.missing(info.files) if info.files else None
+    kept = [not here or row["here"] is not False for row in rows]
+    return pa.Table.from_pylist(rows).filter(pa.array(kept))
 
 
 def _datasets(infos: Sequence[DatasetInfo], pattern: str | None) -> list[DatasetInfo]:

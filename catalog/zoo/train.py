@@ -50,23 +50,12 @@ class Recipe:
     weight_decay: float = 5e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledImages:
-    """A whole dataset in memory, ready for a network."""
-
-    #: float32, of shape (images, 3, size, size), normalised.
-    images: torch.Tensor
-    #: int64, of shape (images,).
-    labels: torch.Tensor
-
-    @classmethod
-    def load(cls, dataset: DigitsDataset, transform: InputTransform) -> LabelledImages:
-        """Load every image of a dataset, as a network's transform says."""
-        samples = list(dataset.samples(transform))
-        pixels = torch.stack([sample.pixels for sample in samples if sample.pixels is not None])
-        mean, std = (torch.tensor(v).view(3, 1, 1) for v in (transform.mean, transform.std))
-        labels = torch.tensor([sample.label for sample in samples])
-        return cls((pixels / 255 - mean) / std, labels)
+def labelled_images(subset: str, transform: InputTransform) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return all images of a subset of the digits, as a network takes them, and their labels."""
+    samples = list(DigitsDataset(subset).samples(transform))
+    pixels = torch.stack([sample.pixels for sample in samples if sample.pixels is not None])
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (transform.mean, transform.std))
+    return (pixels / 255 - mean) / std, torch.tensor([sample.label for sample in samples])
 
 
 def train(architecture: Architecture, recipe: Recipe) -> nn.Module:
@@ -84,17 +73,17 @@ def train(architecture: Architecture, recipe: Recipe) -> nn.Module:
     torch.nn.Module
         The trained network, in eval mode.
     """
-    data = LabelledImages.load(DigitsDataset("train"), architecture.transform)
+    images, labels = labelled_images("train", architecture.transform)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = architecture.build().train()
-        _optimise(model, data, recipe)
+        _optimise(model, images, labels, recipe)
     return model.eval()
 
 
-def _optimise(model: nn.Module, data: LabelledImages, recipe: Recipe) -> None:
+def _optimise(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> None:
     # A last smaller step would move the running means of batch normalisation at random.
-    steps = len(data.labels) // recipe.images_per_step
+    steps = len(labels) // recipe.images_per_step
     optimiser = torch.optim.SGD(
         model.parameters(),
         lr=recipe.learning_rate,
@@ -106,20 +95,20 @@ def _optimise(model: nn.Module, data: LabelledImages, recipe: Recipe) -> None:
         optimiser, recipe.learning_rate, epochs=recipe.epochs, steps_per_epoch=steps
     )
     for _ in range(recipe.epochs):
-        order = torch.randperm(len(data.labels))[: steps * recipe.images_per_step]
+        order = torch.randperm(len(labels))[: steps * recipe.images_per_step]
         for chosen in order.split(recipe.images_per_step):
-            loss = functional.cross_entropy(model(data.images[chosen]), data.labels[chosen])
+            loss = functional.cross_entropy(model(images[chosen]), labels[chosen])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             schedule.step()
 
 
-def hits(model: nn.Module, data: LabelledImages) -> int:
+def hits(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> int:
     """Return how many images a network in eval mode gives its largest output for their label."""
     with torch.inference_mode():
-        outputs = torch.cat([model(images) for images in data.images.split(64)])
-    return int((outputs.argmax(1) == data.labels).sum())
+        outputs = torch.cat([model(some) for some in images.split(64)])
+    return int((outputs.argmax(1) == labels).sum())
 
 
 def save(model: nn.Module, path: Path) -> None:
@@ -134,12 +123,12 @@ def evaluate(architecture: Architecture, path: Path, recipe: Recipe) -> dict[str
     """Return the record of one network: its accuracy as loaded from its file, and its making."""
     checkpoint = resolve(f"file:{path.resolve()}", architecture, path.parent)
     model = load_model(architecture, checkpoint).model
-    held_out = LabelledImages.load(DigitsDataset("heldout"), architecture.transform)
-    correct, images = hits(model, held_out), len(held_out.labels)
+    images, labels = labelled_images("heldout", architecture.transform)
+    correct = hits(model, images, labels)
     return {
-        "heldout_top1": correct / images,
+        "heldout_top1": correct / len(labels),
         "heldout_hits": correct,
-        "heldout_images": images,
+        "heldout_images": len(labels),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seed": recipe.seed,
         "epochs": recipe.epochs,
