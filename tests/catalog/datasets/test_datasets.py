@@ -398,17 +398,6 @@ def test_unknown_names_are_refused_with_the_names_there_are(name: str) -> None:
     assert any(known in str(caught.value.hint) for known in DATASET_NAMES)
 
 
-@pytest.mark.parametrize("name", ["digits", "digits:heldout", "digits:train"])
-def test_digits_are_labelled_pictures(name: str) -> None:
-    dataset = open_dataset(name, Path())
-    assert len(dataset.class_names) == 10
-    assert dataset.name == name
-    sample = next(iter(dataset.samples(InputTransform(size=32, resize=32))))
-    assert sample.pixels is not None
-    assert sample.pixels.shape == (3, 32, 32)
-    assert sample.label in range(10)
-
-
 def test_a_folder_that_goes_away_is_no_broken_picture(folder: Path) -> None:
     dataset = FolderDataset("x", folder)
     for path in folder.rglob("*.png"):
