@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog.checkpoint_references import Checkpoint
-from catalog.datasets.base import ImageDataset
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.registry.registry import Registry
@@ -26,7 +24,7 @@ from catalog.store.writer import Writer
 from jobs.planning.accuracy_check import suspicion
 from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition
-from jobs.planning.estimate import history_of, seconds_of
+from jobs.planning.estimate import estimate, history_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Holdings, Plan, make_plan
@@ -106,7 +104,7 @@ def run_survey(
         writer.merge()
         registry.mark_interrupted()
         states = run_states(home)
-        holdings = holdings_of(home, registry, store)
+        holdings = Holdings(home, store, registry.hashes)
         plan = make_plan(definition, states, holdings, frozenset(held_jobs(registry)))
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo))
         record_plan(registry, definition, plan)
@@ -120,31 +118,15 @@ def run_survey(
             history = history_of(home, runner.devices.kind)
             if warning := tight_memory(plan.todo, history, runner.devices, runner.machines):
                 reporter.warned(warning)
-            seconds = seconds_of(plan.todo, states, history)
+            seconds = {job.run_id: estimate(job, states, history).seconds for job in plan.todo}
             jobs = progress_of(home, registry, ordered(plan.todo, seconds), states)
-            recorder = Recorder(writer, registry, home.logs, limits.losses)
+            recorder = Recorder(jobs, writer, registry, home.logs, limits.losses)
             dispatcher = Dispatcher(jobs, seconds, recorder, registry, runner.devices, limits)
             for events in runner.run(dispatcher):
                 for event in dispatcher.handle(events):
                     reporter.event(dispatcher.job(event.run_id), event)
     done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)
     return Outcome(plan, done, failed, unfetched, tuple(dispatcher.cancelled))
-
-
-def holdings_of(home: Home, registry: Registry, store: FileStore) -> Holdings:
-    """Return the files of a home, with hashes that the registry remembers."""
-
-    def checkpoint(checkpoint: Checkpoint) -> str:
-        if checkpoint.path is None:
-            return checkpoint.sha256()
-        return registry.hashes.checkpoint_sha256(checkpoint.path)
-
-    def dataset(dataset: ImageDataset) -> str:
-        return registry.hashes.dataset_fingerprint(
-            dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
-        )
-
-    return Holdings(checkpoint, dataset, store, home)
 
 
 def held_jobs(registry: Registry) -> dict[str, JobState]:
@@ -179,14 +161,17 @@ def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, R
 
 def progress_of(
     home: Home, registry: Registry, jobs: Sequence[Job], states: dict[str, RunState]
-) -> Iterator[JobProgress]:
-    """Yield the progress of jobs, with the scores of their durable batches."""
+) -> dict[str, JobProgress]:
+    """Return the progress of jobs by run id, with the scores of their durable batches."""
     begun = [job.run_id for job in jobs if job.run_id in states]
     scores: defaultdict[str, dict[int, list[tuple[int, float | None]]]] = defaultdict(dict)
     for row in batch_affinities(home, begun).to_pylist() if begun else ():
         batch = scores[row["run_id"]].setdefault(row["batch"], [])
         batch.append((row["site"], row["affinity"]))
     losses = {job.run_id: job.losses for job in registry.jobs()}
-    for job in jobs:
-        batches = scores[job.run_id].values()
-        yield JobProgress(job, states.get(job.run_id), batches, losses.get(job.run_id, 0))
+    return {
+        job.run_id: JobProgress(
+            job, states.get(job.run_id), scores[job.run_id].values(), losses.get(job.run_id, 0)
+        )
+        for job in jobs
+    }

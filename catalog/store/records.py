@@ -124,29 +124,29 @@ class RunState:
     """
 
     #: ``running``, ``done`` or ``failed``.
-    status: str
+    status: str = "running"
     #: Activation sites of the network; None until a batch is scored.
-    sites: int | None
+    sites: int | None = None
     #: The highest attempt that wrote anything.
-    attempt: int
+    attempt: int = 0
     #: Durable batches.
-    batches_done: int
+    batches_done: int = 0
     #: Where they lie among all, in order; between two spans batches are missing.
-    done: tuple[Span, ...]
+    done: tuple[Span, ...] = ()
     #: Images in those batches.
-    images: int
+    images: int = 0
     #: Images of those batches whose label fits the network's outputs.
-    labelled: int
+    labelled: int = 0
     #: Labelled images whose label is the largest output.
-    top1_hits: int
+    top1_hits: int = 0
     #: Labelled images whose label is among the five largest outputs.
-    top5_hits: int
+    top5_hits: int = 0
     #: Images passed over.
-    skipped_images: int
+    skipped_images: int = 0
     #: The names of the images passed over.
-    skipped_names: tuple[str, ...]
+    skipped_names: tuple[str, ...] = ()
     #: Seconds measuring those batches took.
-    seconds: float
+    seconds: float = 0.0
     #: What a finished run measured, what it was held against, and why it is suspect.
     measured_top1: float | None = None
     expected_top1: float | None = None

@@ -33,13 +33,11 @@ def demo(
 ) -> None:
     """Survey eight small trained networks and print what to try next. Needs no network."""
     from jobs.cli.run import carry_out, report
-    from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
+    from jobs.planning.definition import Definition, ModelChoice
     from jobs.runners import make_runner
     from jobs.runners.options import RunnerOptions
 
-    definition = Definition(
-        "demo", (ModelChoice(name=DEMO_MODELS),), (DatasetChoice(name="digits"),)
-    )
+    definition = Definition(name="demo", models=(ModelChoice(name=DEMO_MODELS),))
     outcome = carry_out(home, definition, make_runner(RunnerOptions(runner=runner)))
     report(home, outcome, table)
     _next_steps(home)

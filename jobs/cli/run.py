@@ -52,11 +52,11 @@ def carry_out(
     """Run a survey with progress on standard error."""
     from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
-    from jobs.planning.plan import check, plain_holdings
+    from jobs.planning.plan import check
     from jobs.run import run_survey
     from jobs.scan.progress_display import progress_reporter
 
-    check(definition, plain_holdings(home))
+    check(definition, home)
     with termination_interrupts(), progress_reporter() as reporter:
         opened = open_home(home, create=True)
         return run_survey(opened, definition, runner, reporter, offline=offline, limits=limits)

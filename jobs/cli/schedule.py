@@ -57,7 +57,7 @@ def add(
     Sets and globs in the file, such as timm:*, are looked up at every run.
     """
     from jobs.planning.definition import read_definition
-    from jobs.planning.plan import check, plain_holdings
+    from jobs.planning.plan import check
     from jobs.schedules.cron import new_entry
     from jobs.schedules.tables import coming_up
 
@@ -65,7 +65,7 @@ def add(
     entry = new_entry(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
-    check(definition, plain_holdings(home))
+    check(definition, home)
     with _schedules(home, create=True) as schedules:
         schedule = schedules.add(entry, datetime.now(UTC))
     typer.echo(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}", err=True)

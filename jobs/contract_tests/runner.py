@@ -23,12 +23,11 @@ import pytest
 
 from catalog.store.records import BatchRecord
 from jobs.planning.definition import parse_definition
-from jobs.planning.job import Job
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.job import Job, Task
+from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.base import Runner
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import RunnerOptions
-from jobs.runners.task import Task
 from jobs.runners.worker import run_task
 from jobs.schedules.process import birth
 
@@ -61,7 +60,7 @@ def _jobs(seeds: tuple[int, ...], dataset: str, images_per_score: int) -> tuple[
         "datasets": [{"name": dataset}],
         "settings": {"images_per_score": images_per_score},
     }
-    return make_plan(parse_definition(values, "contract", Path()), {}, plain_holdings()).jobs
+    return make_plan(parse_definition(values, "contract", Path()), {}, Holdings()).jobs
 
 
 class Tasks:

@@ -19,13 +19,13 @@ from catalog.store.reader import run_states
 from catalog.store.records import RunState
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
-from jobs.planning.estimate import Estimate, History, amount_of, estimate, history_of
+from jobs.planning.estimate import Estimate, History, estimate, history_of
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
-from jobs.planning.plan import Plan, make_plan, plain_holdings
+from jobs.planning.plan import Holdings, Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.staleness import Staleness, staleness, summary
-from jobs.run import held_jobs, holdings_of
+from jobs.run import held_jobs
 from jobs.scan.progress_display import batches_of
 from survey.text import counted, format_bytes, format_duration
 
@@ -122,7 +122,7 @@ def forecast(
     """
     states: dict[str, RunState] = {}
     held: Mapping[str, str] = {}
-    history, holdings, opened, files = History(), plain_holdings(), None, needed(definition)
+    history, holdings, opened, files = History(), Holdings(), None, needed(definition)
     with ExitStack() as closing:
         if Home(home.absolute()).signatures.is_file():
             opened = open_home(home, create=False)
@@ -132,13 +132,11 @@ def forecast(
             if os.access(opened.path, os.W_OK):
                 registry = closing.enter_context(Registry(opened))
                 held = held_jobs(registry)
-                holdings = holdings_of(opened, registry, store)
+                holdings = Holdings(opened, store, registry.hashes)
         plan = make_plan(definition, states, holdings, frozenset(held))
     waiting = plan.todo
     reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
-    estimates = {
-        job.run_id: estimate(job.full_name, amount_of(job, states), history) for job in plan.jobs
-    }
+    estimates = {job.run_id: estimate(job, states, history) for job in plan.jobs}
     jobs = ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()})
     todo = [job for job in jobs if job.run_id not in plan.done]
     return Forecast(

@@ -14,7 +14,7 @@ from catalog.models.base import Reported
 #: Difference that is always allowed: decoding and resizing differ between libraries.
 MARGIN = 0.005
 
-#: Standard errors of the measured accuracy that are allowed besides.
+#: Standard errors of the expected accuracy, on so many images, that are allowed besides.
 STANDARD_ERRORS = 3.0
 
 
@@ -51,24 +51,6 @@ def expectation(
     return None
 
 
-def allowed_difference(top1: float, images: int) -> float:
-    """Return by how much a measured accuracy may differ from the expected one.
-
-    Parameters
-    ----------
-    top1 : float
-        The expected accuracy, in [0, 1].
-    images : int
-        Number of images it was measured on.
-
-    Returns
-    -------
-    float
-        ``MARGIN`` plus three standard errors of a proportion of that many images.
-    """
-    return MARGIN + STANDARD_ERRORS * math.sqrt(top1 * (1 - top1) / images)
-
-
 def suspicion(expected: Expectation | None, measured: float | None, images: int) -> str | None:
     """Return why a finished run is suspect, in a sentence; None where it is not.
 
@@ -85,7 +67,8 @@ def suspicion(expected: Expectation | None, measured: float | None, images: int)
         return None
     if measured is None:
         return f"top-1 is unknown, expected {expected.top1:.4f}: no labels fit the outputs"
-    allowed = allowed_difference(expected.top1, images)
+    deviation = math.sqrt(expected.top1 * (1 - expected.top1) / images)
+    allowed = MARGIN + STANDARD_ERRORS * deviation
     if abs(measured - expected.top1) <= allowed:
         return None
     return (

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from catalog.home import Home
 from catalog.models.cost_table import counted
 from catalog.store.records import RunState
-from jobs.planning.estimate import History, amount_of
+from jobs.planning.estimate import History, scores_left
 from jobs.planning.job import Job
 from jobs.planning.ordering import pixels_of
 from jobs.planning.worker_layout import Devices, Machine, placed
@@ -128,7 +128,7 @@ def row_bytes(jobs: Sequence[Job], states: Mapping[str, RunState], *, least: boo
         Whether to leave out jobs that stop at a precision, at an unknown batch.
     """
     return ROW_BYTES * sum(
-        0 if least and job.settings.precision else amount_of(job, states).scores for job in jobs
+        0 if least and job.settings.precision else scores_left(job, states) for job in jobs
     )
 
 

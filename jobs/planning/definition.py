@@ -5,30 +5,38 @@ Parses the TOML file and the equivalent command-line options. The catalog resolv
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
+    PrivateAttr,
     ValidationError,
-    field_validator,
+    model_validator,
 )
 
 from catalog.datasets import selected_name
-from jobs.planning.versions import LIBRARIES
 from survey import MeasureSettings, SettingsError, UnknownName
 
 #: The dataset of a survey that names none.
 DEFAULT_DATASET = "digits"
+
+#: Libraries whose change of version makes jobs stale, for surveys that ask for it.
+LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy", "numba")
+
+#: The installed version of a library.
+library_version = functools.cache(version)
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -46,26 +54,49 @@ def _require_text(name: str) -> str:
     return name
 
 
+def _listed(value: object) -> list[object]:
+    """Return a list as it is, and one value as a list of one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _libraries(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of libraries in a fixed order, each once."""
+    for name in names:
+        if name not in LIBRARIES:
+            raise UnknownName("library to measure again with", name, LIBRARIES)
+    return tuple(library for library in LIBRARIES if library in names)
+
+
 Name = Annotated[str, AfterValidator(_require_text)]
 
 
-class _Strict(BaseModel):
+class _Table(BaseModel):
+    """A table of a survey file."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    #: What one of its keys is called in an error.
+    key_kind: ClassVar[str]
 
-class ModelChoice(_Strict):
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, values: object) -> object:
+        for key in values if isinstance(values, dict) else ():
+            if key not in cls.model_fields:
+                raise UnknownName(cls.key_kind, key, cls.model_fields)
+        return values
+
+
+class ModelChoice(_Table):
     """One ``[[models]]`` entry."""
+
+    key_kind = "model key"
 
     #: An architecture (``torchvision:resnet50``), published weights (``ssl:swav_800``), a glob
     #: (``small:digits_*``) or a set (``paper``).
     name: Name
     #: Checkpoints to measure it with; empty means the bundled ones, else the published default.
-    checkpoints: tuple[Name, ...] = ()
-
-    @field_validator("checkpoints", mode="before")
-    @classmethod
-    def _one_is_a_list_of_one(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
+    checkpoints: Annotated[tuple[Name, ...], BeforeValidator(_listed)] = ()
 
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
     mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
@@ -82,8 +113,10 @@ class ModelChoice(_Strict):
         return self.expect_top1
 
 
-class DatasetChoice(_Strict):
+class DatasetChoice(_Table):
     """One ``[[datasets]]`` entry."""
+
+    key_kind = "dataset key"
 
     #: A name such as ``digits``, ``folder:PATH`` or ``imagenet``.
     name: Name
@@ -102,44 +135,37 @@ class DatasetChoice(_Strict):
         )
 
 
-_Choice = TypeVar("_Choice", bound=_Strict)
+class Definition(_Table):
+    """A declared survey."""
 
+    key_kind = "survey key"
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A declared survey.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the registry.
-    models : tuple of ModelChoice
-        The models; never empty.
-    datasets : tuple of DatasetChoice
-        The datasets; never empty.
-    settings : MeasureSettings
-        The settings of the measuring.
-    base : pathlib.Path
-        Folder that relative paths in it start from.
-    remeasure : tuple of str
-        Libraries whose change of version makes jobs stale, any of ``LIBRARIES``.
-    """
-
-    name: str
-    models: tuple[ModelChoice, ...]
+    #: Its name in the registry.
+    name: Annotated[str, BeforeValidator(str)]
+    #: The models; never empty.
+    models: tuple[ModelChoice, ...] = ()
+    #: The datasets; never empty.
     datasets: tuple[DatasetChoice, ...] = (DatasetChoice(name=DEFAULT_DATASET),)
-    settings: MeasureSettings = field(default_factory=MeasureSettings)
-    base: Path = Path()
-    remeasure: tuple[str, ...] = ()
+    #: The settings of the measuring.
+    settings: MeasureSettings = MeasureSettings()
+    #: Libraries whose change of version makes jobs stale, any of ``LIBRARIES``.
+    remeasure: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_libraries)] = ()
+    _base: Path = PrivateAttr(default=Path())
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths in it start from."""
+        return self._base
+
+    @property
+    def library_versions(self) -> tuple[tuple[str, str], ...]:
+        """Name and installed version of each library whose change makes jobs stale."""
+        return tuple((library, library_version(library)) for library in self.remeasure)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, for the registry."""
-        values = {
-            "models": [model.model_dump(mode="json") for model in self.models],
-            "datasets": [dataset.model_dump(mode="json") for dataset in self.datasets],
-            "settings": self.settings.to_dict(),
-        }
-        return {**values, "remeasure": list(self.remeasure)} if self.remeasure else values
+        left_out = {"name"} if self.remeasure else {"name", "remeasure"}
+        return self.model_dump(mode="json", exclude=left_out)
 
 
 def read_definition(
@@ -183,66 +209,38 @@ def parse_definition(
     remeasure: Sequence[str] = (),
 ) -> Definition:
     """Check plain values and build a definition from them; see ``read_definition``."""
-    _known("survey key", values, ("name", "models", "datasets", "settings", "remeasure"))
-    models = tuple(_parsed(ModelChoice, item) for item in _tables(values, "models"))
-    if not models:
+    declared = values.get("settings", {})
+    if not isinstance(declared, dict):
+        raise SettingsError(f"settings is {declared!r}, must be a table: [settings]")
+    given = {
+        "name": name,
+        # A list without entries stands for the default.
+        **{key: value for key, value in values.items() if value != []},
+        "settings": MeasureSettings.from_dict({**declared, **(settings or {})}),
+        "remeasure": [*_listed(values.get("remeasure", [])), *remeasure],
+    }
+    try:
+        definition = Definition.model_validate(given)
+    except ValidationError as error:
+        raise _refusal(error) from None
+    if not definition.models:
         raise SettingsError(
             "the survey names no model",
             hint='add [[models]] with name = "small:digits_*", or pass --model',
         )
-    datasets = tuple(_parsed(DatasetChoice, item) for item in _tables(values, "datasets"))
-    declared = values.get("settings", {})
-    if not isinstance(declared, dict):
-        raise SettingsError(f"settings is {declared!r}, must be a table: [settings]")
-    return Definition(
-        name=str(values.get("name", name)),
-        models=models,
-        datasets=datasets or (DatasetChoice(name=DEFAULT_DATASET),),
-        settings=MeasureSettings.from_dict({**declared, **(settings or {})}),
-        base=base,
-        remeasure=_libraries([*_names(values, "remeasure"), *remeasure]),
+    definition._base = base
+    return definition
+
+
+def _refusal(error: ValidationError) -> SettingsError:
+    """Return the first problem that pydantic reports, in the terms of a survey file."""
+    problems = error.errors()
+    # Of a value that may be of several kinds pydantic names each kind it is not.
+    first = next((p for p in problems if not p["type"].endswith("_type")), problems[0])
+    keys = {*Definition.model_fields, *ModelChoice.model_fields, *DatasetChoice.model_fields}
+    where = ".".join(str(part) for part in first["loc"] if part in keys)
+    message = first["msg"].replace("tuple", "list")
+    return SettingsError(
+        f"{where}: {message} (got {first['input']!r})",
+        hint="docs/survey-file.md describes every key",
     )
-
-
-def _names(values: dict[str, Any], key: str) -> list[str]:
-    names = values.get(key, [])
-    if isinstance(names, str):
-        return [names]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SettingsError(
-            f"{key} is {names!r}, must be a list of names", hint=f'write {key} = ["torch"]'
-        )
-    return names
-
-
-def _libraries(names: Sequence[str]) -> tuple[str, ...]:
-    for name in names:
-        if name not in LIBRARIES:
-            raise UnknownName("library to measure again with", name, LIBRARIES)
-    return tuple(library for library in LIBRARIES if library in names)
-
-
-def _tables(values: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    items = values.get(key, [])
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise SettingsError(f"{key} must be a list of tables: [[{key}]]")
-    return items
-
-
-def _parsed(kind: type[_Choice], item: dict[str, Any]) -> _Choice:
-    label = "model key" if kind is ModelChoice else "dataset key"
-    _known(label, item, tuple(kind.model_fields))
-    try:
-        return kind.model_validate(item)
-    except ValidationError as error:
-        problems = error.errors()
-        first = next((p for p in problems if not p["type"].endswith("_type")), problems[0])
-        # Of a value that may be of several kinds pydantic names each kind it is not.
-        where = ".".join(str(part) for part in first["loc"] if part in kind.model_fields)
-        raise SettingsError(f"{label} {where}: {first['msg']} (got {first['input']!r})") from None
-
-
-def _known(kind: str, values: dict[str, Any], allowed: tuple[str, ...]) -> None:
-    for key in values:
-        if key not in allowed:
-            raise UnknownName(kind, key, allowed)

@@ -111,36 +111,25 @@ class Estimate:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """The part of a job that is not measured yet."""
-
-    #: Images to measure.
-    images: int
-    #: Billions of multiply-accumulates for one image.
-    gflops: float
-    #: Sites times batches, roughly.
-    scores: int = 0
-
-
-def estimate(full_name: str, amount: Amount, history: History) -> Estimate:
-    """Estimate a job's seconds.
+def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Estimate:
+    """Estimate the seconds that a job may still take.
 
     Parameters
     ----------
-    full_name : str
-        Source and architecture.
-    amount : Amount
-        The part of it that is not measured yet.
+    job : Job
+        The job.
+    states : mapping of str to RunState
+        The progress of each run.
     history : History
         Earlier runs on the same kind of device.
     """
-    same = history.by_network.get(full_name)
+    images = images_left(job, states)
+    same = history.by_network.get(job.full_name)
     if same is not None:
-        return Estimate(same * amount.images, FROM_HISTORY)
+        return Estimate(same * images, FROM_HISTORY)
     known = history.unit_seconds
     a_gflop, a_score = known or DEFAULT_SECONDS
-    seconds = a_gflop * amount.gflops * amount.images + a_score * amount.scores
+    seconds = a_gflop * _gflops(job) * images + a_score * scores_left(job, states)
     return Estimate(seconds, FROM_RATE if known else FROM_DEFAULT)
 
 
@@ -150,25 +139,20 @@ def history_of(home: Home, device: str) -> History:
     return History([run for run in runs if run.device == device])
 
 
-def seconds_of(
-    jobs: Iterable[Job], states: Mapping[str, RunState], history: History
-) -> dict[str, float]:
-    """Return the seconds that jobs may still take, by run id."""
-    return {
-        job.run_id: estimate(job.full_name, amount_of(job, states), history).seconds for job in jobs
-    }
-
-
-def amount_of(job: Job, states: Mapping[str, RunState]) -> Amount:
-    """Return the part of a job that is not durable yet."""
+def images_left(job: Job, states: Mapping[str, RunState]) -> int:
+    """Return how many images of a job are not measured yet."""
     state = states.get(job.run_id)
-    images = max(0, job.images - (state.images + state.skipped_images if state else 0))
+    return max(0, job.images - (state.images + state.skipped_images if state else 0))
+
+
+def scores_left(job: Job, states: Mapping[str, RunState]) -> int:
+    """Return about how many scores of a job are missing: sites times batches."""
     # A network has about one activation for each layer with weights.
-    scores = (job.facts.depth or DEFAULT_SITES) * images // job.settings.images_per_score
-    return Amount(images, gflops_of(job), scores)
+    sites = job.facts.depth or DEFAULT_SITES
+    return sites * images_left(job, states) // job.settings.images_per_score
 
 
-def gflops_of(job: Job) -> float:
+def _gflops(job: Job) -> float:
     """Return the work of a job's network on one image, without building it.
 
     Counted at the network's default image size; the work grows as the image's area.

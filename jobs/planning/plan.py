@@ -6,7 +6,7 @@ Reads the catalog; measures nothing and starts nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from catalog.checkpoint_references import Checkpoint, input_transform, resolve
 from catalog.datasets import ImageDataset, needed_files, open_dataset
 from catalog.home import Home
-from catalog.models.base import Architecture, InputTransform, RemoteFile, Reported
+from catalog.models.base import Architecture, InputTransform, RemoteFile
 from catalog.models.cost_table import counted
 from catalog.models.family_facts import family_of
 from catalog.models.selection import is_glob, select
@@ -23,11 +23,11 @@ from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.staleness import Staleness
-from jobs.planning.versions import versions
 from survey import CatalogError, SettingsError
 
 if TYPE_CHECKING:
     from catalog.downloads import FileStore
+    from catalog.registry.hash_cache import Hashes
 
 #: References that not every architecture has; a glob skips architectures without them.
 OPTIONAL = (None, "bundled", "default")
@@ -81,56 +81,46 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The files at hand, and how content is hashed; a home remembers hashes.
+    """The files at hand, and the hashes of their content.
 
     Parameters
     ----------
-    checkpoint : callable
-        sha256 of a checkpoint's bytes.
-    dataset : callable
-        sha256 over a dataset's content and order.
+    home : Home, optional
+        The home that workers share, opened or not: some datasets lie below it.
     store : FileStore, optional
         Files fetched from elsewhere; without one there are none.
-    home : Home, optional
-        The home that workers share.
+    hashes : Hashes, optional
+        The hashes that the home's registry remembers; without them all content is read.
     """
 
-    checkpoint: Callable[[Checkpoint], str]
-    dataset: Callable[[ImageDataset], str]
-    store: FileStore | None = None
     home: Home | None = None
+    store: FileStore | None = None
+    hashes: Hashes | None = None
 
-    def has(self, file: RemoteFile | None) -> bool:
-        """Return whether a file is at hand, or none is needed."""
-        return file is None or (self.store is not None and self.store.find(file) is not None)
+    def find(self, file: RemoteFile) -> Path | None:
+        """Return the path of a fetched file; None where it is not at hand."""
+        return self.store.find(file) if self.store else None
 
-    def located(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return a checkpoint with the path of its file, if that is at hand."""
-        weights = checkpoint.published
-        if weights is None or weights.file is None or self.store is None:
-            return checkpoint
-        path = self.store.find(weights.file)
-        return checkpoint.located(path) if path else checkpoint
-
-    def opened(self, name: str, base: Path) -> ImageDataset:
-        """Return a dataset whose files are at hand."""
+    def open(self, name: str, base: Path) -> ImageDataset | None:
+        """Return a dataset; None where some of its files are not at hand."""
+        if not all(self.find(file) for file in needed_files(name)):
+            return None
         folder = self.home.datasets if self.home else None
         return open_dataset(name, base, self.store, folder)
 
+    def sha256(self, checkpoint: Checkpoint) -> str:
+        """Return the sha256 of a checkpoint's bytes."""
+        if self.hashes is None or checkpoint.path is None:
+            return checkpoint.sha256()
+        return self.hashes.checkpoint_sha256(checkpoint.path)
 
-def plain_holdings(home: Path | None = None) -> Holdings:
-    """Return holdings that remember no hashes.
-
-    Parameters
-    ----------
-    home : pathlib.Path, optional
-        A home, existing or not: some datasets lie below it.
-    """
-    return Holdings(
-        lambda checkpoint: checkpoint.sha256(),
-        lambda dataset: dataset.fingerprint(),
-        home=Home(home.absolute()) if home else None,
-    )
+    def fingerprint(self, dataset: ImageDataset) -> str:
+        """Return the sha256 over a dataset's content and order."""
+        if self.hashes is None:
+            return dataset.fingerprint()
+        return self.hashes.dataset_fingerprint(
+            dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
+        )
 
 
 def make_plan(
@@ -165,23 +155,21 @@ def make_plan(
         If a dataset holds fewer images than one score needs.
     """
     here, absent = _sorted_out(targets(definition), holdings)
-    hashed = {target.checkpoint: holdings.checkpoint(target.checkpoint) for target in here}
+    hashed = {target.checkpoint: holdings.sha256(target.checkpoint) for target in here}
     jobs: dict[str, Job] = {}
     lacking: list[Lacking] = []
     for choice in definition.datasets:
-        if not all(holdings.has(file) for file in needed_files(choice.full_name)):
-            lacking += [_lacking(target, choice) for target in (*here, *absent)]
-            continue
-        lacking += [_lacking(target, choice) for target in absent]
-        for job in _jobs(definition, choice, here, hashed, holdings):
-            jobs.setdefault(job.key, job)
-    done = frozenset(
-        job.run_id
-        for job in jobs.values()
-        if (state := states.get(job.run_id)) is not None and state.status == "done"
-    )
-    waiting = {job.run_id for job in jobs.values()} & held - done
-    return Plan(tuple(jobs.values()), done, tuple(lacking), frozenset(waiting))
+        dataset = _opened(choice, definition, holdings)
+        lacking += [
+            Lacking(target.architecture.full_name, target.checkpoint.reference, choice.full_name)
+            for target in ([*here, *absent] if dataset is None else absent)
+        ]
+        if dataset is not None:
+            for job in _jobs(definition, choice, dataset, here, hashed, holdings):
+                jobs.setdefault(job.key, job)
+    run_ids = frozenset(job.run_id for job in jobs.values())
+    done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
+    return Plan(tuple(jobs.values()), done, tuple(lacking), run_ids & held - done)
 
 
 def targets(definition: Definition) -> list[Target]:
@@ -195,38 +183,47 @@ def targets(definition: Definition) -> list[Target]:
     return [target for choice in definition.models for target in _targets(choice, definition)]
 
 
-def check(definition: Definition, holdings: Holdings) -> None:
+def check(definition: Definition, home: Path) -> None:
     """Resolve a survey's names without hashing anything, to report a typo at once.
+
+    Parameters
+    ----------
+    definition : Definition
+        The survey.
+    home : pathlib.Path
+        A home, existing or not.
 
     Raises
     ------
     UnknownName, CatalogError, SettingsError
         As ``make_plan``.
     """
+    holdings = Holdings(Home(home.absolute()))
     targets(definition)
     for choice in definition.datasets:
-        if all(holdings.has(file) for file in needed_files(choice.full_name)):
-            _require_enough(holdings.opened(choice.full_name, definition.base), definition)
+        _opened(choice, definition, holdings)
 
 
 def _jobs(
     definition: Definition,
     choice: DatasetChoice,
+    dataset: ImageDataset,
     here: list[Target],
     hashed: Mapping[Checkpoint, str],
     holdings: Holdings,
 ) -> Iterator[Job]:
     """Yield the jobs of all models on one dataset."""
-    dataset = holdings.opened(choice.full_name, definition.base)
-    _require_enough(dataset, definition)
-    stat, fingerprint = dataset.stat_signature(), holdings.dataset(dataset)
+    stat, fingerprint = dataset.stat_signature(), holdings.fingerprint(dataset)
     for target in here:
-        weights = target.checkpoint.published
+        weights, architecture = target.checkpoint.published, target.architecture
         reported = weights.reported if weights else ()
-        architecture = target.architecture
+        declared = target.choice.expected(choice.name)
+        source, name = architecture.source, architecture.name
+        family = family_of(source, architecture.module or name, name)
+        cost = counted(source, name)
         yield Job(
-            source=architecture.source,
-            architecture=architecture.name,
+            source=source,
+            architecture=name,
             family=architecture.family,
             checkpoint=target.checkpoint,
             checkpoint_sha256=hashed[target.checkpoint],
@@ -238,40 +235,28 @@ def _jobs(
             transform=target.transform,
             settings=definition.settings,
             home=holdings.home.path if holdings.home else None,
-            facts=_facts(architecture, reported),
-            expectation=expectation(
-                choice.full_name, target.choice.expected(choice.name), reported
+            facts=ModelFacts(
+                family_group=family.group,
+                year=family.year,
+                depth=cost.depth if cost else None,
+                reported=reported[0] if reported else None,
             ),
-            libraries=versions(definition.remeasure),
+            expectation=expectation(choice.full_name, declared, reported),
+            libraries=definition.library_versions,
         )
-
-
-def _facts(architecture: Architecture, reported: tuple[Reported, ...]) -> ModelFacts:
-    source, name = architecture.source, architecture.name
-    family = family_of(source, architecture.module or name, name)
-    cost = counted(source, name)
-    return ModelFacts(
-        family_group=family.group,
-        year=family.year,
-        depth=cost.depth if cost else None,
-        reported=reported[0] if reported else None,
-    )
 
 
 def _sorted_out(wanted: list[Target], holdings: Holdings) -> tuple[list[Target], list[Target]]:
     """Return the targets whose files are at hand, with their paths, and the others."""
     here, absent = [], []
     for target in wanted:
-        if holdings.has(target.file):
-            checkpoint = holdings.located(target.checkpoint)
-            here.append(dataclasses.replace(target, checkpoint=checkpoint))
+        if target.file is None:
+            here.append(target)
+        elif path := holdings.find(target.file):
+            here.append(dataclasses.replace(target, checkpoint=target.checkpoint.located(path)))
         else:
             absent.append(target)
     return here, absent
-
-
-def _lacking(target: Target, choice: DatasetChoice) -> Lacking:
-    return Lacking(target.architecture.full_name, target.checkpoint.reference, choice.full_name)
 
 
 def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
@@ -287,7 +272,9 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
                     continue
                 raise
             any_weights = True
-            transform = _transform(each.architecture, checkpoint, choice)
+            transform = input_transform(each.architecture, checkpoint)
+            mean, std = choice.mean or transform.mean, choice.std or transform.std
+            transform = dataclasses.replace(transform, mean=mean, std=std)
             yield Target(each.architecture, checkpoint, transform, choice)
     if not any_weights:
         raise CatalogError(
@@ -297,21 +284,17 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
         )
 
 
-def _transform(
-    architecture: Architecture, checkpoint: Checkpoint, choice: ModelChoice
-) -> InputTransform:
-    transform = input_transform(architecture, checkpoint)
-    return dataclasses.replace(
-        transform, mean=choice.mean or transform.mean, std=choice.std or transform.std
-    )
-
-
-def _require_enough(dataset: ImageDataset, definition: Definition) -> None:
+def _opened(
+    choice: DatasetChoice, definition: Definition, holdings: Holdings
+) -> ImageDataset | None:
+    """Return a dataset with images enough for a score; None where files of it are missing."""
+    dataset = holdings.open(choice.full_name, definition.base)
     wanted = definition.settings.images_per_score
-    if len(dataset) < wanted:
+    if dataset is not None and len(dataset) < wanted:
         raise SettingsError(
             f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})",
             hint=f"set images_per_score to {len(dataset)} or less (--images-per-score)"
             if len(dataset) > 1
             else "a score compares at least two images",
         )
+    return dataset

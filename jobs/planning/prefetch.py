@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -48,7 +48,10 @@ def needed(definition: Definition) -> list[RemoteFile]:
     UnknownName, CatalogError
         If a model, checkpoint or dataset is unknown or unusable.
     """
-    return list({file.url: file for file in _files(definition)}.values())
+    files = [target.file for target in targets(definition) if target.file is not None]
+    for choice in definition.datasets:
+        files += needed_files(choice.full_name)
+    return list({file.url: file for file in files}.values())
 
 
 def supply(
@@ -206,11 +209,3 @@ def inventory(files: Iterable[RemoteFile], store: FileStore) -> pa.Table:
         for file in files
     ]
     return pa.Table.from_pylist(rows, _INVENTORY)
-
-
-def _files(definition: Definition) -> Iterator[RemoteFile]:
-    for target in targets(definition):
-        if target.file is not None:
-            yield target.file
-    for choice in definition.datasets:
-        yield from needed_files(choice.full_name)

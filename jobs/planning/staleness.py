@@ -21,9 +21,6 @@ from survey import MEASURING_VERSION
 if TYPE_CHECKING:
     from jobs.planning.job import Job
 
-#: The reason of a job without a finished run of the same names.
-NEW = "new"
-
 _LATEST = """
 SELECT * FROM runs WHERE status = 'done'
 QUALIFY row_number() OVER (
@@ -64,7 +61,7 @@ class Staleness:
 
     def __str__(self) -> str:
         """Return ``new``, or every change."""
-        return "; ".join(map(str, self.changes)) or NEW
+        return "; ".join(map(str, self.changes)) or "new"
 
 
 def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
@@ -79,8 +76,15 @@ def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
     """
     if not jobs:
         return {}
-    latest = {_names(run): run for run in query(home, _LATEST).to_pylist()}
-    return {job.run_id: compared(job, latest.get(_names_of(job))) for job in jobs}
+    latest = {
+        (run["source"], run["architecture"], run["checkpoint"], run["dataset"]): run
+        for run in query(home, _LATEST).to_pylist()
+    }
+    names = {
+        job.run_id: (job.source, job.architecture, job.checkpoint.reference, job.dataset)
+        for job in jobs
+    }
+    return {job.run_id: compared(job, latest.get(names[job.run_id])) for job in jobs}
 
 
 def compared(job: Job, run: Finished | None) -> Staleness:
@@ -112,14 +116,6 @@ def summary(reasons: Iterable[Staleness]) -> str:
     parts = [f"{len(reasons) - len(stale)} new"] if len(stale) < len(reasons) else []
     parts += [f"{len(stale)} stale ({why})"] if stale else []
     return ", ".join(parts)
-
-
-def _names(run: Finished) -> tuple[str, ...]:
-    return (run["source"], run["architecture"], run["checkpoint"], run["dataset"])
-
-
-def _names_of(job: Job) -> tuple[str, ...]:
-    return (job.source, job.architecture, job.checkpoint.reference, job.dataset)
 
 
 def _changes(job: Job, run: Finished) -> Iterator[Change]:

@@ -25,10 +25,9 @@ from catalog.models.base import InputTransform
 from catalog.models.counting import model_cost
 from catalog.pixel_cache.cache import PixelCache
 from catalog.store.records import BatchRecord
-from jobs.planning.job import Job
+from jobs.planning.job import Job, Task
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.heartbeat import Heartbeat
-from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
 from survey import CatalogError, ClusterError, SurveyError, measure_batches
 
@@ -149,14 +148,9 @@ def _measured(
             return
         # Outside of the except clause: the error holds on to the tensors that were too many.
         feed.halve()
-        _release_memory()
-        yield Halved(task.run_id, task.attempt, feed.micro_batch, host.device_name, message)
-
-
-def _release_memory() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
+        yield Halved(task.run_id, task.attempt, feed.micro_batch, host.device_name, message)
 
 
 def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:

@@ -7,12 +7,12 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from catalog.registry.attempts import AttemptStart
 from catalog.registry.registry import Registry
-from jobs.planning.job import Job
+from jobs.planning.job import Job, Task
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import Limits
-from jobs.runners.task import Task
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.recorder import Recorder
 from jobs.scan.shards import shard_count, split
@@ -30,8 +30,8 @@ class Dispatcher:
 
     Parameters
     ----------
-    jobs : iterable of JobProgress
-        The jobs that are to be measured, in the order they are given out.
+    jobs : mapping of str to JobProgress
+        The jobs that are to be measured, by run id, in the order they are given out.
     seconds : mapping of str to float
         Expected seconds of each, by run id.
     recorder : Recorder
@@ -46,7 +46,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        jobs: Iterable[JobProgress],
+        jobs: Mapping[str, JobProgress],
         seconds: Mapping[str, float],
         recorder: Recorder,
         registry: Registry,
@@ -62,41 +62,43 @@ class Dispatcher:
         self._speed = _Speed()
         self._alone: set[str] = set()
         self._asked = time.monotonic()
-        recorder.jobs = {progress.job.run_id: progress for progress in jobs}
-        total = sum(seconds[run_id] for run_id in recorder.jobs)
-        for run_id, progress in recorder.jobs.items():
+        self._jobs = jobs
+        total = sum(seconds[run_id] for run_id in jobs)
+        for run_id, progress in jobs.items():
             if limits.split and progress.job.settings.precision is None:
                 _spread(progress, shard_count(seconds[run_id], total, devices.workers))
         #: An entry for each waiting shard of each job.
-        self._waiting = deque(
-            progress for progress in recorder.jobs.values() for _ in progress.waiting
-        )
+        self._waiting = deque(progress for progress in jobs.values() for _ in progress.waiting)
 
     def job(self, run_id: str) -> Job:
         """Return a job of the scan."""
-        return self._recorder.jobs[run_id].job
+        return self._jobs[run_id].job
 
     def next_tasks(self, host: Host) -> tuple[Task, ...]:
         """Return the next tasks of an idle worker; see ``TaskSource``."""
         while chosen := self._choose(host):
-            attempts = self._recorder.begin(chosen, self._deadline)
-            for progress, task in zip(chosen, attempts, strict=True):
-                if task is None:
+            starts = [AttemptStart(each.job.key, after=each.attempt) for each in chosen]
+            attempts = self._registry.attempts.start(starts)
+            tasks = []
+            for progress, attempt in zip(chosen, attempts, strict=True):
+                if attempt is None:
                     self._withdraw(progress)
-            if tasks := tuple(task for task in attempts if task is not None):
-                return tasks
+                else:
+                    tasks.append(progress.begin(attempt, self._deadline))
+            if tasks:
+                return tuple(tasks)
         return ()
 
     def is_withdrawn(self, run_id: str) -> bool:
         """Return whether a run was cancelled, or failed elsewhere; see ``TaskSource``."""
         self._look_for_cancelled()
-        return self._recorder.jobs[run_id].closed
+        return self._jobs[run_id].closed
 
     def handle(self, events: Iterable[Event]) -> list[Event]:
         """Persist worker events, then return the ones to report."""
         recorded = self._recorder.record(events)
         for event in recorded:
-            progress = self._recorder.jobs[event.run_id]
+            progress = self._jobs[event.run_id]
             if isinstance(event, Started):
                 self._speed.begin(event.run_id)
             elif isinstance(event, Finished):
@@ -145,7 +147,7 @@ class Dispatcher:
             return
         self._asked = time.monotonic()
         cancelled = self._registry.cancelled_keys()
-        for progress in self._recorder.jobs.values():
+        for progress in self._jobs.values():
             if progress.job.key in cancelled:
                 self._withdraw(progress)
 

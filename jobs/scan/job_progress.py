@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from catalog.store.records import BatchRecord, RunState, Span
-from jobs.planning.job import Job
+from catalog.store.records import BatchRecord, RunState
+from jobs.planning.job import Job, Shard, Task
 from jobs.runners.events import Finished, Started
-from jobs.runners.task import Shard
 from jobs.scan.shards import remaining_shards
 from survey.stopping import Spread
 
-
-@dataclass
-class Totals:
-    """Sums over a job's durable batches."""
-
-    batches: int = 0
-    images: int = 0
-    #: Images whose label fits the network, and those recognised first and among the first five.
-    labelled: int = 0
-    top1_hits: int = 0
-    top5_hits: int = 0
-    seconds: float = 0.0
-    #: Images that could not be decoded.
-    skipped: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, state: RunState) -> Totals:
-        """Return the sums over the batches in the store."""
-        return cls(
-            state.batches_done,
-            state.images,
-            state.labelled,
-            state.top1_hits,
-            state.top5_hits,
-            state.seconds,
-            list(state.skipped_names),
-        )
-
-    def add(self, record: BatchRecord) -> None:
-        """Count one more batch."""
-        batch = record.batch
-        self.batches += 1
-        self.images += batch.images
-        self.labelled += batch.labelled
-        self.top1_hits += batch.top1_hits
-        self.top5_hits += batch.top5_hits
-        self.seconds += batch.seconds
-        self.skipped += record.skipped_names
-
-    @property
-    def top1(self) -> float | None:
-        """The fraction recognised first; None unless every image had a label."""
-        return self.top1_hits / self.images if 0 < self.images == self.labelled else None
-
-    @property
-    def top5(self) -> float | None:
-        """The fraction among the first five; None unless every image had a label."""
-        return self.top5_hits / self.images if 0 < self.images == self.labelled else None
+#: What a batch adds to the counts over all batches of a run.
+_SUMMED = ("images", "labelled", "top1_hits", "top5_hits", "seconds")
 
 
 class JobProgress:
@@ -87,13 +40,13 @@ class JobProgress:
         scores: Iterable[Iterable[tuple[int, float | None]]] = (),
         losses: int = 0,
     ) -> None:
-        done: Sequence[Span] = state.done if state else ()
         self.job = job
-        self.totals = Totals.of(state) if state else Totals()
-        self.sites = state.sites if state else None
+        #: The counts over its durable batches.
+        self.state = state or RunState()
+        self.sites = self.state.sites
         #: The last attempt; before the first one begins, the last that wrote rows.
-        self.attempt = state.attempt if state else 0
-        self.waiting = deque(remaining_shards(done))
+        self.attempt = self.state.attempt
+        self.waiting = deque(remaining_shards(self.state.done))
         #: The running attempts, each with the batches it has still to measure.
         self.running: dict[int, Shard] = {}
         #: Workers lost in a row without a new durable batch.
@@ -113,13 +66,15 @@ class JobProgress:
         #: Whether the job is over for this scan.
         self.closed = False
 
-    def begin(self, attempt: int) -> Shard:
+    def begin(self, attempt: int, deadline: float | None) -> Task:
         """Give the next waiting shard to an attempt."""
         shard = self.waiting.popleft()
         self.attempt = max(self.attempt, attempt)
         self.running[attempt] = shard
         self.workers = max(self.workers, len(self.running))
-        return shard
+        # A copy: the worker adds every batch to its own, and so does ``add_batch`` to this one.
+        spread = copy.deepcopy(self.spread)
+        return Task(self.job, attempt, shard, self.micro_batch, deadline, spread)
 
     def start(self, event: Started) -> None:
         """Note that a worker loaded the model."""
@@ -132,7 +87,10 @@ class JobProgress:
         self.running[record.attempt] = dataclasses.replace(
             shard, first=record.batch.batch + 1, position=record.end_position
         )
-        self.totals.add(record)
+        state, batch = self.state, record.batch
+        counts = {name: getattr(state, name) + getattr(batch, name) for name in _SUMMED}
+        self.state = dataclasses.replace(state, batches_done=state.batches_done + 1, **counts)
+        self._skip(record.skipped_names)
         self.losses = 0
         self.progressed.add(record.attempt)
         self.micro_batch = min(self.micro_batch, record.micro_batch or self.micro_batch)
@@ -143,7 +101,7 @@ class JobProgress:
     def finish(self, event: Finished) -> None:
         """End an attempt, and the job if no shard is left."""
         del self.running[event.attempt]
-        self.totals.skipped += event.skipped_names
+        self._skip(event.skipped_names)
         if event.peak_memory is not None:
             self.peak_memory = max(self.peak_memory or 0, event.peak_memory)
         self.closed = not self.running and not self.waiting
@@ -159,3 +117,9 @@ class JobProgress:
         self.waiting.clear()
         self.closed = True
         return attempts
+
+    def _skip(self, names: tuple[str, ...]) -> None:
+        skipped = (*self.state.skipped_names, *names)
+        self.state = dataclasses.replace(
+            self.state, skipped_names=skipped, skipped_images=len(skipped)
+        )

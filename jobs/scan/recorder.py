@@ -6,19 +6,17 @@ together.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
+from catalog.registry.attempts import AttemptEnd, AttemptWorker
 from catalog.registry.registry import Registry
 from catalog.registry.rows import AttemptOutcome, JobState
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.writer import Writer
 from jobs.planning.job import Job
 from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Returned, Started
-from jobs.runners.task import Task
 from jobs.scan.job_log import append, described
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.run_record import record_of
@@ -29,6 +27,8 @@ class Recorder:
 
     Parameters
     ----------
+    jobs : mapping of str to JobProgress
+        The progress of each job, by run id.
     writer : Writer
         Stores rows.
     registry : Registry
@@ -39,21 +39,17 @@ class Recorder:
         Workers a job may lose in a row before it is parked.
     """
 
-    def __init__(self, writer: Writer, registry: Registry, logs: Path, most_losses: int) -> None:
-        self._writer, self._registry, self._logs = writer, registry, logs
+    def __init__(
+        self,
+        jobs: Mapping[str, JobProgress],
+        writer: Writer,
+        registry: Registry,
+        logs: Path,
+        most_losses: int,
+    ) -> None:
+        self._jobs, self._writer, self._registry, self._logs = jobs, writer, registry, logs
         self._most_losses = most_losses
-        #: The progress of each job, by run id.
-        self.jobs: dict[str, JobProgress] = {}
         self._pending = _Pending()
-
-    def begin(self, jobs: Sequence[JobProgress], deadline: float | None) -> tuple[Task | None, ...]:
-        """Begin an attempt at the next shard of each job; None for a cancelled job."""
-        starts = [AttemptStart(each.job.key, after=each.attempt) for each in jobs]
-        attempts = self._registry.attempts.start(starts)
-        return tuple(
-            None if attempt is None else _task(progress, attempt, deadline)
-            for progress, attempt in zip(jobs, attempts, strict=True)
-        )
 
     def record(self, events: Iterable[Event]) -> list[Event]:
         """Persist worker events, then return the ones to report.
@@ -63,7 +59,7 @@ class Recorder:
         """
         reported = []
         for event in events:
-            progress = self.jobs[event.run_id]
+            progress = self._jobs[event.run_id]
             if event.attempt not in progress.running:
                 continue
             if isinstance(event, Lost):
@@ -77,7 +73,7 @@ class Recorder:
 
     def withdraw(self, job: Job) -> None:
         """End a cancelled job: ignore its further events."""
-        progress = self.jobs[job.run_id]
+        progress = self._jobs[job.run_id]
         for attempt in progress.close():
             self._end(progress, attempt, "interrupted", "cancelled", error="cancelled")
         self._persist()
@@ -143,7 +139,7 @@ class Recorder:
         leaves: JobState,
         **why: str,
     ) -> None:
-        images, progressed = progress.totals.images, attempt in progress.progressed
+        images, progressed = progress.state.images, attempt in progress.progressed
         end = AttemptEnd(progress.job.key, attempt, outcome, leaves, images, progressed, **why)
         self._pending.ends.append(end)
 
@@ -166,10 +162,3 @@ class _Pending:
     batches: list[BatchRecord] = field(default_factory=list)
     workers: list[AttemptWorker] = field(default_factory=list)
     ends: list[AttemptEnd] = field(default_factory=list)
-
-
-def _task(progress: JobProgress, attempt: int, deadline: float | None) -> Task:
-    shard = progress.begin(attempt)
-    # A copy: the worker adds every batch to its own, and so does the recorder to this one.
-    spread = copy.deepcopy(progress.spread)
-    return Task(progress.job, attempt, shard, progress.micro_batch, deadline, spread)

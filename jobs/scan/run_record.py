@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from catalog.datasets import order_seed_of
 from catalog.store.records import RunRecord
 from jobs.planning.accuracy_check import suspicion
-from jobs.planning.versions import library_version
+from jobs.planning.definition import library_version
 from jobs.runners.events import Failed
 from jobs.scan.job_progress import JobProgress
 from survey import MEASURING_VERSION, __version__
@@ -33,15 +33,17 @@ def record_of(progress: JobProgress, status: str, failure: Failed | None = None)
     failure : Failed, optional
         Why it failed.
     """
-    job, totals, started = progress.job, progress.totals, progress.started
+    job, state, started = progress.job, progress.state, progress.started
     # A failed run has not seen every image: its accuracy would be over some of them.
-    whole = status == "done" and totals.images > 0
-    top1 = totals.top1 if whole else None
+    whole = status == "done" and state.images > 0
+    # Without a label for every image there is no accuracy.
+    labelled = whole and state.images == state.labelled
+    top1 = state.top1_hits / state.images if labelled else None
     reported, expected = job.facts.reported, job.expectation
     # Of two parts with a value of one name the later one knows better: how many images were
     # measured, with what micro-batch, in which attempt.
     host = started.host if started else None
-    parts = (job.settings, job.facts, job, totals, started, host, failure, progress)
+    parts = (job.settings, job.facts, job, state, started, host, failure, progress)
     values = {
         name: getattr(part, name) for part in parts for name in _FIELDS if hasattr(part, name)
     }
@@ -52,15 +54,14 @@ def record_of(progress: JobProgress, status: str, failure: Failed | None = None)
         "status": status,
         "error": failure.message if failure else None,
         "measured_top1": top1,
-        "measured_top5": totals.top5 if whole else None,
+        "measured_top5": state.top5_hits / state.images if labelled else None,
         "reported_top1": reported.top1 if reported else None,
         "reported_protocol": reported.protocol if reported else None,
         "reported_dataset": reported.dataset if reported else None,
         "expected_top1": expected.top1 if expected else None,
         "expected_source": expected.source if expected else None,
-        "suspicion": suspicion(expected, top1, totals.images) if whole else None,
-        "skipped_images": len(totals.skipped),
-        "skipped_names": tuple(totals.skipped),
+        "suspicion": suspicion(expected, top1, state.images) if whole else None,
+        "batches": state.batches_done,
         "reached_precision": progress.spread.standard_error,
         "settings": json.dumps(job.recorded_settings()),
         "transform": json.dumps(dataclasses.asdict(job.transform)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jobs.planning.definition import Definition, parse_definition
 from jobs.planning.job import Job
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.options import RunnerOptions
 
 #: Options of a runner that computes on the CPU.
@@ -27,5 +27,5 @@ def declared(
 
 def job(**changes: object) -> Job:
     """Return one job."""
-    (planned,) = make_plan(declared(**changes), {}, plain_holdings()).jobs  # type: ignore[arg-type]
+    (planned,) = make_plan(declared(**changes), {}, Holdings()).jobs  # type: ignore[arg-type]
     return planned

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.models.base import Reported
-from jobs.planning.accuracy_check import (
-    MARGIN,
-    Expectation,
-    allowed_difference,
-    expectation,
-    suspicion,
-)
+from jobs.planning.accuracy_check import MARGIN, Expectation, expectation, suspicion
 
 LINEAR = Reported(top1=0.75, dataset="imagenet", protocol="linear", source="its authors")
 SUPERVISED = Reported(top1=0.8, dataset="imagenet", source="torchvision")
@@ -42,21 +36,24 @@ def test_what_the_survey_declares_goes_first() -> None:
     assert expectation("imagenet", 0.5, (SUPERVISED,)) == Expectation(0.5, "declared")
 
 
-def test_the_allowance_is_a_margin_and_three_standard_errors() -> None:
-    assert allowed_difference(0.5, 10_000) == pytest.approx(MARGIN + 3 * 0.005)
-    assert allowed_difference(1.0, 10) == MARGIN
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_differences_either_way_are_suspect_beyond_the_allowance(sign: int) -> None:
-    expected = Expectation(0.8, "declared")
-    allowed = allowed_difference(0.8, 1000)
-    assert suspicion(expected, 0.8 + sign * (allowed - 1e-6), 1000) is None
-    found = suspicion(expected, 0.8 + sign * (allowed + 1e-6), 1000)
-    assert found is not None
-    assert "0.8000" in found
+@pytest.mark.parametrize(
+    ("top1", "images", "sign", "allowed"),
+    [
+        # A margin and three standard errors of a proportion, which none has that is 1.
+        (0.5, 10_000, -1, MARGIN + 3 * 0.005),
+        (0.5, 10_000, 1, MARGIN + 3 * 0.005),
+        (0.8, 1600, 1, MARGIN + 3 * 0.01),
+        (1.0, 10, -1, MARGIN),
+    ],
+)
+def test_differences_either_way_are_suspect_beyond_the_allowance(
+    top1: float, images: int, sign: int, allowed: float
+) -> None:
+    expected = Expectation(top1, "declared")
+    assert suspicion(expected, top1 + sign * (allowed - 1e-6), images) is None
+    assert f"{top1:.4f}" in (suspicion(expected, top1 + sign * (allowed + 1e-6), images) or "")
 
 
 def test_labels_that_do_not_fit_are_suspect_where_accuracy_is_expected() -> None:
     assert suspicion(None, None, 100) is None
-    assert "no labels fit" in (suspicion(Expectation(0.8, "declared"), None, 100) or "")
+    assert "0.8000" in (suspicion(Expectation(0.8, "declared"), None, 100) or "")

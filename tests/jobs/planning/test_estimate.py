@@ -1,32 +1,57 @@
 """Estimates: history first, then arithmetic, with an honest range."""
 
+import dataclasses
+
 import pytest
 
+from catalog.models.base import InputTransform
+from catalog.models.cost_table import counted
+from catalog.store.records import RunState
 from jobs.planning.estimate import (
     DEFAULT_SECONDS,
     FROM_DEFAULT,
     FROM_HISTORY,
     FROM_RATE,
-    Amount,
     History,
     Measured,
-    amount_of,
     estimate,
 )
+from jobs.planning.job import Job, ModelFacts
 from tests.jobs.jobs import job
 
 RESNET = Measured("torchvision:resnet18", 1.8, 512, 20.0)
 
+#: Billions of multiply-accumulates of a resnet50 on one image.
+GFLOPS = counted("torchvision", "resnet50").gflops
+
+
+def of(name: str, images: int) -> Job:
+    """Return a job of a network of torchvision, with 50 sites and 256 images in a score."""
+    return dataclasses.replace(
+        job(),
+        source="torchvision",
+        architecture=name,
+        images=images,
+        transform=InputTransform(224, 224),
+        facts=ModelFacts(depth=50),
+    )
+
 
 def test_history_of_the_same_architecture_scales_with_images():
-    guess = estimate("torchvision:resnet18", Amount(1024, 1.8), History([RESNET]))
+    guess = estimate(of("resnet18", 1024), {}, History([RESNET]))
     assert guess.seconds == 40.0
     assert guess.factor == FROM_HISTORY
 
 
+def test_what_is_measured_already_takes_no_time():
+    one = of("resnet18", 1024)
+    done = {one.run_id: RunState(images=500, skipped_images=12)}
+    assert estimate(one, done, History([RESNET])).seconds == 20.0
+
+
 def test_other_architectures_give_a_rate():
-    guess = estimate("torchvision:resnet50", Amount(512, 3.6), History([RESNET]))
-    assert guess.seconds == pytest.approx(40.0)
+    guess = estimate(of("resnet50", 512), {}, History([RESNET]))
+    assert guess.seconds == pytest.approx(20.0 * GFLOPS / 1.8)
     assert guess.factor == FROM_RATE
 
 
@@ -38,8 +63,8 @@ def test_forward_passes_and_scores_are_told_apart():
         Measured("c", 4.0, 1000, 0.02 * 4000 + 0.05 * 90, scores=90),
     ]
     assert History(runs).unit_seconds == pytest.approx((0.02, 0.05))
-    guess = estimate("d", Amount(2000, 2.0, 50), History(runs))
-    assert guess.seconds == pytest.approx(0.02 * 4000 + 0.05 * 50)
+    guess = estimate(of("resnet50", 2560), {}, History(runs))
+    assert guess.seconds == pytest.approx(0.02 * GFLOPS * 2560 + 0.05 * 50 * 10)
     # Of small ones alone, no seconds below 0.
     small = History([Measured("a", 0.01, 1000, 2.0, scores=40)])
     assert small.unit_seconds is not None
@@ -48,19 +73,17 @@ def test_forward_passes_and_scores_are_told_apart():
 
 def test_without_history_the_range_is_wide():
     a_gflop, a_score = DEFAULT_SECONDS
-    guess = estimate("torchvision:resnet50", Amount(100, 4.0, 49), History())
-    assert guess.seconds == pytest.approx(400 * a_gflop + 49 * a_score)
-    assert guess.factor == FROM_DEFAULT
-
-
-def test_runs_that_say_nothing_are_left_out():
-    nothing = History([Measured("a", 1.0, 0, 0.0), Measured("b", 0.0, 10, 5.0)])
-    assert estimate("c", Amount(10, 1.0), nothing).factor == FROM_DEFAULT
+    # Runs without an image or a size say as little as none.
+    for runs in ([], [Measured("a", 1.0, 0, 0.0), Measured("b", 0.0, 10, 5.0)]):
+        guess = estimate(of("resnet50", 256), {}, History(runs))
+        assert guess.seconds == pytest.approx(a_gflop * GFLOPS * 256 + a_score * 50)
+        assert guess.factor == FROM_DEFAULT
 
 
 def test_the_bundled_networks_are_counted():
     """Not taken for networks of ordinary size, which take a hundred times as long."""
+    a_gflop, a_score = DEFAULT_SECONDS
     one = job()
-    amount = amount_of(one, {})
-    assert amount.gflops < 0.02
-    assert amount.scores == 8 * one.images // one.settings.images_per_score
+    scores = a_score * (8 * one.images // one.settings.images_per_score)
+    forward = estimate(one, {}, History()).seconds - scores
+    assert 0 < forward < a_gflop * 0.02 * one.images

@@ -8,13 +8,13 @@ import pytest
 from catalog.models.base import InputTransform
 from catalog.store.records import RunState, Span
 from jobs.planning.definition import parse_definition
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.plan import Holdings, make_plan
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
 from tests.jobs.jobs import declared, job
 
 
 def planned(values):
-    return make_plan(parse_definition(values, "test", Path()), {}, plain_holdings())
+    return make_plan(parse_definition(values, "test", Path()), {}, Holdings())
 
 
 def test_every_model_meets_every_checkpoint_on_every_dataset():
@@ -48,7 +48,7 @@ def test_a_glob_without_any_checkpoint_names_the_choices():
 
 def test_too_few_images_name_the_setting():
     with pytest.raises(SettingsError, match="images_per_score"):
-        make_plan(declared(size=2000), {}, plain_holdings())
+        make_plan(declared(size=2000), {}, Holdings())
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_the_key_does_not_change_with_names_and_places(change):
 
 @pytest.mark.parametrize(("status", "todo"), [("done", 0), ("running", 1), ("failed", 1)])
 def test_only_what_is_done_is_left_out(status, todo):
-    state = RunState(status, 7, 1, 2, (Span(0, 2, 512),), 512, 512, 1, 1, 0, (), 1.0)
-    plan = make_plan(declared(), {job().run_id: state}, plain_holdings())
+    state = RunState(status, batches_done=2, done=(Span(0, 2, 512),), images=512)
+    plan = make_plan(declared(), {job().run_id: state}, Holdings())
     assert (len(plan.todo), len(plan.jobs)) == (todo, 1)
 
 
 def test_what_an_older_version_measured_is_measured_again(monkeypatch):
-    state = RunState("done", 7, 1, 8, (Span(0, 8, 1797),), 1797, 1797, 1, 1, 0, (), 1.0)
+    state = RunState("done", batches_done=8, done=(Span(0, 8, 1797),), images=1797)
     with monkeypatch.context() as older:
         older.setattr("jobs.planning.job.MEASURING_VERSION", MEASURING_VERSION - 1)
         states = {job().run_id: state}
-        assert make_plan(declared(), states, plain_holdings()).todo == ()
-    assert len(make_plan(declared(), states, plain_holdings()).todo) == 1
+        assert make_plan(declared(), states, Holdings()).todo == ()
+    assert len(make_plan(declared(), states, Holdings()).todo) == 1
 
 
 def test_a_golden_key_stays_what_it_is():

@@ -48,15 +48,15 @@ def test_a_silent_server_is_asked_once(tmp_path: Path) -> None:
     problems = fetch(wanted, store, lambda *_: None)
     assert store.asked == ["a", "b", "d"]
     assert list(problems) == ["http://down/a", "http://down/c"]
-    assert "did not answer" in problems["http://down/c"].message
+    assert "down" in problems["http://down/c"].message
 
 
 def test_a_silent_server_is_named_without_a_login(tmp_path: Path) -> None:
     wanted = files("http://me:SECRET@down/a", "http://other:SECRET@down/b", "http://[down/c")
     problems = fetch(wanted, Store(tmp_path, silent="down"), lambda *_: None)
-    told = problems[wanted[1].url].message
-    assert "down did not answer" in told
-    assert "SECRET" not in told
+    message = problems[wanted[1].url].message
+    assert "down did not answer" in message
+    assert "SECRET" not in message
     hub = files("hf://timm/a/down", "hf://other/b/down")
     problems = fetch(hub, Store(tmp_path, silent="down"), lambda *_: None)
     assert "the model hub did not answer" in problems[hub[1].url].message
@@ -75,7 +75,7 @@ def test_much_is_fetched_only_when_asked_for(
     with pytest.raises(SettingsError, match="survey fetch") as caught:
         supply(wanted, store, lambda *_: None)
     assert "MIT (1), not stated (1)" in (caught.value.hint or "")
-    with pytest.raises(DownloadError, match="free"):
+    with pytest.raises(DownloadError, match="102 GB"):
         prefetch.require_disk_space(files("http://up/a", "http://up/b", size=51 * GB), store)
     with pytest.raises(DownloadError, match=r"1 GB to spare"):
         prefetch.require_disk_space(files("http://up/a", size=100 * GB - 1), store)
@@ -91,8 +91,7 @@ def test_a_survey_needs_each_file_once() -> None:
         ],
         "datasets": [{"name": "cifar10"}, {"name": "cifar10:train", "limit": 100}],
     }
-    found = [file.name for file in needed(parse_definition(values, "test", Path()))]
-    assert found == [
+    assert [file.name for file in needed(parse_definition(values, "test", Path()))] == [
         "swav_800ep_pretrain.pth.tar",
         "resnet50-11ad3fa6.pth",
         "cifar-10-binary.tar.gz",

@@ -1,4 +1,4 @@
-"""Whether machines and disks have room: what cannot work is refused, what is tight is said."""
+"""Whether machines and disks have room: jobs that cannot work are refused, tight memory warned."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_decoded_images_are_counted_once_for_jobs_that_share_them():
 def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
     home = open_home(tmp_path / "home", create=True)
     jobs = [job(), job(model="torchvision:vgg16")]
-    with pytest.raises(ClusterError, match=r"vgg16.*at least 1\.29 GB.*more than 1 GB"):
+    with pytest.raises(ClusterError, match=r"vgg16.*1\.29 GB.*1 GB"):
         require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
     require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(2 * GB)])
     # The larger machine has no core for a worker with so many threads.
     with pytest.raises(ClusterError):
         require_room(home, jobs, {}, Devices("cpu", 1, 2), [machine(GB), machine(2 * GB, cores=1)])
-    # A machine that does not say what it has is tried.
+    # A machine whose memory is unknown is tried.
     require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(0)])
 
 
@@ -70,18 +70,17 @@ def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
 ):
     home = open_home(tmp_path / "home", create=True)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
-    with pytest.raises(StoreError, match=r"has 100 bytes free"):
+    with pytest.raises(StoreError, match="100 bytes"):
         run_survey(home, declared(), LocalRunner(ON_CPU), Reporter())
 
 
-def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried():
+def test_workers_that_may_need_more_than_their_machine_has_give_a_warning():
     jobs = [job(), job(model="torchvision:vgg16")]
     each = memory_bytes(jobs[1], History())
-    words = tight_memory(jobs, History(), TWO_WORKERS, [machine(2 * each - 1)])
-    assert words is not None
-    assert "vgg16" in words
-    assert "2 of them" in words
-    assert "--workers" in words
+    warning = tight_memory(jobs, History(), TWO_WORKERS, [machine(2 * each - 1)])
+    assert warning is not None
+    assert "vgg16" in warning
+    assert "--workers" in warning
     assert tight_memory(jobs, History(), TWO_WORKERS, [machine(2 * each)]) is None
     assert tight_memory(jobs, History(), TWO_WORKERS, [machine(0)]) is None
     # Only a worker knows what its GPU has left.
@@ -90,16 +89,16 @@ def test_workers_that_may_need_more_than_their_machine_has_are_told_of_and_tried
 
 
 @pytest.mark.slow(seconds=2)
-def test_a_scan_says_what_may_become_tight(tmp_path: Path):
-    class Hearing(Reporter):
-        heard = ""
+def test_a_scan_warns_of_tight_memory_and_goes_on(tmp_path: Path):
+    class Warned(Reporter):
+        warning = ""
 
         def warned(self, warning: str) -> None:
-            self.heard = warning
+            self.warning = warning
 
-    runner, reporter = LocalRunner(ON_CPU), Hearing()
+    runner, reporter = LocalRunner(ON_CPU), Warned()
     assert runner.machines[0].memory == local_memory() > GB
     runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
     home = open_home(tmp_path / "home", create=True)
     assert run_survey(home, declared(), runner, reporter).done
-    assert "cifar_resnet8" in reporter.heard
+    assert "cifar_resnet8" in reporter.warning

@@ -15,7 +15,7 @@ from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from jobs.planning.definition import parse_definition
 from jobs.planning.job import Job
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.plan import Holdings, make_plan
 from jobs.planning.staleness import Staleness, compared, staleness, summary
 from survey import MEASURING_VERSION, MeasureSettings, UnknownName
 from tests.catalog.records import run
@@ -92,7 +92,7 @@ def test_libraries_count_only_where_chosen(planned: Job) -> None:
 def test_versions_enter_the_key_as_a_survey_chooses() -> None:
     values = {"models": [{"name": "small:cifar_resnet8", "checkpoints": ["init:0"]}]}
     plain, chosen, asked = (
-        make_plan(definition, {}, plain_holdings()).jobs[0]
+        make_plan(definition, {}, Holdings()).jobs[0]
         for definition in (
             parse_definition(values, "test", Path()),
             parse_definition({**values, "remeasure": ["torch"]}, "test", Path()),

@@ -12,7 +12,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
 from jobs.operations.control import find_job, move_jobs
-from jobs.planning.job import Job
+from jobs.planning.job import Job, Task
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.heartbeat import WAITING, Heartbeat
@@ -20,7 +20,6 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
-from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of
 from jobs.scan.reporter import Reporter
 from tests.jobs.jobs import declared
@@ -142,5 +141,6 @@ def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machi
 
     outcome = scan(tmp_path / "home", RayRunner(one_on(machine, stall=2), silent))
     ((_, failure),) = outcome.failed
-    assert "the worker hung: nothing was done for 2 seconds" in failure.message
-    assert "3 workers lost in a row; parked" in failure.message
+    assert "2 seconds" in failure.message
+    assert "3 workers" in failure.message
+    assert failure.stage == "worker"

@@ -13,9 +13,9 @@ from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from catalog.models.cifar import CifarSource
 from catalog.store.records import BatchRecord
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.job import Shard, Task
+from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
-from jobs.runners.task import Shard, Task
 from jobs.runners.worker import normalise, run_task
 from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread
@@ -229,7 +229,7 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     file = tmp_path / "weights.pth"
     network = CifarSource().get("cifar_resnet8").build()
     torch.save(network.state_dict(), file)
-    (planned,) = make_plan(declared(f"file:{file}"), {}, plain_holdings()).jobs
+    (planned,) = make_plan(declared(f"file:{file}"), {}, Holdings()).jobs
     torch.save(CifarSource().get("cifar_resnet8").build().state_dict(), file)
     (changed,) = events_of(planned)
     assert "the checkpoint changed since the run was planned" in changed.message

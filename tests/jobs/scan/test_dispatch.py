@@ -11,7 +11,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.writer import Writer
 from jobs.planning.ordering import ordered
-from jobs.planning.plan import make_plan, plain_holdings
+from jobs.planning.plan import Holdings, make_plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Host, Lost
 from jobs.runners.options import Limits
@@ -32,13 +32,13 @@ def scan_of(tmp_path: Path):
 
     def make(count: int, seconds: float, workers: int = 2) -> Dispatcher:
         definition = declared(*(f"init:{number}" for number in range(count)))
-        jobs = make.jobs = make_plan(definition, {}, plain_holdings()).jobs
+        jobs = make.jobs = make_plan(definition, {}, Holdings()).jobs
         registry.add_jobs(registry.record_survey("test", {}), [each.to_entry() for each in jobs])
         writers.append(Writer.open(home))
-        recorder = Recorder(writers[-1], registry, home.logs, Limits().losses)
         expected = {each.run_id: seconds for each in jobs}
         devices = Devices("cpu", workers, 1)
-        progress = [JobProgress(each, None) for each in jobs]
+        progress = {each.run_id: JobProgress(each, None) for each in jobs}
+        recorder = Recorder(progress, writers[-1], registry, home.logs, Limits().losses)
         return Dispatcher(progress, expected, recorder, registry, devices, Limits())
 
     make.registry = registry
