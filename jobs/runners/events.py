@@ -28,11 +28,17 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The model is loaded and about to be measured."""
+class _OfAttempt:
+    """An event of one attempt at a run."""
 
     run_id: str
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started(_OfAttempt):
+    """The model is loaded and about to be measured."""
+
     host: Host
     #: Trainable and other parameters.
     parameters: int
@@ -43,11 +49,9 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(_OfAttempt):
     """An image could not be decoded and was left out."""
 
-    run_id: str
-    attempt: int
     #: The image's name in the dataset.
     name: str
     #: Why it could not be decoded.
@@ -55,11 +59,9 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Halved:
+class Halved(_OfAttempt):
     """The memory was not enough; the batch is measured again with smaller forward passes."""
 
-    run_id: str
-    attempt: int
     #: Images in one forward pass from now on.
     micro_batch: int
     #: The device that ran out of memory.
@@ -68,11 +70,9 @@ class Halved:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(_OfAttempt):
     """Every image of the shard was measured, or as many as the precision needs."""
 
-    run_id: str
-    attempt: int
     #: Names of the images after the last batch that could not be decoded.
     skipped_names: tuple[str, ...] = ()
     #: The most bytes the worker held on its device.
@@ -80,11 +80,9 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(_OfAttempt):
     """The job cannot be done: another attempt would fail again."""
 
-    run_id: str
-    attempt: int
     #: The stage it failed in: ``build``, ``load``, ``data``, ``measure`` or ``worker``.
     stage: str
     message: str
@@ -93,22 +91,17 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(_OfAttempt):
     """The worker died; another one may continue the job."""
 
-    run_id: str
-    attempt: int
     message: str
     #: Whether it died for lack of memory.
     of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(_OfAttempt):
     """The attempt never began: its worker ended during an earlier task."""
-
-    run_id: str
-    attempt: int
 
 
 #: A measured batch is sent as the record that the store writes.

@@ -36,14 +36,8 @@ class Heartbeat:
         self.count += 1
 
 
-class _End:
-    """The last item of the measuring thread: why it ended, or None."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
-
-
-_Queue = queue.Queue[Event | _End]
+#: Events, and at the end why the measuring thread ended: an error, or None.
+_Queue = queue.Queue[Event | BaseException | None]
 
 
 def event_batches(
@@ -70,22 +64,22 @@ def event_batches(
 
 
 def _gathered(events: _Queue, heartbeat: Heartbeat, beat_seconds: float) -> Iterator[EventBatch]:
-    end: _End | None = None
-    while end is None:
+    ended, error = False, None
+    while not ended:
         batch: list[Event] = []
         with contextlib.suppress(queue.Empty):
             item = events.get(timeout=beat_seconds)
-            while not isinstance(item, _End):
+            while item is not None and not isinstance(item, BaseException):
                 batch.append(item)
                 if len(batch) == WAITING:
                     break
                 item = events.get_nowait()
             else:
-                end = item
-        if batch or end is None:
+                ended, error = True, item
+        if batch or not ended:
             yield tuple(batch), heartbeat.count
-    if end.error is not None:
-        raise end.error
+    if error is not None:
+        raise error
 
 
 def _produce(
@@ -94,18 +88,18 @@ def _produce(
     events: _Queue,
     abandoned: threading.Event,
 ) -> None:
-    end = _End()
+    end: BaseException | None = None
     try:
         for event in produce(heartbeat):
             _put(events, event, abandoned)
             if abandoned.is_set():
                 return
     except BaseException as error:  # noqa: BLE001 - raised again in the thread that reads
-        end = _End(error)
+        end = error
     _put(events, end, abandoned)
 
 
-def _put(events: _Queue, item: Event | _End, abandoned: threading.Event) -> None:
+def _put(events: _Queue, item: Event | BaseException | None, abandoned: threading.Event) -> None:
     """Wait for room, unless nobody reads any more."""
     while not abandoned.is_set():
         with contextlib.suppress(queue.Full):
