@@ -18,7 +18,7 @@ from ray.exceptions import AuthenticationError, RayError
 
 from jobs.planning.worker_layout import local_cores
 from jobs.runners.ray import private
-from jobs.runners.ray.private import HERE, Head, Refused, Silent, Versions
+from jobs.runners.ray.private import Head, Refused, Silent
 from survey import ClusterError, SettingsError
 
 #: Seconds that connecting to a cluster's head may take.
@@ -84,7 +84,7 @@ def connect(address: str | None, *, insecure: bool = False) -> Head:
 def token_source() -> str | None:
     """Return where the token for clusters comes from, never the token; None if there is none."""
     try:
-        if not private.has_token():
+        if not private.token_header():
             return None
     except AuthenticationError as error:
         raise ClusterError(first_line(error), hint=_HOW_TO_ENTER) from None
@@ -155,9 +155,8 @@ def _check(address: str, *, insecure: bool) -> None:
     """Refuse an address that Ray would try for ever, or a cluster that is not safe to join."""
     host, port = private.host_and_port(address)
     _require_listening(address, host, int(port))
-    head = Head(address)
     try:
-        versions = head.versions()
+        versions = Head(address).versions()
     except Refused:
         versions = _versions_with_token(address)
         _set_token_mode("token")
@@ -175,10 +174,16 @@ def _check(address: str, *, insecure: bool) -> None:
                 " as it is",
             )
         _set_token_mode("disabled")
-    _require_same(versions, address)
+    try:
+        private.require_same(versions)
+    except RuntimeError as error:
+        raise ClusterError(
+            f"the cluster at {address!r} cannot be joined: {' '.join(str(error).split())}",
+            hint="install the same requirements.lock with the same Python on every machine",
+        ) from None
 
 
-def _versions_with_token(address: str) -> Versions:
+def _versions_with_token(address: str) -> dict[str, str]:
     header = private.token_header() if token_source() else ()
     if not header:
         raise ClusterError(
@@ -194,14 +199,6 @@ def _versions_with_token(address: str) -> Versions:
         ) from None
     except Silent as error:
         raise ClusterError(f"no Ray at {address!r}: {error}", hint="try again") from None
-
-
-def _require_same(versions: Versions, address: str) -> None:
-    if not private.are_compatible(versions):
-        raise ClusterError(
-            f"the cluster at {address!r} runs {versions}, this process {HERE}: they must be equal",
-            hint="install the same requirements.lock with the same Python on every machine",
-        )
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,9 +9,8 @@ whether a cluster asks for a token.
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -41,24 +40,12 @@ class Refused(Exception):
     """The head refuses the token, or the lack of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """The versions that a process runs; all processes of a cluster must run the same."""
-
-    ray: str
-    python: str
-
-    def __str__(self) -> str:
-        return f"Ray {self.ray} on Python {self.python}"
-
-
-#: The versions that this process runs.
-HERE = Versions(ray.__version__, platform.python_version())
-
-
 @dataclass(frozen=True)
 class Head:
     """The head of a cluster.
+
+    Its methods raise ``Silent`` if no head answers, and ``Refused`` if the head refuses the token,
+    or the lack of one.
 
     Parameters
     ----------
@@ -69,22 +56,10 @@ class Head:
     """
 
     address: str
-    token_header: tuple[tuple[str, str], ...] = ()
+    token_header: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
-    def __repr__(self) -> str:
-        # Never the token.
-        return f"Head({self.address!r})"
-
-    def versions(self) -> Versions:
-        """Return the versions that the cluster runs.
-
-        Raises
-        ------
-        Silent
-            If no head answers.
-        Refused
-            If the head refuses the token, or the lack of one.
-        """
+    def versions(self) -> dict[str, str]:
+        """Return the versions of Ray and Python that the cluster runs."""
         request = _messages.InternalKVGetRequest(key=b"CLUSTER_METADATA", namespace=b"cluster")
         reply = self._ask(
             lambda channel: _stubs.InternalKVGcsServiceStub(channel).InternalKVGet,
@@ -92,20 +67,12 @@ class Head:
         )
         try:
             metadata = json.loads(reply.value)
-            return Versions(metadata["ray_version"], metadata["python_version"])
+            return {name: metadata[name] for name in ("ray_version", "python_version")}
         except (ValueError, KeyError) as error:
             raise Silent("it does not tell its versions") from error
 
     def machines(self) -> list[Machine]:
-        """Return the machines that are alive, in a fixed order.
-
-        Raises
-        ------
-        Silent
-            If no head answers.
-        Refused
-            If the head refuses the token, or the lack of one.
-        """
+        """Return the machines that are alive, in a fixed order."""
         reply = self._ask(
             lambda channel: _stubs.NodeInfoGcsServiceStub(channel).GetAllNodeInfo,
             _messages.GetAllNodeInfoRequest(),
@@ -144,19 +111,14 @@ def use_token_mode() -> None:
     _token_loader()
 
 
-def has_token() -> bool:
-    """Return whether there is a token for clusters.
+def token_header() -> tuple[tuple[str, str], ...]:
+    """Return the token as an HTTP header; empty without one.
 
     Raises
     ------
     ray.exceptions.AuthenticationError
         If the file that should hold it cannot be read.
     """
-    return bool(_token_loader().has_token(ignore_auth_mode=True))
-
-
-def token_header() -> tuple[tuple[str, str], ...]:
-    """Return the token as an HTTP header; empty without one."""
     loader = _token_loader()
     # Asking first makes the loader read the token in every mode.
     if not loader.has_token(ignore_auth_mode=True):
@@ -201,12 +163,12 @@ def stay_on_loopback() -> None:
     _services.resolve_ip_for_localhost = lambda host: host
 
 
-def are_compatible(versions: Versions) -> bool:
-    """Return whether this process can join a cluster of these versions."""
-    try:
-        check_version_info(
-            {"ray_version": versions.ray, "python_version": versions.python}, "this process"
-        )
-    except RuntimeError:
-        return False
-    return True
+def require_same(versions: dict[str, str]) -> None:
+    """Refuse a cluster of other versions than this process runs.
+
+    Raises
+    ------
+    RuntimeError
+        With the versions of both.
+    """
+    check_version_info(versions, "this machine")

@@ -52,6 +52,10 @@ class RayRunner:
 
     name = "ray"
 
+    #: The workers; known once the runner is entered.
+    devices: Devices
+    _head: Head
+
     def __init__(
         self, options: RunnerOptions | None = None, function: TaskFunction | None = None
     ) -> None:
@@ -62,22 +66,13 @@ class RayRunner:
                 hint="it has to exceed the longest forward pass and the loading of a network",
             )
         self._function = function
-        self._head: Head | None = None
         #: When the head answered last, and when it was asked for its machines.
         self._answered = self._asked = 0.0
-        self._chosen: Devices | None = None
         #: The machines at the start.
         self.machines: Sequence[Machine] = ()
         self._workers: list[WorkerHandle] = []
         #: Machines on which a worker could not serve.
         self._unfit: set[str] = set()
-
-    @property
-    def devices(self) -> Devices:
-        """The workers; known once the runner is entered."""
-        if self._chosen is None:
-            raise ClusterError("the runner has not been entered")
-        return self._chosen
 
     def __enter__(self) -> Self:
         self._head = connect(self._options.address, insecure=self._options.insecure)
@@ -91,7 +86,7 @@ class RayRunner:
                 )
             self.machines = machines
             wanted = self._options
-            self._chosen = choose_devices(
+            self.devices = choose_devices(
                 wanted.device, wanted.workers, machines, wanted.gpus_per_worker, wanted.threads
             )
         except BaseException:
@@ -196,8 +191,6 @@ class RayRunner:
         ClusterError
             If the head has been silent for too long.
         """
-        if self._head is None:
-            raise ClusterError("the runner has not been entered")
         try:
             machines = self._head.machines()
         except (Silent, Refused) as error:

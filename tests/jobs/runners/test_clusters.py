@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -16,10 +19,9 @@ import ray
 from ray._private import services
 from ray._raylet import AuthenticationTokenLoader
 
-from jobs.operations import doctor
-from jobs.runners.ray import private
-from jobs.runners.ray.cluster import connect, token_source
-from jobs.runners.ray.private import HERE, Head, Silent, Versions
+from jobs.operations.doctor import CHECKS, checkup
+from jobs.runners.ray.cluster import CONNECT_SECONDS, connect, token_source
+from jobs.runners.ray.private import Head, Silent
 from survey import ClusterError, SettingsError
 from tests.jobs.runners.ray_heads import TOKEN, answer, free_port, head
 from tests.style.repository import ROOT
@@ -39,7 +41,7 @@ import sys, time
 from types import SimpleNamespace
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
-from jobs.runners.task import Task
+from jobs.planning.job import Task
 from survey import ClusterError
 
 class Source:
@@ -112,7 +114,7 @@ def join(port, *arguments, host="127.0.0.1", **environment):
 
 @pytest.mark.ray
 def test_an_open_cluster_beyond_loopback_is_refused(open_head):
-    with pytest.raises(ClusterError, match="asks for no token") as caught:
+    with pytest.raises(ClusterError) as caught:
         connect(f"{outer()}:{open_head.port}")
     assert "--insecure" in caught.value.hint
     assert not ray.is_initialized()
@@ -137,28 +139,25 @@ def test_a_cluster_with_a_token_lets_in_who_has_it(closed_head):
 @pytest.mark.ray
 def test_who_has_no_token_or_a_wrong_one_is_told_so_without_it(closed_head, tokenless, monkeypatch):
     address = f"127.0.0.1:{closed_head.port}"
-    with pytest.raises(ClusterError, match="asks for a token, and there is none here") as caught:
+    with pytest.raises(ClusterError) as caught:
         connect(address, insecure=True)
     assert "RAY_AUTH_TOKEN" in caught.value.hint
     wrong = "f" * 64
     monkeypatch.setenv("RAY_AUTH_TOKEN", wrong)
-    with pytest.raises(ClusterError, match="does not take the token from RAY_AUTH_TOKEN") as caught:
+    with pytest.raises(ClusterError, match="from RAY_AUTH_TOKEN") as caught:
         connect(address)
     assert wrong not in f"{caught.value.message} {caught.value.hint} {caught.value.__cause__}"
 
 
 @pytest.mark.ray
-def test_a_cluster_that_runs_other_versions_is_refused_by_both(open_head, monkeypatch):
-    other = Versions("2.9.0", "3.9.1")
-    monkeypatch.setattr(Head, "versions", lambda self: other)
-    with pytest.raises(ClusterError, match=r"runs Ray 2\.9\.0 on Python 3\.9\.1") as caught:
+def test_a_cluster_of_other_versions_is_refused_with_both(open_head, monkeypatch):
+    here = Head(f"127.0.0.1:{open_head.port}").versions()
+    assert here == {"ray_version": ray.__version__, "python_version": platform.python_version()}
+    monkeypatch.setattr(Head, "versions", lambda self: {**here, "ray_version": "2.9.0"})
+    with pytest.raises(ClusterError, match=r"2\.9\.0") as caught:
         connect(f"127.0.0.1:{open_head.port}")
-    assert str(HERE) in caught.value.message
-
-
-@pytest.mark.ray
-def test_a_head_says_what_it_runs(open_head):
-    assert Head(f"127.0.0.1:{open_head.port}").versions() == HERE
+    assert ray.__version__ in caught.value.message
+    assert not ray.is_initialized()
 
 
 @pytest.mark.ray
@@ -180,7 +179,7 @@ def test_a_local_ray_refuses_a_client_without_its_token(monkeypatch, tmp_path):
     "address", ["ray://127.0.0.1:10001", "http://127.0.0.1:8265", "somewhere", "host:x", "host:0"]
 )
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(SettingsError, match="must be HOST:PORT or auto"):
+    with pytest.raises(SettingsError, match=re.escape(address)):
         connect(address)
 
 
@@ -191,8 +190,11 @@ def test_auto_takes_the_address_of_the_environment(monkeypatch):
 
 
 def test_nobody_listening_is_said_at_once():
-    with pytest.raises(ClusterError, match="Connection refused"):
+    began = time.monotonic()
+    with pytest.raises(ClusterError) as caught:
         connect(f"127.0.0.1:{free_port()}")
+    assert "--address" in caught.value.hint
+    assert time.monotonic() - began < CONNECT_SECONDS
 
 
 def test_something_else_that_listens_is_no_head():
@@ -207,8 +209,9 @@ def test_something_else_that_listens_is_no_head():
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         pool.submit(hang_up, server)
-        with pytest.raises(ClusterError, match="not as a cluster's head"):
+        with pytest.raises(ClusterError) as caught:
             connect(f"127.0.0.1:{server.getsockname()[1]}")
+        assert "6379" in caught.value.hint
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -224,7 +227,7 @@ def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeyp
     assert token_source() == "RAY_AUTH_TOKEN_PATH"
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     assert token_source() == "RAY_AUTH_TOKEN"
-    assert TOKEN not in repr(Head("127.0.0.1:1", private.token_header()))
+    assert TOKEN not in repr(Head("127.0.0.1:1", (("authorization", TOKEN),)))
 
 
 @pytest.mark.slow(seconds=60)
@@ -243,9 +246,9 @@ def test_a_lost_head_ends_the_scan_with_a_word_and_not_with_the_process():
         overdue.start()
         assert scan.stdout.readline() == "ready\n", scan.communicate()[1]
         os.kill(started.gcs_pid(), signal.SIGKILL)
-        said, _ = scan.communicate()
+        printed, _ = scan.communicate()
         overdue.cancel()
-    assert "the head of the Ray cluster has not answered for" in said
+    assert "head of the Ray cluster" in printed
     assert scan.returncode == 3
 
 
@@ -255,10 +258,10 @@ def test_a_head_that_is_not_there_is_silent():
 
 
 def test_the_checkup_says_where_the_token_comes_from(tokenless, monkeypatch, tmp_path):
-    (none,) = doctor.CHECKS["token"](tmp_path)
-    assert none.state == "ok"
-    assert "none here" in none.detail
+    monkeypatch.setattr("jobs.operations.doctor.CHECKS", {"token": CHECKS["token"]})
+    (none,) = checkup(tmp_path)
+    assert (none.state, "RAY_AUTH_TOKEN" in none.detail) == ("ok", False)
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
-    (found,) = doctor.CHECKS["token"](tmp_path)
-    assert found.detail.endswith("from RAY_AUTH_TOKEN")
-    assert TOKEN not in f"{found}"
+    (with_token,) = checkup(tmp_path)
+    assert with_token.detail.endswith("RAY_AUTH_TOKEN")
+    assert TOKEN not in str(with_token)
