@@ -35,14 +35,14 @@ PLAIN_INTERVAL_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def progress_reporter() -> Iterator[Reporter]:
-    """Yield bars if standard error is a terminal, plain lines otherwise."""
-    console = Console(stderr=True, highlight=False, markup=False)
+def progress_reporter(console: Console | None = None) -> Iterator[Reporter]:
+    """Yield bars if the console, by default standard error, is a terminal; else plain lines."""
+    console = console or Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
-        yield PlainReporter(console)
+        yield _Lines(console)
         return
     with _bars(console) as bars:
-        yield BarReporter(bars)
+        yield _Bars(bars)
 
 
 def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
@@ -74,8 +74,8 @@ def opening(plan: Plan) -> str:
     waiting = f", {held} parked or cancelled (survey retry takes them up again)" if held else ""
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
     whole = len(plan.jobs) + len(plan.lacking)
-    lines = [f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"]
-    return "\n".join([*lines, why] if (why := summary(plan.reasons.values())) else lines)
+    line = f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"
+    return f"{line}\n{summary(plan.reasons.values())}".rstrip()
 
 
 def closing(job: Job, event: Event) -> str:
@@ -85,9 +85,8 @@ def closing(job: Job, event: Event) -> str:
     if isinstance(event, Finished):
         return f"done    {job.run_id} {job.title}"
     if isinstance(event, Skipped):
-        reason = event.reason
-        image = reason if event.name in reason else f"{event.name}: {reason}"
-        return f"skipped {event.run_id} image {image}"
+        name = "" if event.name in event.reason else f"{event.name}: "
+        return f"skipped {event.run_id} image {name}{event.reason}"
     state = "failed " if isinstance(event, Failed) else "retry  "
     message = event.message if isinstance(event, (Failed, Lost)) else ""
     return f"{state} {job.run_id} {job.title}: {message}"
@@ -103,10 +102,30 @@ def batches_of(job: Job) -> int:
     return -(-job.images // job.settings.images_per_score)
 
 
-class BarReporter(Reporter):
+class _Display(Reporter):
+    """What both displays print: the plan, the workers and warnings."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def planned(self, plan: Plan) -> None:
+        self._print(opening(plan))
+
+    def started(self, devices: Devices) -> None:
+        self._print(workers_line(devices))
+
+    def warned(self, warning: str) -> None:
+        self._print(f"warning: {warning}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
+
+class _Bars(_Display):
     """An overall bar, and a line for each worker with its job, its batches and its ETA."""
 
     def __init__(self, bars: Progress) -> None:
+        super().__init__(bars.console)
         self._bars = bars
         self._overall: TaskID | None = None
         #: The line of each worker, and the worker of each attempt.
@@ -115,7 +134,6 @@ class BarReporter(Reporter):
         self._files: dict[str, TaskID] = {}
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Move the file's line, in MB."""
         if file.url not in self._files:
             self._files[file.url] = self._bars.add_task(f"fetch {file.name} (MB)", total=None)
         line = self._files[file.url]
@@ -124,20 +142,10 @@ class BarReporter(Reporter):
         self._bars.update(line, completed=done, total=whole, visible=here != total)
 
     def planned(self, plan: Plan) -> None:
-        """Open the overall bar."""
-        self._bars.console.print(opening(plan))
+        super().planned(plan)
         self._overall = self._bars.add_task("all jobs", total=len(plan.todo))
 
-    def started(self, devices: Devices) -> None:
-        """Print the workers."""
-        self._bars.console.print(workers_line(devices))
-
-    def warned(self, warning: str) -> None:
-        """Print the warning above the bars."""
-        self._bars.console.print(f"warning: {warning}", soft_wrap=True)
-
     def event(self, job: Job, event: Event) -> None:
-        """Move the worker's line."""
         attempt = (event.run_id, event.attempt)
         if isinstance(event, Started):
             self._hosts[attempt] = event.host
@@ -145,13 +153,11 @@ class BarReporter(Reporter):
         elif isinstance(event, BatchRecord):
             self._bars.update(self._line(self._hosts[attempt]), completed=event.batch.batch + 1)
         else:
-            self._bars.console.print(closing(job, event), soft_wrap=isinstance(event, Skipped))
+            self._print(closing(job, event))
             if ends(event) and self._overall is not None:
                 self._bars.advance(self._overall)
-            ended = isinstance(event, Lost) or (
-                isinstance(event, Failed) and event.stage == "worker"
-            )
-            if ended and (host := self._hosts.get(attempt)) in self._lines:
+            lost = isinstance(event, Lost) or getattr(event, "stage", "") == "worker"
+            if lost and (host := self._hosts.get(attempt)) in self._lines:
                 self._bars.remove_task(self._lines.pop(host))
 
     def _line(self, host: Host) -> TaskID:
@@ -160,47 +166,37 @@ class BarReporter(Reporter):
         return self._lines[host]
 
 
-class PlainReporter(Reporter):
+class _Lines(_Display):
     """A line when a job begins and when it ends, and one every few seconds in between."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._began = time.monotonic()
-        self._printed: dict[str, float] = {}
-        self._fetched: dict[str, float] = {}
+        #: When the next line about a file or a run may be printed.
+        self._next_line: dict[str, float] = {}
         self._done = self._total = 0
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Print how much of a file was fetched, at most one line every few seconds."""
-        printed = self._fetched.get(file.url)
-        whole = here == total
-        if printed is None or whole or time.monotonic() - printed >= PLAIN_INTERVAL_SECONDS:
-            self._fetched[file.url] = time.monotonic()
+        if here == total or time.monotonic() >= self._next_line.get(file.url, 0.0):
+            self._next_line[file.url] = time.monotonic() + PLAIN_INTERVAL_SECONDS
             size = "unknown size" if total is None else format_bytes(total)
             self._print(f"fetch   {file.name}: {format_bytes(here)} of {size}")
 
     def planned(self, plan: Plan) -> None:
-        """Print how many jobs are measured."""
         self._total = len(plan.todo)
-        self._print(opening(plan))
+        super().planned(plan)
 
     def started(self, devices: Devices) -> None:
-        """Print the workers."""
         self._began = time.monotonic()
-        self._print(workers_line(devices))
-
-    def warned(self, warning: str) -> None:
-        """Print the warning."""
-        self._print(f"warning: {warning}")
+        super().started(devices)
 
     def event(self, job: Job, event: Event) -> None:
-        """Print the event; batches at most one line every few seconds and job."""
         if isinstance(event, Started):
-            self._printed[event.run_id] = time.monotonic()
+            self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
             self._print(f"start   {job.run_id} {job.title}")
         elif isinstance(event, BatchRecord):
-            if time.monotonic() - self._printed.get(event.run_id, 0.0) >= PLAIN_INTERVAL_SECONDS:
-                self._printed[event.run_id] = time.monotonic()
+            if time.monotonic() >= self._next_line.get(event.run_id, 0.0):
+                self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
                 done, total = event.batch.batch + 1, batches_of(job)
                 left = format_duration(event.batch.seconds * (total - done))
                 line = f"batch   {job.run_id} {job.title}: {done} of {total}"
@@ -216,9 +212,6 @@ class PlainReporter(Reporter):
             return ""
         seconds = (time.monotonic() - self._began) * (self._total - self._done) / self._done
         return f", about {format_duration(seconds)} left"
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True)
 
 
 def workers_line(devices: Devices) -> str:

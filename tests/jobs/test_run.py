@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from rich.progress import Progress as Bars
+from rich.text import Text
 
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
@@ -25,7 +26,7 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
 from jobs.runners.worker import run_task
 from jobs.runners.worker_host import host_of
-from jobs.scan.progress_display import BarReporter, PlainReporter
+from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from survey import StoreError
 from tests.jobs.jobs import ON_CPU, declared
@@ -62,15 +63,18 @@ def scan(home: Path, runner: LocalRunner, reporter=None, **changes):
     )
 
 
-def plain() -> tuple[PlainReporter, io.StringIO]:
+@contextlib.contextmanager
+def displayed(**console) -> Iterator[tuple[Reporter, io.StringIO]]:
+    """Yield a display of a scan's progress, and the text it prints."""
     text = io.StringIO()
-    return PlainReporter(Console(file=text, width=200)), text
+    with progress_reporter(Console(file=text, width=200, **console)) as reporter:
+        yield reporter, text
 
 
 @pytest.mark.parametrize("losses", [1, Limits().losses])
 def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
-    reporter, text = plain()
-    outcome = scan(tmp_path / "home", Faulty(losses), reporter)
+    with displayed() as (reporter, text):
+        outcome = scan(tmp_path / "home", Faulty(losses), reporter)
     assert (len(outcome.done), outcome.failed) == (1, ())
     assert text.getvalue().count("retry") == losses
     assert "[1/1]" in text.getvalue()
@@ -95,8 +99,8 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
 
 def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tmp_path):
     home = tmp_path / "home"
-    reporter, text = plain()
-    outcome = scan(home, Faulty(Limits().losses, events=1), reporter)
+    with displayed() as (reporter, text):
+        outcome = scan(home, Faulty(Limits().losses, events=1), reporter)
     ((_, failure),) = outcome.failed
     assert failure.stage == "worker"
     assert "parked" in failure.message
@@ -112,9 +116,9 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
         history = [(each.outcome, each.error) for each in registry.attempts.of(job.key)]
     assert [outcome for outcome, _ in history] == ["lost"] * (Limits().losses - 1) + ["failed"]
     assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
-    reporter, text = plain()
-    assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
-    assert "0 of 1 jobs to measure, 1 parked or cancelled" in text.getvalue()
+    with displayed() as (reporter, text):
+        assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
+    assert "1 parked" in text.getvalue()
     assert [each.key for each in move_jobs(open_home(home, create=False), "todo")] == [job.key]
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
 
@@ -208,13 +212,12 @@ def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):
 
 
 def test_bars_follow_every_job_to_its_end(tmp_path):
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with Bars(console=console) as bars:
-        reporter = BarReporter(bars)
+    with displayed(force_terminal=True) as (reporter, text):
         scan(tmp_path / "home", Faulty(1), reporter)
-        overall, worker = bars.tasks
-        assert (overall.completed, overall.total) == (1, 1)
-        assert (worker.completed, worker.total) == (8, 8)
+    overall, worker = Text.from_ansi(text.getvalue()).plain.splitlines()[-2:]
+    assert "all jobs" in overall
+    assert " 1/1 " in overall
+    assert " 8/8 " in worker
 
 
 def test_what_is_done_is_not_planned_again(tmp_path):
