@@ -1,4 +1,4 @@
-"""The process that runs a tick, and whether it still exists.
+"""The process that runs a tick, its lease, and whether it still exists.
 
 A process of the same kernel and the same space of process numbers can be looked up: it is gone as
 soon as it has ended. Of any other process, such as one on another host, nothing is seen but its
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from catalog.registry.rows import Tick
 from catalog.registry.schedules import ProcessIdentity
+from survey.errors import StoreError
 
 _PROC = Path("/proc")
 
@@ -33,6 +37,30 @@ def is_gone(tick: Tick, now: datetime) -> bool:
     if tick.pid is not None and kernel and kernel == _kernel():
         return birth(tick.pid) != born
     return tick.lease_until is None or tick.lease_until < now
+
+
+@contextmanager
+def renewed_lease(renew: Callable[[], bool], seconds: float) -> Iterator[threading.Event]:
+    """Renew a lease every few seconds, from a thread of its own.
+
+    Yields an event that is set once ``renew`` returned False: the run has to end.
+    """
+    stop, over = threading.Event(), threading.Event()
+
+    def beat() -> None:
+        while not over.wait(seconds):
+            # A registry that cannot be reached now is tried again at the next beat.
+            with suppress(StoreError):
+                if not renew():
+                    stop.set()
+
+    thread = threading.Thread(target=beat, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        over.set()
+        thread.join()
 
 
 def birth(pid: int) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +19,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules, Settlement
 from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
-from jobs.schedules.process import is_gone, this_process
+from jobs.schedules.process import is_gone, renewed_lease, this_process
 from survey import ClusterError, StoreError, SurveyError
 
 if TYPE_CHECKING:
@@ -114,8 +113,7 @@ def tick(
     passed: set[int] = set()
     with Registry(home) as registry:
         schedules = registry.schedules
-        look(schedules, now(), pace.grace)
-        while (following := _next(schedules, passed, now())) is not None:
+        while following := _next(schedules, passed, now(), pace.grace):
             schedule, due = following
             passed.add(due.id)
             # Before the due time is taken: options that cannot be used leave it waiting.
@@ -125,7 +123,6 @@ def tick(
             if taken := schedules.take(due, this_process(), moment, lease_until):
                 run = _Run(home, schedules, schedule, taken, now, pace)
                 ran.append(run.carry_out(runner, reporter, offline=offline, limits=limits))
-            look(schedules, now(), pace.grace)
     return ran
 
 
@@ -165,8 +162,11 @@ def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> N
                 schedules.settle(former, Settlement("replaced", reason), now)
 
 
-def _next(schedules: Schedules, passed: set[int], now: datetime) -> tuple[Schedule, Tick] | None:
-    """Return the tick that has waited longest, of those that this process may take."""
+def _next(
+    schedules: Schedules, passed: set[int], now: datetime, grace_seconds: float
+) -> tuple[Schedule, Tick] | None:
+    """Look what is due; return what has waited longest, of what this process may take."""
+    look(schedules, now, grace_seconds)
     candidates = [
         (schedule, candidate)
         for schedule in schedules.all()
@@ -218,9 +218,9 @@ class _Run:
         from jobs.run import run_survey
 
         try:
-            with _Lease(self.schedules, self.tick, self.now, self.pace) as lease:
+            with renewed_lease(self._renew, self.pace.beat) as stop:
                 definition = definition_of(self.schedule)
-                stopping = cast("Reporter", _StoppingReporter(reporter, lease))
+                stopping = cast("Reporter", _StoppingReporter(reporter, stop))
                 outcome = run_survey(
                     self.home, definition, runner, stopping, offline=offline, limits=limits
                 )
@@ -237,6 +237,14 @@ class _Run:
             self._settle(Settlement("failed", f"{type(error).__name__}: {error}"))
             raise
         return self._settle(_settlement(outcome), outcome)
+
+    def _renew(self) -> bool:
+        """Renew the lease; return whether the run may go on."""
+        moment = self.now()
+        self.schedules.renew(self.tick, moment + timedelta(seconds=self.pace.lease))
+        # What falls due during this run overlaps with it, also if no other process looks.
+        look(self.schedules, moment, self.pace.grace)
+        return not self.schedules.cancel_requested(self.tick)
 
     def _settle(self, settlement: Settlement, outcome: Outcome | None = None) -> Ran:
         self.schedules.settle(self.tick, settlement, self.now())
@@ -268,48 +276,16 @@ def _settlement(outcome: Outcome) -> Settlement:
     )
 
 
-@dataclass
-class _Lease:
-    """Renews the lease of a tick from a thread of its own."""
-
-    schedules: Schedules
-    due: Tick
-    now: Clock
-    pace: Pace
-    #: Whether the run has to end.
-    stop: bool = False
-    _over: threading.Event = field(default_factory=threading.Event)
-
-    def __enter__(self) -> _Lease:
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _renew(self) -> None:
-        while not self._over.wait(self.pace.beat):
-            # A registry that cannot be reached now is tried again at the next beat.
-            with suppress(StoreError):
-                moment = self.now()
-                self.schedules.renew(self.due, moment + timedelta(seconds=self.pace.lease))
-                # What falls due during this run overlaps with it, also if no other process looks.
-                look(self.schedules, moment, self.pace.grace)
-                self.stop = self.schedules.cancel_requested(self.due)
-
-
 class _StoppingReporter:
-    """Passes reports on, and ends the scan once its lease says so."""
+    """Passes reports on, and ends the scan once it has to stop."""
 
-    def __init__(self, reporter: Reporter, lease: _Lease) -> None:
-        self._reporter, self._lease = reporter, lease
+    def __init__(self, reporter: Reporter, stop: threading.Event) -> None:
+        self._reporter, self._stop = reporter, stop
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def report(*values: object) -> None:
             getattr(self._reporter, name)(*values)
-            if self._lease.stop:
+            if self._stop.is_set():
                 raise _Stopped
 
         return report
