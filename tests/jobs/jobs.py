@@ -13,8 +13,15 @@ from jobs.runners.options import RunnerOptions
 ON_CPU = RunnerOptions(device="cpu")
 
 
+#: Images of seven scores and a partial batch of five.
+IMAGES = 7 * 64 + 5
+
+
 def declared(
-    *checkpoints: str, model: str = "small:cifar_resnet8", dataset: str = "digits", size: int = 256
+    *checkpoints: str,
+    model: str = "small:cifar_resnet8",
+    dataset: str = f"digits[:{IMAGES}]",
+    size: int = 64,
 ) -> Definition:
     """Return a survey of one model."""
     values = {

@@ -29,7 +29,7 @@ from jobs.runners.worker_host import host_of
 from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from survey import StoreError
-from tests.jobs.jobs import ON_CPU, declared
+from tests.jobs.jobs import IMAGES, ON_CPU, declared
 
 pytestmark = pytest.mark.slow(seconds=30)
 
@@ -79,7 +79,7 @@ def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
     assert text.getvalue().count("retry") == losses
     assert "[1/1]" in text.getvalue()
     (run,) = asked(tmp_path / "home", "SELECT status, batches, images, attempt FROM runs")
-    assert run == {"status": "done", "batches": 8, "images": 1797, "attempt": losses + 1}
+    assert run == {"status": "done", "batches": 8, "images": IMAGES, "attempt": losses + 1}
     assert asked(tmp_path / "home", "SELECT count(*) AS n FROM batch_scores") == [{"n": 7 * 7}]
 
 
@@ -94,7 +94,7 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
     scan(tmp_path / "home", LocalRunner(ON_CPU))
     (run,) = asked(tmp_path / "home", "SELECT sites, status, images, measured_top1 FROM runs")
     assert run.pop("measured_top1") is not None
-    assert run == {"sites": 7, "status": "done", "images": 1797}
+    assert run == {"sites": 7, "status": "done", "images": IMAGES}
 
 
 def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tmp_path):
@@ -169,7 +169,7 @@ def test_late_events_of_an_attempt_given_up_are_ignored(tmp_path):
         {"attempt": 2},
     ]
     (run,) = asked(tmp_path / "home", "SELECT status, batches, images, attempt FROM runs")
-    assert run == {"status": "done", "batches": 8, "images": 1797, "attempt": 2}
+    assert run == {"status": "done", "batches": 8, "images": IMAGES, "attempt": 2}
     scan(tmp_path / "plain", LocalRunner(ON_CPU))
     counted = "SELECT measured_top1, measured_top5, seconds > 0 AS timed FROM runs"
     assert asked(tmp_path / "home", counted) == asked(tmp_path / "plain", counted)

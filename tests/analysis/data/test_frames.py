@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow(seconds=13)
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("frames") / "home"
-    definition = declared("init:0", "init:1", size=512)
+    definition = declared("init:0", "init:1", size=128)
     run_survey(open_home(path, create=True), definition, LocalRunner(ON_CPU), Reporter())
     return path
 

@@ -17,6 +17,7 @@ from jobs.planning.estimate import (
     estimate,
 )
 from jobs.planning.job import Job, ModelFacts
+from survey import MeasureSettings
 from tests.jobs.jobs import job
 
 RESNET = Measured("torchvision:resnet18", 1.8, 512, 20.0)
@@ -34,6 +35,7 @@ def of(name: str, images: int) -> Job:
         images=images,
         transform=InputTransform(224, 224),
         facts=ModelFacts(depth=50),
+        settings=MeasureSettings(256),
     )
 
 

@@ -10,7 +10,7 @@ from catalog.store.records import RunState, Span
 from jobs.planning.definition import parse_definition
 from jobs.planning.plan import Holdings, make_plan
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
-from tests.jobs.jobs import declared, job
+from tests.jobs.jobs import IMAGES, declared, job
 
 
 def planned(values):
@@ -60,9 +60,9 @@ def test_too_few_images_name_the_setting():
         {"dataset_fingerprint": "0" * 64},
         {"transform": InputTransform(32, 32, mean=(0.5, 0.5, 0.5))},
         {"settings": MeasureSettings(images_per_score=128)},
-        {"settings": MeasureSettings(images_per_score=256, ridge="relative")},
-        {"settings": MeasureSettings(images_per_score=256, micro_batch=32)},
-        {"settings": MeasureSettings(images_per_score=256, pooling="pre")},
+        {"settings": MeasureSettings(images_per_score=64, ridge="relative")},
+        {"settings": MeasureSettings(images_per_score=64, micro_batch=32)},
+        {"settings": MeasureSettings(images_per_score=64, pooling="pre")},
     ],
 )
 def test_the_key_changes_with_what_determines_the_numbers(change):
@@ -82,7 +82,7 @@ def test_only_what_is_done_is_left_out(status, todo):
 
 
 def test_what_an_older_version_measured_is_measured_again(monkeypatch):
-    state = RunState("done", batches_done=8, done=(Span(0, 8, 1797),), images=1797)
+    state = RunState("done", batches_done=8, done=(Span(0, 8, IMAGES),), images=IMAGES)
     with monkeypatch.context() as older:
         older.setattr("jobs.planning.job.MEASURING_VERSION", MEASURING_VERSION - 1)
         states = {job().run_id: state}

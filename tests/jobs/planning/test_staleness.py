@@ -55,18 +55,18 @@ def test_what_was_never_finished_is_new(planned: Job) -> None:
     ],
 )
 def test_every_change_is_named(planned: Job, change: dict[str, Any], words: str) -> None:
-    found = compared(planned, row(planned, **change))
-    assert str(found).startswith(words)
-    assert len(found.changes) == 1
-    assert found.run_id == planned.run_id
+    stale = compared(planned, row(planned, **change))
+    assert str(stale).startswith(words)
+    assert len(stale.changes) == 1
+    assert stale.run_id == planned.run_id
 
 
 def test_settings_are_named_one_by_one(planned: Job) -> None:
     settings = dataclasses.replace(planned.settings, pooling="pre", images_per_score=128)
     now = dataclasses.replace(planned, settings=settings, transform=InputTransform(8, 8))
-    said = str(compared(now, row(planned)))
-    assert "settings changed: images_per_score 256 -> 128, pooling mean -> pre" in said
-    assert "transform changed: size " in said
+    changes = {change.what: change.detail for change in compared(now, row(planned)).changes}
+    assert changes["settings changed"] == "images_per_score 64 -> 128, pooling mean -> pre"
+    assert "size " in changes["transform changed"]
 
 
 def test_a_setting_that_is_newer_than_the_run_had_its_default(planned: Job) -> None:
@@ -74,7 +74,7 @@ def test_a_setting_that_is_newer_than_the_run_had_its_default(planned: Job) -> N
     old = row(planned, settings=json.dumps(recorded), measuring_version=1)
     assert "settings" not in str(compared(planned, old))
     # Without a precision, how it would be reached is no reason.
-    least = dataclasses.replace(planned, settings=MeasureSettings(256, least_batches=9))
+    least = dataclasses.replace(planned, settings=MeasureSettings(64, least_batches=9))
     assert "least_batches" not in str(compared(least, row(planned)))
 
 
@@ -121,9 +121,9 @@ def test_the_newest_finished_run_of_the_names_is_what_counts(tmp_path: Path, pla
             ended = datetime(2026, 5, day + 1, tzinfo=UTC)
             writer.write([run(name, status, finished_at=ended, **names)])
     other = dataclasses.replace(planned, architecture="cifar_plain8")
-    found = staleness(home, [planned, other])
-    assert found[planned.run_id].run_id == "new"
-    assert str(found[other.run_id]) == "new"
-    assert summary(found.values()).startswith(
+    reasons = staleness(home, [planned, other])
+    assert reasons[planned.run_id].run_id == "new"
+    assert str(reasons[other.run_id]) == "new"
+    assert summary(reasons.values()).startswith(
         "1 new, 1 stale (checkpoint changed 1, dataset changed"
     )

@@ -21,7 +21,8 @@ from ray._raylet import AuthenticationTokenLoader
 
 from jobs.operations.doctor import CHECKS, checkup
 from jobs.runners.ray.cluster import CONNECT_SECONDS, connect, token_source
-from jobs.runners.ray.private import Head, Silent
+from jobs.runners.ray.private import ANSWER_SECONDS, Head, Silent
+from jobs.runners.ray.runner import HEAD_SECONDS, MACHINES_SECONDS
 from survey import ClusterError, SettingsError
 from tests.jobs.runners.ray_heads import TOKEN, answer, free_port, head
 from tests.style.repository import ROOT
@@ -39,10 +40,14 @@ print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machin
 WAITING = """
 import sys, time
 from types import SimpleNamespace
+import jobs.runners.ray.runner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.planning.job import Task
 from survey import ClusterError
+
+# Not as long as a scan waits: how long that may be is asserted below.
+jobs.runners.ray.runner.HEAD_SECONDS = 6.0
 
 class Source:
     tasks = [Task(SimpleNamespace(run_id="run"), 1)]
@@ -250,6 +255,8 @@ def test_a_lost_head_ends_the_scan_with_a_word_and_not_with_the_process():
         overdue.cancel()
     assert "head of the Ray cluster" in printed
     assert scan.returncode == 3
+    # After a minute without an answer Ray would have ended the process.
+    assert HEAD_SECONDS + MACHINES_SECONDS + 2 * ANSWER_SECONDS < 60
 
 
 def test_a_head_that_is_not_there_is_silent():

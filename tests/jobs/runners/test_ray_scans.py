@@ -17,7 +17,7 @@ from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.heartbeat import WAITING, Heartbeat
 from jobs.runners.local import LocalRunner
-from jobs.runners.options import RunnerOptions
+from jobs.runners.options import Limits, RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
 from jobs.runners.worker_host import host_of
@@ -139,8 +139,10 @@ def test_a_worker_that_hangs_is_replaced_until_its_job_is_parked(tmp_path, machi
         time.sleep(3600)
         yield Finished(task.run_id, task.attempt)
 
-    outcome = scan(tmp_path / "home", RayRunner(one_on(machine, stall=2), silent))
+    opened = open_home(tmp_path / "home", create=True)
+    runner = RayRunner(one_on(machine, stall=1), silent)
+    outcome = run_survey(opened, declared(), runner, Reporter(), limits=Limits(losses=2))
     ((_, failure),) = outcome.failed
-    assert "2 seconds" in failure.message
-    assert "3 workers" in failure.message
+    assert "1 seconds" in failure.message
+    assert "2 workers" in failure.message
     assert failure.stage == "worker"

@@ -19,7 +19,7 @@ from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
 from jobs.runners.worker import normalise, run_task
 from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread
-from tests.jobs.jobs import declared, job
+from tests.jobs.jobs import IMAGES, declared, job
 
 pytestmark = pytest.mark.slow(seconds=22)
 
@@ -48,10 +48,10 @@ def test_a_worker_starts_measures_and_finishes(whole):
     assert whole[0].parameters == 432 + 32 + 4672 + 13952 + 55552 + 650
     assert whole[0].gflops == pytest.approx(0.0125, rel=0.05)
     batches = [event.batch for event in whole[1:-1]]
-    assert [batch.images for batch in batches] == [256] * 7 + [5]
+    assert [batch.images for batch in batches] == [64] * 7 + [5]
     assert [len(batch.scores) for batch in batches] == [7] * 7 + [0]
-    assert sum(batch.labelled for batch in batches) == 1797
-    assert [event.end_position for event in whole[1:-1]] == [*range(256, 1793, 256), 1797]
+    assert sum(batch.labelled for batch in batches) == IMAGES
+    assert [event.end_position for event in whole[1:-1]] == [*range(64, IMAGES, 64), IMAGES]
 
 
 def test_a_lone_image_is_as_contiguous_as_several(tmp_path, monkeypatch):
@@ -83,8 +83,8 @@ def test_going_on_gives_the_batches_that_were_missing(whole, stop):
 def test_parts_equal_the_whole_bit_for_bit(whole):
     shards = [Shard(5, None, None), Shard(0, 2, 0), Shard(2, 5, None)]
     events_of_shards = [events_of(job(), shard) for shard in shards]
-    found = [batch for events in events_of_shards for batch in batches_in(events)]
-    assert sorted(found, key=lambda batch: batch.batch) == batches_in(whole)
+    parts = [batch for events in events_of_shards for batch in batches_in(events)]
+    assert sorted(parts, key=lambda batch: batch.batch) == batches_in(whole)
     assert all(isinstance(events[-1], Finished) for events in events_of_shards)
 
 
@@ -222,7 +222,7 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     (folder / "another.png").write_bytes((folder / "000.png").read_bytes())
     seen += events
     assert [type(event) for event in seen] == [Started, *[BatchRecord] * 3, Failed]
-    assert "the dataset changed since the run was planned" in seen[-1].message
+    assert "dataset changed" in seen[-1].message
 
 
 def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
@@ -232,7 +232,7 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     (planned,) = make_plan(declared(f"file:{file}"), {}, Holdings()).jobs
     torch.save(CifarSource().get("cifar_resnet8").build().state_dict(), file)
     (changed,) = events_of(planned)
-    assert "the checkpoint changed since the run was planned" in changed.message
+    assert "checkpoint changed" in changed.message
     file.unlink()
     (gone,) = events_of(planned)
     assert isinstance(gone, Failed)
