@@ -50,19 +50,22 @@ _SITE = _arrow_schema(columns_of(Site))
 _SCORE = _arrow_schema(
     c for c in BATCH_SCORES.columns if c.name not in ("run_id", "batch", *_SITE.names, *_METRICS)
 )
+_RUN_TYPE, _BATCH_TYPE = pa.struct(list(RUN_SCHEMA)), pa.struct([*_BATCH, *_RECORD])
 _run_values = attrgetter(*RUN_SCHEMA.names)
 _batch_values, _record_values = attrgetter(*_BATCH.names), attrgetter(*_RECORD.names)
 _site_values, _score_values = attrgetter(*_SITE.names), attrgetter(*_SCORE.names)
 
 
-def scores_field(metrics: Iterable[str]) -> pa.Field:
-    """Return the field of a batch that holds its scores."""
-    scores = [*_SITE, *_SCORE, *(pa.field(name, pa.float64()) for name in metrics)]
-    return pa.field("scores", pa.list_(pa.struct(scores)))
+@cache
+def score_type(metrics: tuple[str, ...]) -> pa.StructType:
+    """Return the type of a score, made once: that takes longer than using it for a few scores."""
+    return pa.struct([*_SITE, *_SCORE, *((name, pa.float64()) for name in metrics)])
 
+
+_SCORES = pa.field("scores", pa.list_(score_type(_METRICS)))
 
 #: What a segment holds of batches, whose scores may have more metrics than are declared.
-BATCH_SCHEMA = _arrow_schema(BATCHES.columns).append(scores_field(_METRICS))
+BATCH_SCHEMA = _arrow_schema(BATCHES.columns).append(_SCORES)
 
 #: The numbers of a score beside its metrics.
 _NUMBERS = tuple(field.name for field in _SCORE if pa.types.is_floating(field.type))
@@ -82,16 +85,16 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
     if not records:
         return empty(RUN_SCHEMA)
     rows = [_run_values(_storable_run(record)) for record in records]
-    return pa.Table.from_struct_array(pa.array(rows, pa.struct(list(RUN_SCHEMA))))
+    return pa.Table.from_struct_array(pa.array(rows, _RUN_TYPE))
 
 
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
     """Return the segment rows of some batches."""
     if not records:
         return empty(BATCH_SCHEMA)
-    rows = [(*_batch_values(record.batch), *_record_values(record)) for record in records]
-    batches = pa.array(rows, pa.struct([*_BATCH, *_RECORD]))
-    columns = dict(zip((*_BATCH.names, *_RECORD.names), batches.flatten(), strict=True))
+    rows = [_batch_values(record.batch) + _record_values(record) for record in records]
+    batches = pa.array(rows, _BATCH_TYPE)
+    columns = dict(zip(_BATCH_TYPE.names, batches.flatten(), strict=True))
     scores = _storable_rows([score for record in records for score in record.batch.scores])
     ends = np.cumsum([0, *(len(record.batch.scores) for record in records)], dtype=np.int32)
     seconds = columns["seconds"]
@@ -151,10 +154,10 @@ def _score_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
     """Return a row a score, with the declared metrics and any others that one has a value of."""
     metrics = [score.metrics for score in scores]
     names = (*_METRICS, *sorted(set().union(*metrics).difference(_METRICS)))
-    complete = all(len(each) == len(names) for each in metrics)
-    of = itemgetter(*names) if complete else lambda each: map(each.get, names)
-    rows = [(*_site_values(s.place), *_score_values(s), *of(s.metrics)) for s in scores]
-    return pa.array(rows, scores_field(names).type.value_type)
+    complete = sum(map(len, metrics)) == len(names) * len(metrics)
+    of = itemgetter(*names) if complete else lambda each: tuple(map(each.get, names))
+    rows = [_site_values(s.place) + _score_values(s) + of(s.metrics) for s in scores]
+    return pa.array(rows, score_type(names))
 
 
 def _infinite(rows: pa.StructArray) -> np.ndarray:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from catalog.files import sync_folder
 from catalog.home import SEGMENT_ENDING
-from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, scores_field
+from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, score_type
 from survey.errors import StoreError
 
 #: Ending of a segment that is not whole yet.
@@ -128,7 +128,7 @@ def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
         Metrics of which the result has a column, also where no segment has one.
     """
     parts = list(segments)
-    more = pa.schema([scores_field(metrics)]).empty_table()
+    more = pa.schema({"scores": pa.list_(score_type(tuple(metrics)))}).empty_table()
     return Segment(
         _in_few_pieces([empty(RUN_SCHEMA), *(part.runs for part in parts if len(part.runs))]),
         _in_few_pieces(

@@ -72,7 +72,7 @@ def test_unmerged_and_merged_rows_read_alike(home: Home) -> None:
     rng = np.random.default_rng(7)
     expected: dict[int, tuple[int, float]] = {}
     with Writer.open(home) as writer:
-        for step in range(120):
+        for step in range(60):
             number, attempt = int(rng.integers(12)), int(rng.integers(1, 4))
             affinity = step / 1000
             writer.write(
@@ -309,7 +309,7 @@ def besieged(
     assert stored(home, "SELECT run_id FROM runs") == [{"run_id": "r1"}]
 
 
-@pytest.mark.slow(seconds=9)
+@pytest.mark.slow(seconds=6)
 @pytest.mark.parametrize("statement", UNTRUSTED)
 def test_untrusted_sql_reaches_nothing(besieged: Home, statement: str) -> None:
     secret_of_python = duckdb.sql("SELECT 1 AS x")

@@ -37,7 +37,7 @@ from tests.catalog.records import SITES, batch, run, score, stored
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.slow(seconds=14)
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize(
     ("batches", "sites", "lives"), [(1, SITES, 6), (100, 49, 3)], ids=["one", "five-thousand-rows"]
 )
@@ -268,7 +268,7 @@ def test_a_segment_with_an_empty_stream_of_runs_is_read(home: Home) -> None:
     assert len(stored(home)) == SITES
 
 
-@pytest.mark.slow(seconds=4)
+@pytest.mark.slow(seconds=2)
 def test_a_merge_writes_nothing_anew_that_is_stored(home: Home) -> None:
     # A little more than one of DuckDB's row groups a merge, which leaves one that is nearly empty.
     one, met = batch(sites=500), []
