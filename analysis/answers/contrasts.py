@@ -10,7 +10,7 @@ from analysis.answers.base import CURVE, Answer, untrained_option
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS
 from analysis.option_fields import option
-from analysis.text import fixed, probability
+from analysis.text import fixed, probability, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,8 @@ class CheckpointRobustness(Answer):
     title = "Checkpoints"
     caption = "Each metric's mean over sites, over the checkpoints of one architecture."
     columns = (
-        *("source", "architecture", "dataset", "metric", TableColumn("n", "checkpoints")),
+        *("source", "architecture", "dataset", "metric"),
+        TableColumn("n", "", whole, "checkpoints with a value"),
         *("mean", "std", "relative_std", TableColumn("lowest"), TableColumn("highest")),
         *("correlation", "correlation_lowest", "reason"),
     )
