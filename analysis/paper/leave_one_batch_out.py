@@ -57,10 +57,7 @@ def means_left_out(layers: pd.DataFrame, run_ids: Sequence[str], metric: str) ->
 
 
 def _table(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    table: pd.DataFrame = rows.pivot_table(
-        index="batch", columns="site", values=column, dropna=False
-    ).astype("float64")
-    return table
+    return rows.pivot(index="batch", columns="site", values=column).astype("float64")
 
 
 def _scored(table: pd.DataFrame) -> NDArray[np.bool_]:

@@ -61,6 +61,7 @@ class OurNumbers:
     def __init__(self, sites: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame) -> None:
         self._models, self._layers = models, layers
         self._networks = _one_run_a_label(sites, NETWORKS)
+        self._names = self._networks["label"].str.replace(" ", "_")
         self._checkpoints = _one_run_a_label(sites, CHECKPOINTS)
         rows = correlations(self._networks, PAPER_METRICS).to_dict("records")
         self._correlations = {(row["level"], row["name"], row["metric"]): row for row in rows}
@@ -81,7 +82,7 @@ class OurNumbers:
 
     def _model(self, name: str, quantity: str) -> Row:
         """Return the correlation over the sites of a model."""
-        sites = self._networks[self._networks["label"].str.replace(" ", "_") == name]
+        sites = self._networks[self._names == name]
         if not len(sites):
             return {}
         metric, run_id = _COLUMNS[quantity], sites["run_id"].iloc[0]
@@ -161,6 +162,8 @@ class OurNumbers:
 
     def _same_images(self, run_ids: Sequence[str]) -> bool:
         """Return whether a batch's number means the same images in all of the runs."""
+        if len(run_ids) == 1:
+            return True
         runs = self._models.loc[self._models["run_id"].isin(run_ids), list(_BATCHED_BY)]
         known = len(runs) == len(run_ids) and bool(runs.notna().all(axis=None))
         return known and len(runs.drop_duplicates()) == 1
