@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import re
@@ -19,7 +18,6 @@ from pyarrow.parquet import read_table
 
 from analysis import layers, models, signatures
 from analysis.answers import ANSWERS
-from analysis.answers.columns import columns_of
 from analysis.choices import PAPER_METRICS
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.residual_networks import residual_contrast, twins
@@ -29,6 +27,8 @@ from analysis.relations.accuracy_regressions import regressions
 from analysis.relations.metric_correlations import correlations
 from analysis.relations.score_shapes import shapes
 from analysis.relations.timeline import timeline
+from analysis.report.data import ReportMaterial
+from analysis.report.sections import PAGES, section
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import family_predictions, novelty
@@ -126,34 +126,21 @@ def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
     same(answer("compare", "paper", home=home), ours, ("name", "paper", "ours", "ours_error"))
 
 
-def cells(page: Path, caption: str) -> list[dict[str, str]]:
-    """Return the rows of a page's table by heading, each cell as it is sorted: in full."""
-    text = html.unescape(page.read_text(encoding="utf-8"))
-    (table,) = [each for each in text.split("<table")[1:] if caption in each]
-    headings = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table)
-    rows = re.findall(r"<tr>(.*?)</tr>", table.split("<tbody>")[1], re.S)
-    keys = [re.findall(r'data-key="([^"]*)"', row) for row in rows]
-    return [dict(zip(headings, row, strict=True)) for row in keys]
-
-
-def test_the_command_line_and_the_report_give_the_same_numbers(home: Path, tmp_path: Path) -> None:
-    survey("report", "--out", tmp_path / "report", home=home)
+def test_the_command_line_and_the_report_give_the_same_numbers(home: Path) -> None:
+    material = ReportMaterial(home)
+    tables = {each.name: each for page in PAGES for each in section(material, page).tables}
     compared = 0
     for kind in ANSWERS:
-        if not (kind.command and kind.caption and kind.page):
+        shown = [each for each in tables.values() if kind.caption and each.caption == kind.caption]
+        if not (kind.command and shown):
             continue
         rows = answer(*kind.command.split(), home=home)
-        page = tmp_path / "report" / f"{kind.page}.html"
-        if not rows or not page.exists():
-            continue
-        shown = cells(page, kind.caption)
-        by_title = {column.title: column.name for column in columns_of(kind.columns)}
-        assert len(shown) == len(rows), kind.command
-        for row, cell in zip(rows, shown, strict=True):
-            for heading, key in cell.items():
-                value = row[by_title[heading]]
-                if isinstance(value, float):
-                    assert key == repr(value), (kind.command, heading)
+        (table,) = shown
+        assert len(table.rows) == len(rows) > 0, kind.command
+        for row, cells in zip(rows, table.rows, strict=True):
+            for column, cell in zip(table.columns, cells, strict=True):
+                if isinstance(value := row[column.name], float):
+                    assert cell.key == repr(value), (kind.command, column.name)
                     compared += 1
     assert compared > 300
 
