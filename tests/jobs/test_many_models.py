@@ -40,17 +40,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("neighbours", "analysis.figures.neighbours.MOST_ROWS", "8 rows: --family"),
     ],
 )
-def test_a_figure_of_many_models_is_cut_or_says_how_many(
+def test_a_figure_of_many_models_is_cut_or_gives_their_number(
     home, tmp_path, monkeypatch, verb, limit, shown
 ):
     figure = tmp_path / "figure.svg"
     asked = [*verb.split(), "--home", str(home), "--figure", str(figure)]
 
-    def words() -> str:
+    def text() -> str:
         result = CliRunner().invoke(app, asked)
         assert result.exit_code == 0, result.stderr
         return " ".join((each.text or "").strip() for each in ElementTree.parse(figure).iter())
 
-    assert shown not in words()
+    assert shown not in text()
     monkeypatch.setattr(limit, 3)
-    assert shown in words()
+    assert shown in text()

@@ -29,7 +29,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_says_what_to_measure(tmp_path):
+def test_a_file_names_what_to_measure(tmp_path):
     definition = read_definition(written(tmp_path, FILE))
     assert definition.name == "zoo"
     assert [model.name for model in definition.models] == ["small:digits_*", "torchvision:resnet18"]

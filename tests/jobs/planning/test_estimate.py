@@ -57,7 +57,7 @@ def test_other_architectures_give_a_rate():
     assert guess.factor == FROM_RATE
 
 
-def test_forward_passes_and_scores_are_told_apart():
+def test_forward_passes_and_scores_have_rates_of_their_own():
     """Small networks, whose time goes into scores, say nothing of how long large ones run."""
     runs = [
         Measured("a", 0.01, 1000, 0.02 * 10 + 0.05 * 40, scores=40),

@@ -47,16 +47,16 @@ def test_what_was_never_finished_is_new(planned: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "text"),
     [
         ({"checkpoint_sha256": "0" * 64}, "checkpoint changed: sha256 00000000 -> "),
         ({"dataset_fingerprint": None}, "dataset changed: sha256 unknown -> "),
         ({"measuring_version": 1}, f"measuring version changed: 1 -> {MEASURING_VERSION}"),
     ],
 )
-def test_every_change_is_named(planned: Job, change: dict[str, Any], words: str) -> None:
+def test_every_change_is_named(planned: Job, change: dict[str, Any], text: str) -> None:
     stale = compared(planned, row(planned, **change))
-    assert str(stale).startswith(words)
+    assert str(stale).startswith(text)
     assert len(stale.changes) == 1
     assert stale.run_id == planned.run_id
 

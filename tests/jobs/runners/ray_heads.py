@@ -35,18 +35,17 @@ class StartedHead:
         """Return the process that is the head proper."""
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if words[0].endswith(b"gcs_server") and f"{self.folder}/".encode() in b" ".join(
-                    words
-                ):
+                command = (entry / "cmdline").read_bytes()
+                program = command.partition(b"\0")[0]
+                if program.endswith(b"gcs_server") and f"{self.folder}/".encode() in command:
                     return int(entry.name)
         raise AssertionError(f"no gcs_server of {self.folder}")
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -103,7 +102,7 @@ def answer(address: str, token: str | None) -> grpc.StatusCode:
 def _wait_for(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     # Said once the machine itself has joined the cluster.
-    while b"Ray runtime started" not in (said := (folder / "log").read_bytes()):
+    while b"Ray runtime started" not in (log := (folder / "log").read_bytes()):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(f"no head on port {port}: {said.decode(errors='replace')}")
+            raise AssertionError(f"no head on port {port}: {log.decode(errors='replace')}")
         time.sleep(0.2)

@@ -127,7 +127,7 @@ def test_an_open_cluster_beyond_loopback_is_refused(open_head):
 
 @pytest.mark.ray
 @pytest.mark.parametrize("how", ["loopback", "insecure"])
-def test_an_open_cluster_is_joined_on_loopback_or_where_somebody_says_so(open_head, how):
+def test_an_open_cluster_is_joined_on_loopback_or_as_insecure(open_head, how):
     there = ("127.0.0.1", ()) if how == "loopback" else (outer(), ("--insecure",))
     ended = join(open_head.port, *there[1], host=there[0])
     assert ended.stdout.startswith("42 [1]"), ended.stderr
@@ -142,7 +142,7 @@ def test_a_cluster_with_a_token_lets_in_who_has_it(closed_head):
 
 
 @pytest.mark.ray
-def test_who_has_no_token_or_a_wrong_one_is_told_so_without_it(closed_head, tokenless, monkeypatch):
+def test_a_missing_or_wrong_token_is_refused_and_never_shown(closed_head, tokenless, monkeypatch):
     address = f"127.0.0.1:{closed_head.port}"
     with pytest.raises(ClusterError) as caught:
         connect(address, insecure=True)
@@ -194,7 +194,7 @@ def test_auto_takes_the_address_of_the_environment(monkeypatch):
         connect("auto")
 
 
-def test_nobody_listening_is_said_at_once():
+def test_an_address_where_nobody_listens_is_refused_at_once():
     began = time.monotonic()
     with pytest.raises(ClusterError) as caught:
         connect(f"127.0.0.1:{free_port()}")
@@ -220,7 +220,7 @@ def test_something_else_that_listens_is_no_head():
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeypatch, tmp_path):
+def test_the_source_of_a_token_is_named_and_never_the_token(tokenless, monkeypatch, tmp_path):
     assert token_source() is None
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
@@ -237,7 +237,7 @@ def test_where_a_token_comes_from_is_said_and_never_the_token(tokenless, monkeyp
 
 @pytest.mark.slow(seconds=60)
 @pytest.mark.ray
-def test_a_lost_head_ends_the_scan_with_a_word_and_not_with_the_process():
+def test_a_lost_head_ends_the_scan_with_an_error_and_not_with_the_process():
     with head(TOKEN) as started:
         scan = subprocess.Popen(
             [sys.executable, "-c", WAITING, f"127.0.0.1:{started.port}"],
@@ -264,7 +264,7 @@ def test_a_head_that_is_not_there_is_silent():
         Head(f"127.0.0.1:{free_port()}").machines()
 
 
-def test_the_checkup_says_where_the_token_comes_from(tokenless, monkeypatch, tmp_path):
+def test_the_checkup_names_the_source_of_the_token(tokenless, monkeypatch, tmp_path):
     monkeypatch.setattr("jobs.operations.doctor.CHECKS", {"token": CHECKS["token"]})
     (none,) = checkup(tmp_path)
     assert (none.state, "RAY_AUTH_TOKEN" in none.detail) == ("ok", False)

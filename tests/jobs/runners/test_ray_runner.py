@@ -25,15 +25,15 @@ def listening(family: str) -> dict[str, str]:
 
 def sockets(pid: int) -> set[str]:
     """Return the inodes of a process's sockets."""
-    found = set()
+    inodes = set()
     for entry in Path(f"/proc/{pid}/fd").glob("*"):
         try:
             target = str(entry.readlink())
         except OSError:
             continue
         if target.startswith("socket:["):
-            found.add(target[8:-1])
-    return found
+            inodes.add(target[8:-1])
+    return inodes
 
 
 @pytest.mark.ray

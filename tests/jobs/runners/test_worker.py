@@ -249,7 +249,7 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
         ({"architecture": "digits_vgg7", "transform": InputTransform(2, 2)}, "load"),
     ],
 )
-def test_a_failure_says_at_which_stage(changes, stage):
+def test_a_failure_has_its_stage(changes, stage):
     events = events_of(dataclasses.replace(job(), **changes))
     assert isinstance(events[-1], Failed)
     assert (events[-1].stage, bool(events[-1].message)) == (stage, True)

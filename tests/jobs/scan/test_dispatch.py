@@ -120,8 +120,8 @@ def test_groups_of_the_same_images_stand_together_the_longest_first():
         for number, images in enumerate("abab")
     ]
     seconds = dict(zip((each.run_id for each in jobs), (1.0, 5.0, 3.0, 2.0), strict=True))
-    found = [each.checkpoint_sha256 for each in ordered(jobs, seconds)]
-    assert found == ["1", "3", "2", "0"]
+    order = [each.checkpoint_sha256 for each in ordered(jobs, seconds)]
+    assert order == ["1", "3", "2", "0"]
 
 
 @pytest.mark.parametrize(("deadline", "losses"), [(0.0, 3), (-1.0, 3), (None, 0)])

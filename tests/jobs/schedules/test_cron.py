@@ -98,8 +98,8 @@ def test_due_times_do_not_depend_on_when_somebody_looks(cron, timezone, day):
     for minutes in range(0, 30 * 60, 7):
         after = midnight + timedelta(minutes=minutes)
         later = [one for one in whole if one > after]
-        found = takewhile(lambda one: one <= until, due_times(cron, timezone, after))
-        assert list(found) == later
+        seen = takewhile(lambda one: one <= until, due_times(cron, timezone, after))
+        assert list(seen) == later
 
 
 NOW = moment("2026-11-02T12:00:30+00:00")
@@ -144,7 +144,7 @@ def test_a_schedule_holds_its_survey_wherever_its_file_goes():
 
 
 @pytest.mark.parametrize(
-    ("cron", "word"),
+    ("cron", "named"),
     [
         ("60 * * * *", "'60' as its minute"),
         ("0 24 * * *", "'24' as its hour"),
@@ -161,8 +161,8 @@ def test_a_schedule_holds_its_survey_wherever_its_file_goes():
         ("", "0 fields"),
     ],
 )
-def test_a_wrong_expression_names_its_field(cron, word):
-    with pytest.raises(SettingsError, match=word) as caught:
+def test_a_wrong_expression_names_its_field(cron, named):
+    with pytest.raises(SettingsError, match=named) as caught:
         entry(cron=cron)
     assert "0 3 * * 1" in str(caught.value.hint)
 
@@ -177,7 +177,7 @@ def test_a_wrong_zone_or_name_is_refused():
 
 
 @given(st.lists(st.text("0123456789*/-,#LWSUNMO", max_size=6), min_size=5, max_size=5))
-def test_any_expression_is_due_or_refused_in_words(fields):
+def test_any_expression_is_due_or_refused_by_our_error(fields):
     cron = " ".join(fields)
     try:
         made = entry(cron=cron)

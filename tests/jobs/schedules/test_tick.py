@@ -293,7 +293,7 @@ def test_an_interrupted_run_waits_for_the_next_look(home):
     assert ran_at(ticked(home, 9.1)) == [(9, "done")]
 
 
-def test_a_survey_that_cannot_be_planned_fails_in_words(home):
+def test_a_survey_that_cannot_be_planned_fails_with_its_reason(home):
     with Registry(home) as registry:
         made = new_entry("h", small_survey(), Path("z"), cron="0 * * * *", timezone="UTC")
         gone = {**made.definition, "models": [{"name": "small:gone_13"}]}
