@@ -31,6 +31,9 @@ MEANS = tuple(float(mean) for mean in np.linspace(-20, 20, 20))
 #: Standard deviations of the paper's samples.
 DEVIATIONS = (2.0, 1.0, 0.5, 0.25, 0.1, 0.01)
 
+#: The columns that the figures show.
+_DRAWN = ("activation", "mean", "deviation", "sample", "affinity")
+
 
 def range_scores(
     activations: Sequence[str] = PAPER_ACTIVATIONS,
@@ -134,9 +137,7 @@ def range_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:
     scores : pandas.DataFrame
         From ``range_scores``.
     """
-    require_columns(
-        scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
-    )
+    require_columns(scores, _DRAWN, "range_scores()")
     names = list(dict.fromkeys(scores["activation"]))
     return styled(alt.concat(*(_panel(scores, name) for name in names), columns=3))
 
@@ -151,9 +152,7 @@ def range_line_chart(scores: pd.DataFrame, activation: str = "relu") -> alt.TopL
     activation : str
         Which of its activations.
     """
-    require_columns(
-        scores, ("activation", "mean", "deviation", "sample", "affinity"), "range_scores()"
-    )
+    require_columns(scores, _DRAWN, "range_scores()")
     lines = scores[(scores["activation"] == activation) & (scores["sample"] == "normal")]
     x = alt.X("mean:Q", title="mean of the input")
     colour = alt.Color("deviation:O", title="deviation", scale=alt.Scale(scheme="viridis"))

@@ -37,10 +37,6 @@ CLOSED_FORMS = {
 }
 
 
-def by_activation(table):
-    return table.set_index("activation")["affinity"]
-
-
 def test_the_closed_forms_are_the_known_ones():
     for name, expected in CLOSED_FORMS.items():
         assert normal_closed_form(elementwise(name)) == pytest.approx(expected, abs=6e-5)
@@ -147,7 +143,7 @@ def test_other_readings_do_not(reduced):
 @pytest.mark.slow(seconds=4)
 def test_shrunk_scores_are_the_papers_and_plain_ones_rise_with_the_dimension():
     table = shrinkage_scores(dimensions=(30, 100), n=1000)
-    many = shrinkage_scores(["relu"], (1500,), n=1000).set_index("shrinkage")
+    many = shrinkage_scores(["relu"], (1100,), n=1000).set_index("shrinkage")
     assert many.loc["ledoit-wolf", "affinity"] == pytest.approx(0.62, abs=0.02)
     shrunk = table[table["shrinkage"] == "ledoit-wolf"]
     assert len(shrunk) == 2 * len(FIGURE_7)
