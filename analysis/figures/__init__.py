@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from analysis.figures.drift_between_runs import drift_chart, drift_rows
     from analysis.figures.export import require_drawable, save, svg
+    from analysis.figures.figure import Figure
     from analysis.figures.matrix import matrix_chart, matrix_rows, representatives
     from analysis.figures.metric_correlations import correlation_chart, correlation_rows
     from analysis.figures.neighbours import (
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         signature_chart,
         signature_lines,
     )
-    from analysis.figures.theme import Figure
     from analysis.figures.timeline import timeline_chart, timeline_rows
     from analysis.figures.training_shift import training_chart, training_rows
 else:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from analysis.choices import Accuracy
 from analysis.data.validation import require_columns
-from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure
+from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.theme import ACCENT, CONTRAST
 from analysis.relations.accuracy_regressions import predictors, regressions_finding
 from analysis.text import chance, number
 

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.data.validation import require_kind
-from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import UNIT, UNKNOWN, Figure, families, figure, lines_told_apart
+from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.theme import UNIT, UNKNOWN, families, lines_by
 from analysis.similarity.kmeans import Barycentres, barycentres_finding
 from analysis.similarity.signature_curve import Curve
 from analysis.text import listed
@@ -105,7 +105,7 @@ def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
     members, middle = (rows[rows["kind"] == kind] for kind in ("member", "barycentre"))
     x = alt.X("relative_depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
-    looks = lines_told_apart("family", names, COLUMNS * WIDTH, "family")
+    looks = lines_by("family", names, COLUMNS * WIDTH, "family")
     lines = (
         alt.Chart(members)
         .mark_line(strokeWidth=1)

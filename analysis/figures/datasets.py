@@ -7,7 +7,8 @@ import pandas as pd
 
 from analysis.contrasts.datasets import Measure, dataset_summary, datasets_finding
 from analysis.data.validation import require_columns
-from analysis.figures.theme import Figure, figure, names_down, text_width, told_apart
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import marks_by, names_down, text_width
 from analysis.text import number
 
 #: Width of the drawing, and height of a model, in pixels.
@@ -63,7 +64,7 @@ def dataset_chart(deviations: pd.DataFrame, measure: Measure = "dtw") -> Figure:
         .encode(
             x=alt.X("distance:Q", title=f"{_TITLES[measure]} distance", scale=alt.Scale(zero=True)),
             y=names_down("model", models, grid=True),
-            **told_apart("label", names, WIDTH + 120, "dataset"),
+            **marks_by("label", names, WIDTH + 120, "dataset"),
         )
     )
     return figure(

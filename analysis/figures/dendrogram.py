@@ -8,15 +8,8 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_kind
-from analysis.figures.theme import (
-    FAINT,
-    LABEL_SIZE,
-    UNKNOWN,
-    Figure,
-    by_family,
-    figure,
-    text_width,
-)
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import FAINT, LABEL_SIZE, UNKNOWN, marks_by_family, text_width
 from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted
 
@@ -141,7 +134,7 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
 def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
     base = alt.Chart(leaves).encode(y=alt.Y("leaf:Q", scale=scale, axis=None))
     points = base.mark_point(filled=True, opacity=1, size=44).encode(
-        x=alt.value(WIDTH + 6), **by_family(leaves, WIDTH + 100)
+        x=alt.value(WIDTH + 6), **marks_by_family(leaves, WIDTH + 100)
     )
     labels = base.mark_text(align="left", fontSize=LABEL_SIZE, color="#222222").encode(
         x=alt.value(WIDTH + 14), text="model:N"

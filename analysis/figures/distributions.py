@@ -12,14 +12,8 @@ import pandas as pd
 
 from analysis.data.model_names import trained
 from analysis.data.validation import require_columns
-from analysis.figures.theme import (
-    ACCENT,
-    AFFINITY_ACROSS,
-    UNKNOWN,
-    Figure,
-    figure,
-    text_width,
-)
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import ACCENT, AFFINITY_ACROSS, UNKNOWN, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
 from analysis.text import number
 from survey.text import counted

@@ -7,7 +7,8 @@ import pandas as pd
 
 from analysis.contrasts.drift_between_runs import Drift
 from analysis.data.validation import require_kind
-from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, Figure, figure, marked
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, marked
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280

@@ -59,7 +59,7 @@ def save(chart: alt.TopLevelMixin, path: str | Path, data: pd.DataFrame | None =
     path : str or pathlib.Path
         The file. HTML opens without network and has the toggles; the others show their defaults.
     data : pandas.DataFrame, optional
-        What is drawn, written beside it under the same name, ending in ``.csv``.
+        The rows drawn, written beside the figure under the same name, ending in ``.csv``.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def require_drawable(path: Path) -> None:
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG, an image that readers of screens call by its description."""
+    """Return a chart as SVG, whose description is the image's name for screen readers."""
     import vl_convert
 
     spec = specification(chart)
@@ -130,7 +130,7 @@ def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[st
     chart : altair chart
         Any chart.
     validate : bool
-        Whether to hold it against Vega-Lite's schema first, which takes as long as the rest.
+        Whether to check it by Vega-Lite's schema first, which takes as long as the rest.
 
     Returns
     -------

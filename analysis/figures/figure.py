@@ -1,14 +1,77 @@
-"""Panels: small drawings side by side under one finding, each with a head of its own."""
+"""A figure: a drawing or several panels, with its finding above and its caption below.
+
+A figure says what was found in its title, how to read it in the line below, and what it was made
+from in the caption.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import altair as alt
 import pandas as pd
 
-from analysis.figures.theme import LABEL_SIZE, NOTE_SIZE
+from analysis.data.provenance import provenance_of
+from analysis.figures.export import svg
+from analysis.figures.theme import CAPTION_SIZE, LABEL_SIZE, NOTE_SIZE, TITLE_SIZE, styled, wrapped
+from survey import __version__
+
+
+class Figure(alt.VConcatChart):
+    """A chart with its finding above and its provenance below, which displays itself.
+
+    A notebook that knows Vega-Lite draws it with its toggles; any other shows the SVG within. No
+    network is needed for either.
+    """
+
+    def _repr_mimebundle_(self, *_args: Any, **_options: Any) -> dict[str, Any]:
+        return {
+            "application/vnd.vegalite.v6.json": self.to_dict(),
+            "image/svg+xml": svg(self),
+            "text/plain": str(self.description),
+        }
+
+
+def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: int) -> Figure:
+    """Put a drawing under its finding and over its caption.
+
+    Parameters
+    ----------
+    body : altair chart
+        The drawing.
+    finding : str
+        What it shows, a sentence made from its data.
+    note : str
+        How to read it; may be empty.
+    source : pandas.DataFrame
+        What it was made from, for the caption.
+    width : int
+        Width of the drawing with its labels, in pixels, at which text is broken into lines.
+
+    Returns
+    -------
+    Figure
+        Its description, which screen readers read out, is the finding and the note.
+    """
+    titled = body.properties(
+        title=alt.Title(
+            wrapped(finding, width, TITLE_SIZE, bold=True),
+            subtitle=wrapped(note, width, NOTE_SIZE) if note else alt.Undefined,
+            anchor="start",
+        )
+    )
+    provenance = provenance_of(source)
+    unknown = f"{provenance.selection}; which runs is not recorded; survey {__version__}"
+    caption = provenance.caption() if provenance.runs else unknown
+    below = alt.Title(
+        wrapped(caption, width, CAPTION_SIZE),
+        orient="bottom", anchor="start", offset=10,
+        fontSize=CAPTION_SIZE, fontWeight="normal", color="#555555",
+    )  # fmt: skip
+    described = f"{finding} {note}".strip()
+    framed = Figure(vconcat=[titled], title=below, description=described)
+    return cast("Figure", styled(framed))
 
 
 def head(text: str, below: str | Sequence[str] = "", **options: Any) -> alt.Title:

@@ -10,14 +10,8 @@ import pandas as pd
 
 from analysis.data.provenance import narrowed
 from analysis.data.validation import require_kind
-from analysis.figures.theme import (
-    LABEL_SIZE,
-    UNKNOWN,
-    Figure,
-    by_family,
-    figure,
-    text_width,
-)
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import LABEL_SIZE, UNKNOWN, marks_by_family, text_width
 from analysis.similarity.clusters import Clustering
 from analysis.similarity.distances import DistanceMatrix, distances_finding
 from survey.errors import SettingsError
@@ -172,7 +166,7 @@ def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
         .encode(
             x=alt.value(-8),
             y=alt.Y("model:N", sort=order),
-            **by_family(models, max(extent, 300)),
+            **marks_by_family(models, max(extent, 300)),
         )
     )
     drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")

@@ -9,7 +9,8 @@ import pandas as pd
 
 from analysis.choices import PAPER_NAMES, Level
 from analysis.data.validation import require_columns
-from analysis.figures.theme import LABEL_SIZE, Figure, figure, names_down, text_width
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import LABEL_SIZE, names_down, text_width
 from analysis.relations.metric_correlations import SMALL, correlations_finding
 from analysis.text import number
 

@@ -8,17 +8,15 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.panels import head, side_by_side
+from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
     LABEL_SIZE,
     QUIET,
     UNKNOWN,
-    Figure,
-    by_family,
-    figure,
     legend,
+    marks_by_family,
     names_down,
     text_width,
 )
@@ -118,7 +116,9 @@ def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
         y=names_down("label", order),
     )
     stems = base.mark_rule(color=QUIET).encode(x2=alt.datum(0))
-    points = base.mark_point(filled=True, opacity=1, size=50).encode(**by_family(rows, WIDTH + 160))
+    points = base.mark_point(filled=True, opacity=1, size=50).encode(
+        **marks_by_family(rows, WIDTH + 160)
+    )
     left_out = len(novelty) - len(every)
     return figure(
         alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),

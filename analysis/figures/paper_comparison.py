@@ -8,8 +8,8 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import ACCENT, FAINT, QUIET, Figure, figure, told_apart
+from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.theme import ACCENT, FAINT, QUIET, marks_by
 from analysis.paper.compare import paper_finding
 from survey.text import counted
 
@@ -94,7 +94,7 @@ def _panel(group: pd.DataFrame) -> Any:
     )
     points = base.mark_point(filled=True, opacity=1, size=48, color=ACCENT).encode(
         y=y,
-        **told_apart("quantity", names, SIDE),
+        **marks_by("quantity", names, SIDE),
         tooltip=["name:N", "quantity:N", "paper:Q", "ours:Q", "difference:Q"],
     )
     title = head(f"{group['panel'].iloc[0]} (n = {len(group)})")

@@ -8,16 +8,8 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.panels import nothing
-from analysis.figures.theme import (
-    ACCENT,
-    LABEL_SIZE,
-    NOTE_SIZE,
-    Figure,
-    figure,
-    names_down,
-    text_width,
-)
+from analysis.figures.figure import Figure, figure, nothing
+from analysis.figures.theme import ACCENT, LABEL_SIZE, NOTE_SIZE, names_down, text_width
 from analysis.similarity.neighbours import predictions_finding
 from analysis.text import listed
 from survey.text import counted

@@ -13,15 +13,8 @@ from analysis.contrasts.residual_networks import (
     twins_finding,
 )
 from analysis.data.validation import require_columns
-from analysis.figures.theme import (
-    AFFINITY_ACROSS,
-    PALETTE,
-    Figure,
-    figure,
-    marked,
-    names_down,
-    text_width,
-)
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import AFFINITY_ACROSS, PALETTE, marked, names_down, text_width
 from analysis.text import sentence
 
 #: The kinds of site, with the colour and shape of each.

@@ -10,8 +10,8 @@ import pandas as pd
 from analysis.choices import PAPER_NAMES
 from analysis.contrasts.checkpoints import robustness_finding
 from analysis.data.validation import require_columns
-from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, Figure, figure, names_down
+from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, names_down
 from analysis.text import number
 
 #: Panels side by side, width of each and height of a bar, in pixels.

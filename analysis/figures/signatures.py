@@ -17,17 +17,9 @@ from analysis.data.provenance import narrowed
 from analysis.data.validation import require_columns
 from analysis.figures.depth_axis import depth_choice, depths, over_depth, thread
 from analysis.figures.export import save
-from analysis.figures.panels import head
+from analysis.figures.figure import Figure, figure, head
 from analysis.figures.representative_models import SAMPLED, sample
-from analysis.figures.theme import (
-    UNKNOWN,
-    Figure,
-    colour_scale,
-    figure,
-    legend,
-    lines_told_apart,
-    shape_scale,
-)
+from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
 from analysis.relations.depth import depth_finding
 from analysis.text import listed, number
 from survey.errors import UnknownName
@@ -35,8 +27,6 @@ from survey.text import counted
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
-
-_MISSING = "Dotted lines: sites without a score."
 
 
 def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.DataFrame:
@@ -163,7 +153,7 @@ def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:
         panels[0] if alone else alt.concat(*panels, columns=COLUMNS),
         finding,
         note="std: deviation of a site's batch scores, the mean over sites."
-        + (f" {_MISSING}" if rows["affinity"].isna().any() else ""),
+        + (" Dotted lines: sites without a score." if rows["affinity"].isna().any() else ""),
         source=source,
         width=620 if alone else _width(len(panels)),
     ).add_params(depth_choice())
@@ -185,7 +175,7 @@ def _sampled(shown: pd.DataFrame, lines: pd.DataFrame) -> str:
 
 def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
     names = sorted(lines["model"].unique())
-    looks = lines_told_apart("model", names, WIDTH + 30)
+    looks = lines_by("model", names, WIDTH + 30)
 
     def strokes(base: Any) -> Any:
         return base.mark_line(strokeWidth=1.4 if len(names) < 7 else 1.0).encode(
@@ -223,42 +213,31 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     # Where all activations are of one kind, colour helps to tell places in the block apart.
     coloured, names = ("repeat", places) if len(activations) == 1 else ("activation", activations)
     title = "place in block" if coloured == "repeat" else "activation"
+    kinds = legend(title=title, columns=5) if len(names) > 1 else None
+    shapes = legend(title="place in block", columns=5) if len(places) > 1 else None
 
     def points(base: Any) -> Any:
         # Smaller where sites lie close together.
         point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
         return base.mark_point(filled=True, opacity=1, size=point).encode(
-            color=alt.Color(
-                f"{coloured}:N",
-                scale=colour_scale(names),
-                legend=legend(title=title, columns=5) if len(names) > 1 else None,
-            ),
-            shape=alt.Shape(
-                "repeat:N",
-                scale=shape_scale(places),
-                legend=legend(title="place in block", columns=5) if len(places) > 1 else None,
-            ),
+            color=alt.Color(f"{coloured}:N", scale=colour_scale(names), legend=kinds),
+            shape=alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes),
             tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
         )
 
     drawn = over_depth(group, thread, points, width=size[0], height=size[1])
     if rows["run_id"].nunique() == 1:
         return drawn
-    result = f"{_kinds(group)}, {_spread(group)}, n = {_sites(group)}"
-    return drawn.properties(title=head(str(group["model"].iloc[0]), result, limit=size[0]))
+    above = head(str(group["model"].iloc[0]), _summary(group), limit=size[0])
+    return drawn.properties(title=above)
 
 
-def _kinds(group: pd.DataFrame) -> str:
-    return listed(sorted(group["activation"].unique()), 3)
-
-
-def _spread(group: pd.DataFrame) -> str:
-    return f"std {number(group['affinity_std'].mean(), 3)}"
-
-
-def _sites(group: pd.DataFrame) -> str:
+def _summary(group: pd.DataFrame) -> str:
+    """Return the activations, the mean deviation and the number of sites."""
+    activations = listed(sorted(group["activation"].unique()), 3)
     missing = int(group["affinity"].isna().sum())
-    return f"{len(group) - missing}" + (f", {missing} missing" if missing else "")
+    sites = f"{len(group) - missing}" + (f", {missing} missing" if missing else "")
+    return f"{activations}, std {number(group['affinity_std'].mean(), 3)}, n = {sites}"
 
 
 def _model_finding(rows: pd.DataFrame) -> str:
@@ -269,8 +248,7 @@ def _model_finding(rows: pd.DataFrame) -> str:
         scores = rows["affinity"].dropna()
         return (
             f"{medians.index[0]}: affinity from {number(scores.min())} to {number(scores.max())},"
-            f" median {number(scores.median())} ({_kinds(rows)}, {_spread(rows)},"
-            f" n = {_sites(rows)})"
+            f" median {number(scores.median())} ({_summary(rows)})"
         )
     return (
         f"Median affinity goes from {number(medians.iloc[0])} ({medians.index[0]}) to"

@@ -1,7 +1,4 @@
-"""How every figure looks: colours, shapes, dashes, axes, and the frame of finding and caption.
-
-A figure says what was found in its title, how to read it in the line below, and what it was made
-from in the caption. Owns no data and no file.
+"""How every figure looks: colours, shapes, dashes, letters, axes and legends.
 
 Notes
 -----
@@ -15,27 +12,24 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from analysis.data.provenance import provenance_of
-from analysis.figures.export import svg
-
-#: Colours of things told apart.
+#: Colours of categories.
 PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")
 
-#: Shapes beside them: one less, so that 42 things differ in the pair of both.
+#: Shapes of marks: one less, so that 42 pairs of colour and shape differ.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
-#: Dashes beside them, in pixels drawn and left out: 35 lines differ in the pair of both.
+#: Dashes of lines, in pixels drawn and left out: 35 pairs of colour and dash differ.
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [12, 3])
 
-#: The same where nothing is known of what is told apart.
+#: The colours where the categories are not known beforehand.
 COLOURS = alt.Scale(range=list(PALETTE))
 
-#: What belongs to no group, lines that only lead the eye, and marks of second rank.
+#: Greys: of what belongs to no group and of guiding lines, and of what stands behind.
 QUIET = "#767676"
 FAINT = "#BDBDBD"
 
@@ -59,67 +53,6 @@ UNIT = alt.Scale(domain=[0, 1], nice=False)
 #: Affinity upwards and affinity to the right.
 AFFINITY = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
 AFFINITY_ACROSS = alt.X("affinity:Q", title="affinity score", scale=UNIT)
-
-
-class Figure(alt.VConcatChart):
-    """A chart with its finding above and its provenance below, which displays itself.
-
-    A notebook that knows Vega-Lite draws it with its toggles; any other shows the SVG within. No
-    network is needed for either.
-    """
-
-    def _repr_mimebundle_(self, *_args: Any, **_options: Any) -> dict[str, Any]:
-        return {
-            "application/vnd.vegalite.v6.json": self.to_dict(),
-            "image/svg+xml": svg(self),
-            "text/plain": str(self.description),
-        }
-
-
-def figure(
-    body: Any,
-    finding: str,
-    *,
-    note: str = "",
-    source: pd.DataFrame | None = None,
-    width: int = 480,
-) -> Figure:
-    """Put a drawing under its finding and over its caption.
-
-    Parameters
-    ----------
-    body : altair chart
-        The drawing.
-    finding : str
-        What it shows, a sentence made from its data.
-    note : str
-        How to read it.
-    source : pandas.DataFrame, optional
-        What it was made from, for the caption.
-    width : int
-        Width of the drawing with its labels, in pixels, at which text is broken into lines.
-
-    Returns
-    -------
-    Figure
-        It is described by its finding, which readers of screens hear.
-    """
-    titled = body.properties(
-        title=alt.Title(
-            wrapped(finding, width, TITLE_SIZE, _BOLD_WIDTH),
-            subtitle=wrapped(note, width, NOTE_SIZE) if note else alt.Undefined,
-            anchor="start",
-        )
-    )
-    caption = _caption(source)
-    below = alt.Title(
-        wrapped(caption, width, CAPTION_SIZE),
-        orient="bottom", anchor="start", offset=10,
-        fontSize=CAPTION_SIZE, fontWeight="normal", color="#555555",
-    )  # fmt: skip
-    described = f"{finding} {note}".strip()
-    framed = Figure(vconcat=[titled], title=below, description=described)
-    return cast("Figure", styled(framed))
 
 
 def styled(chart: Any) -> alt.TopLevelMixin:
@@ -146,10 +79,9 @@ def styled(chart: Any) -> alt.TopLevelMixin:
     return result
 
 
-def wrapped(
-    text: str, width: float, size: float = NOTE_SIZE, letter: float = _PLAIN_WIDTH
-) -> list[str]:
+def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
     """Break a text into the lines that fit a width in pixels."""
+    letter = _BOLD_WIDTH if bold else _PLAIN_WIDTH
     return textwrap.wrap(text, max(24, int(width / (size * letter)))) or [""]
 
 
@@ -181,12 +113,12 @@ def families(frame: pd.DataFrame) -> list[str]:
     return sorted(map(str, result), key=lambda name: (name == UNKNOWN, name.lower()))
 
 
-def by_family(frame: pd.DataFrame, width: float) -> dict[str, Any]:
-    """Return the colour and shape of marks by family; see ``told_apart``."""
-    return told_apart("family", families(frame), width, "family")
+def marks_by_family(frame: pd.DataFrame, width: float) -> dict[str, Any]:
+    """Return the colour and shape of marks by family; see ``marks_by``."""
+    return marks_by("family", families(frame), width, "family")
 
 
-def told_apart(
+def marks_by(
     column: str, names: Sequence[str], width: float, title: str | None = None
 ) -> dict[str, Any]:
     """Return the colour and shape of marks by a column, with one legend.
@@ -194,22 +126,22 @@ def told_apart(
     Parameters
     ----------
     column : str
-        Whose values tell the marks apart.
+        The categories.
     names : sequence of str
-        These values, in order.
+        Its values, in order.
     width : float
-        What the legend is to fit into, in pixels.
+        Width that the legend has to fit, in pixels.
     title : str, optional
-        What the values are.
+        Title of the legend.
     """
     shown = legend(columns=columns_of(names, width), title=title)
     return _marks(column, colour_scale(names), shape_scale(names), shown)
 
 
-def lines_told_apart(
+def lines_by(
     column: str, names: Sequence[str], width: float, title: str | None = None
 ) -> dict[str, Any]:
-    """Return the colour and dash of lines by a column, with one legend; see ``told_apart``."""
+    """Return the colour and dash of lines by a column, with one legend; see ``marks_by``."""
     shown = line_legend(columns=columns_of(names, width), title=title)
     return {
         "color": alt.Color(f"{column}:N", scale=colour_scale(names), legend=shown),
@@ -258,12 +190,3 @@ def columns_of(names: Sequence[str], width: float) -> int:
 def text_width(names: Iterable[str]) -> float:
     """Return about how wide the longest of these texts is, in pixels."""
     return max((len(name) for name in names), default=0) * LABEL_SIZE * _BOLD_WIDTH
-
-
-def _caption(source: pd.DataFrame | None) -> str:
-    provenance = provenance_of(pd.DataFrame() if source is None else source)
-    if not provenance.runs:
-        return f"{provenance.selection}; which runs is not recorded; survey " + (
-            provenance.survey_version
-        )
-    return provenance.caption()

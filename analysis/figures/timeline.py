@@ -9,17 +9,8 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.theme import (
-    ACCENT,
-    FAINT,
-    LABEL_SIZE,
-    QUIET,
-    UNIT,
-    UNKNOWN,
-    Figure,
-    by_family,
-    figure,
-)
+from analysis.figures.figure import Figure, figure
+from analysis.figures.theme import ACCENT, FAINT, LABEL_SIZE, QUIET, UNIT, UNKNOWN, marks_by_family
 from analysis.relations.timeline import timeline_finding
 from survey.text import counted
 
@@ -137,7 +128,7 @@ def _models(rows: pd.DataFrame, across: alt.X, width: float) -> list[Any]:
     base, bars = _ranges(rows, across)
     medians = base.mark_point(filled=True, opacity=1, size=52).encode(
         y="median:Q",
-        **by_family(rows, width),
+        **marks_by_family(rows, width),
         tooltip=["model:N", "year:Q", "lowest:Q", "median:Q", "highest:Q", "sites:Q"],
     )
     return [*bars, medians]

@@ -10,8 +10,8 @@ import pandas as pd
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on
 from analysis.figures.depth_axis import depth_choice, depths, over_depth
-from analysis.figures.panels import head, side_by_side
-from analysis.figures.theme import ACCENT, CONTRAST, Figure, figure, line_legend
+from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.theme import ACCENT, CONTRAST, line_legend
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170

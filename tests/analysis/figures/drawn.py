@@ -22,8 +22,12 @@ def words(chart: alt.TopLevelMixin) -> str:
 
 def title(chart: Any) -> str:
     """Return the finding that a figure states in its title."""
-    lines = chart["vconcat"][0]["title"]["text"]
-    return " ".join(lines) if isinstance(lines, list) else str(lines)
+    return " ".join(chart["vconcat"][0]["title"]["text"])
+
+
+def note(chart: Any) -> str:
+    """Return how a figure says it is to be read, without drawing it."""
+    return " ".join(chart["vconcat"][0]["title"]["subtitle"])
 
 
 def marks(chart: alt.TopLevelMixin, kind: str) -> list[ElementTree.Element]:

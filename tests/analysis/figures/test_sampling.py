@@ -8,7 +8,7 @@ import pytest
 
 from analysis.figures import signature_chart, signature_lines
 from analysis.figures.representative_models import sample
-from tests.analysis.figures.drawn import title, words
+from tests.analysis.figures.drawn import note, title, words
 from tests.analysis.figures.frames import surveyed
 
 
@@ -64,4 +64,4 @@ def test_a_figure_of_some_says_so_and_states_what_holds_for_all():
     assert signature_lines(frame, 18)["run_id"].nunique() == 18
     # Nothing is left out where all that have a score have room.
     assert len(signature_lines(frame, 35)) == len(frame)
-    assert "shown" not in words(signature_chart(frame, most=35))
+    assert "shown" not in note(signature_chart(frame, most=35))

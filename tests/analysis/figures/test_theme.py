@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import (
     DASHES,
     PALETTE,
@@ -18,7 +19,6 @@ from analysis.figures.theme import (
     colour_scale,
     dash_scale,
     families,
-    figure,
     shape_scale,
     wrapped,
 )
@@ -98,13 +98,15 @@ def test_the_unknown_family_is_last_and_grey():
     }
 
 
-def drawing() -> alt.Chart:
-    return alt.Chart(pd.DataFrame({"x": [1]})).mark_point().encode(x="x:Q")
+def framed(finding: str, note: str = "", source: pd.DataFrame | None = None) -> Figure:
+    """Return a figure of one point, narrow, and of no runs by default."""
+    point = alt.Chart(pd.DataFrame({"x": [1]})).mark_point().encode(x="x:Q")
+    made_from = pd.DataFrame() if source is None else source
+    return figure(point, finding, note=note, source=made_from, width=300)
 
 
 def test_a_figure_says_what_it_found_and_what_it_was_made_from():
-    frame = surveyed(3)
-    drawn = figure(drawing(), "Everything is <linear>", note="As far as we saw.", source=frame)
+    drawn = framed("Everything is <linear>", "As far as we saw.", surveyed(3))
     shown = words(drawn)
     assert "Everything is <linear>" in shown
     assert "As far as we saw." in shown
@@ -116,19 +118,19 @@ def test_a_figure_says_what_it_found_and_what_it_was_made_from():
 
 
 def test_a_figure_of_unknown_runs_says_so():
-    assert "which runs is not recorded" in words(figure(drawing(), "Found"))
+    assert "which runs is not recorded" in words(framed("Found"))
 
 
 def test_long_findings_are_broken_not_cut():
     finding = "one two three four five " * 12
-    drawn = figure(drawing(), finding, width=300)
+    drawn = framed(finding)
     assert finding.strip() in words(drawn)
     assert float(parsed(drawn).get("width") or 0) < 400
     assert max(map(len, wrapped(finding, 300, 13))) <= 300 / (13 * 0.48)
 
 
 def test_a_notebook_shows_it_without_network():
-    bundle = figure(drawing(), "Found").add_params(alt.param(name="p"))._repr_mimebundle_()
+    bundle = framed("Found").add_params(alt.param(name="p"))._repr_mimebundle_()
     assert bundle["image/svg+xml"].startswith("<svg")
     assert bundle["application/vnd.vegalite.v6.json"]["$schema"].split("/")[-2] == "vega-lite"
     assert bundle["text/plain"] == "Found"
