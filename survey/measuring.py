@@ -96,16 +96,17 @@ def measure_batches(
         return
     with _evaluating(model):
         capture = Capture(model, settings.pooling)
-        gathering = _Gathering(settings)
+        gathering = _Gathering(settings, number)
         for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
             gathering.add(
                 micro, *_forward(capture, prepare(micro.images) if prepare else micro.images)
             )
             if gathering.images == settings.images_per_score:
-                batch = gathering.finish(number)
+                batch = gathering.finished()
+                number += 1
+                gathering = _Gathering(settings, number, gathering.sites)
                 spread.add((score.site, score.affinity) for score in batch.scores)
                 yield batch
-                number += 1
                 if spread.reaches(settings):
                     return
         if gathering.images:
@@ -117,7 +118,7 @@ def measure_batches(
                     if gathering.images > 1
                     else "a score compares at least two images",
                 )
-            yield gathering.finish(number)
+            yield gathering.finished()
         elif number == 0:
             raise InputError("no images were given")
 
@@ -136,12 +137,13 @@ def _forward(capture: Capture, images: torch.Tensor) -> tuple[object, list[Poole
 class _Gathering:
     """The batch that is being put together from micro-batches."""
 
-    def __init__(self, settings: MeasureSettings) -> None:
+    def __init__(
+        self, settings: MeasureSettings, number: int, sites: list[str] | None = None
+    ) -> None:
         self._settings = settings
-        self._names: list[str] | None = None
-        self._begin()
-
-    def _begin(self) -> None:
+        self._number = number
+        #: The names of the sites, which are the same in every forward pass.
+        self.sites = sites
         self.images = 0
         self._parts: list[list[PooledPair]] = []
         self._hits = Hits(0, 0, 0)
@@ -149,25 +151,25 @@ class _Gathering:
 
     def add(self, micro: MicroBatch, output: object, pairs: list[PooledPair]) -> None:
         names = [pair.site.site_name for pair in pairs]
-        self._names = self._names or names
-        if names != self._names:
+        self.sites = self.sites or names
+        if names != self.sites:
             raise CaptureError(
                 f"the forward pass made {len(names)} activation calls where it had made "
-                f"{len(self._names)} before: its path depends on the images"
+                f"{len(self.sites)} before: its path depends on the images"
             )
         self.images += len(micro.images)
         self._parts.append(pairs)
         self._hits += count_hits(output, micro.labels)
 
-    def finish(self, number: int) -> BatchScores:
+    def finished(self) -> BatchScores:
         scores: tuple[SiteScore, ...] = ()
         if self.images == self._settings.images_per_score:
             sites = enumerate(zip(*self._parts, strict=True))
             scores = tuple(
-                score_pair(number, site, list(parts), self._settings) for site, parts in sites
+                score_pair(self._number, site, parts, self._settings) for site, parts in sites
             )
-        finished = BatchScores(
-            number,
+        return BatchScores(
+            self._number,
             self.images,
             scores,
             self._hits.labelled,
@@ -175,8 +177,6 @@ class _Gathering:
             self._hits.top5,
             time.perf_counter() - self._started,
         )
-        self._begin()
-        return finished
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from operator import add
@@ -29,7 +30,7 @@ def _others() -> tuple[Quantity, ...]:
 
 
 def score_pair(
-    batch: int, site: int, parts: list[PooledPair], settings: MeasureSettings
+    batch: int, site: int, parts: Sequence[PooledPair], settings: MeasureSettings
 ) -> SiteScore:
     """Score one site on one batch.
 
@@ -37,7 +38,7 @@ def score_pair(
     ----------
     batch, site : int
         Numbers of the batch and the site, counting from 0.
-    parts : list of PooledPair
+    parts : sequence of PooledPair
         The site's pooled pairs of each micro-batch, in order.
     settings : MeasureSettings
         Shrinkage and ridge.

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_TensorFunction = Callable[..., Any]
+#: What a torch function mode sees called.
+TensorFunction = Callable[..., Any]
 #: For each new axis, the old axis it was; None for one that was not there before.
 Origins = list[int | None]
 
 
-def named(*names: str) -> frozenset[_TensorFunction]:
+def named(*names: str) -> frozenset[TensorFunction]:
     """Return the functions and tensor methods of torch that have one of these names."""
     owners = (functional, torch, torch.linalg, torch.Tensor)
     return frozenset(
@@ -40,7 +41,7 @@ MOVES_IN_PLACE = named("transpose_", "swapaxes_", "swapdims_", "t_")
 
 
 def origins_of(
-    function: _TensorFunction,
+    function: TensorFunction,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     lead: torch.Tensor,
@@ -97,7 +98,7 @@ def _kept(items: list[Any], axes: Origins) -> Iterator[int | None]:
 
 
 def _tried(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], lead: torch.Tensor
+    function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], lead: torch.Tensor
 ) -> Origins:
     """Return the axes left by a call, tried on a tensor whose sizes all differ."""
     probe = torch.zeros(tuple(range(2, 2 + lead.ndim)))

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from survey.capture.activations import activation_called, activation_of, rectifies, site_name
 from survey.capture.blocks import Blocks
 from survey.capture.layout import CONSTANT, Layout, follow, input_layout, layout_of, mark, unmark
-from survey.capture.lineage import Descent, Lineage, begin, forget
+from survey.capture.lineage import Descent, Lineage, begin
 from survey.capture.near_zero import NearZero
 from survey.capture.pooling import pool, pool_and_count, spread
 from survey.capture.unsupported import refuse_hidden
@@ -74,7 +74,6 @@ class Capture:
         self._names = {module: name for name, module in model.named_modules()}
         refuse_hidden(self._names)
         self._blocks = Blocks(self._names)
-        self._pass = _Pass(0, pooling)
 
     def forward(self, images: torch.Tensor) -> tuple[Any, list[PooledPair]]:
         """Run the model once.
@@ -91,28 +90,18 @@ class Capture:
         pairs : list of PooledPair
             One an activation call, in execution order.
         """
-        self._pass = _Pass(images.shape[0], self._pooling)
+        watched = _Pass(images.shape[0], self._pooling)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_marked(images, self._model))
             for module, name in self._names.items():
-                for handle in self._watch(module, name):
-                    stack.callback(handle.remove)
-            stack.enter_context(_FunctionMode(self._pass))
+                enter, leave = watched.hooks(module, name)
+                before = module.register_forward_pre_hook(enter, with_kwargs=True)
+                stack.callback(before.remove)
+                after = module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+                stack.callback(after.remove)
+            stack.enter_context(watched)
             output = self._model(images)
-            return output, self._pass.finished(output, self._blocks)
-
-    def _watch(self, module: nn.Module, name: str) -> Iterator[Any]:
-        state = self._pass
-        enter: Callable[..., None]
-        leave: Callable[..., None]
-        if isinstance(module, nn.MultiheadAttention):
-            enter, leave = state.enter_attention, state.leave_attention
-        elif (activation := activation_of(module)) is not None:
-            enter, leave = state.enter_activation(name, activation), state.leave_activation
-        else:
-            enter, leave = state.enter_module(name), state.leave_module
-        yield module.register_forward_pre_hook(enter, with_kwargs=True)
-        yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+            return output, watched.finished(output, self._blocks)
 
 
 #: The same call again, on another input.
@@ -126,8 +115,6 @@ class _Open:
     number: int
     #: The pair, with its output still missing.
     pair: PooledPair
-    #: The module whose forward calls it.
-    caller: str
     #: What its output descends from.
     lineage: Lineage
     again: _Again
@@ -137,11 +124,12 @@ class _Open:
     shape: tuple[int, ...]
 
 
-class _Pass:
-    """What one forward pass has shown so far."""
+class _Pass(TorchFunctionMode):
+    """One forward pass: the mode that sees its calls, and what they have shown so far."""
 
     def __init__(self, images: int, pooling: Pooling) -> None:
-        self.images = images
+        super().__init__()
+        self._images = images
         self._pooling = pooling
         #: Number, caller and pair of each site that was left. What was entered is not kept: it
         #: holds the call's arguments, and so would every activation of the network.
@@ -164,25 +152,35 @@ class _Pass:
             pairs.append(replace(pair, site=replace(pair.site, role=role, repeat=repeat)))
         return pairs
 
+    def hooks(
+        self, module: nn.Module, name: str
+    ) -> tuple[Callable[..., None], Callable[..., None]]:
+        """Return what to call where a module's forward begins, and where it ends."""
+        if isinstance(module, nn.MultiheadAttention):
+            return self._enter_attention, self._leave_attention
+        if (activation := activation_of(module)) is not None:
+            return self._enter_activation(name, activation), self._leave_activation
+        return self._enter_module(name), self._leave_module
+
     # Hooks of ordinary modules keep the path that names functional calls.
 
-    def enter_module(self, name: str) -> Callable[..., None]:
+    def _enter_module(self, name: str) -> Callable[..., None]:
         return lambda module, _args, _kwargs: self._path.append((module, name))
 
-    def leave_module(self, module: nn.Module, _args: Any, _kwargs: Any, _output: Any) -> None:
+    def _leave_module(self, module: nn.Module, _args: Any, _kwargs: Any, _output: Any) -> None:
         _leave(self._path, module)
 
     # An active torch function mode makes nn.MultiheadAttention leave its fused kernel, which
     # moves the last bits: it is kept off there. There is no activation inside.
 
-    def enter_attention(self, module: nn.Module, _args: Any, _kwargs: Any) -> None:
+    def _enter_attention(self, module: nn.Module, _args: Any, _kwargs: Any) -> None:
         guard = torch._C.DisableTorchFunction()
         guard.__enter__()
         self._paused.append((module, guard))
 
-    def leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if _entered(self._paused, module):
-            _leave(self._paused, module).__exit__(None, None, None)
+    def _leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if (guard := _leave(self._paused, module)) is not None:
+            guard.__exit__(None, None, None)
         query = _first(args, kwargs, "query")
         if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
             mark(output[0], layout)
@@ -190,7 +188,7 @@ class _Pass:
 
     # Activation modules.
 
-    def enter_activation(self, name: str, activation: str) -> Callable[..., None]:
+    def _enter_activation(self, name: str, activation: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             target = None if self._inside else _first(args, kwargs, "input")
             entered = None
@@ -202,7 +200,7 @@ class _Pass:
 
         return enter
 
-    def leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def _leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entered = _leave(self._inside, module)
         # Hooks run after an exception too, and then without an output.
         if not isinstance(output, torch.Tensor):
@@ -218,7 +216,14 @@ class _Pass:
 
     # Functional activations and every other call.
 
-    def call(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
         activation = None if self._inside else activation_called(function)
         entered, target = None, None
         if activation is not None and (target := _first(args, kwargs, "input")) is not None:
@@ -266,14 +271,13 @@ class _Pass:
             graph_depth=lineage.depth,
             role="main",
             repeat=1,
-            layout=axes.describe(tensor.shape, self.images),
+            layout=axes.describe(tensor.shape, self._images),
             spatial=axes.spatial(tensor.shape),
         )
         resolution = _resolution(tensor.dtype)
         return _Open(
             number=number,
             pair=PooledPair(site, x, None, before, NearZero(0, 0), resolution, reason),
-            caller=self._path[-1][1],
             lineage=lineage,
             again=again,
             half=half,
@@ -292,7 +296,7 @@ class _Pass:
         if self._pooling == "pre" and pair.x is not None:
             y, reason = self._activated(entered, pair.x, output.dtype)
         pair = replace(pair, y=y, after=after, reason=pair.reason or reason)
-        self._sites.append((entered.number, entered.caller, pair))
+        self._sites.append((entered.number, self._path[-1][1], pair))
 
     def _again(self, entered: _Open, values: torch.Tensor) -> torch.Tensor:
         """Run the activation once more, as a call that is no site."""
@@ -312,7 +316,7 @@ class _Pass:
             values = spread(x, entered.axes, entered.shape).to(dtype, copy=True)
             try:
                 activated = self._again(entered, values)
-                return pool(activated, entered.axes, self.images, "mean"), None
+                return pool(activated, entered.axes, self._images, "mean"), None
             except (RuntimeError, CaptureError) as error:
                 # One with a parameter for every position, such as a PReLU over tokens.
                 return None, f"the activation does not run on an average over space: {error}"
@@ -328,8 +332,8 @@ class _Pass:
                 if tensor.is_meta:
                     count = NearZero(0, 0)
                 if count is not None:
-                    return pool(tensor, axes, self.images, self._pooling), count, None
-                return *pool_and_count(tensor, axes, self.images, self._pooling), None
+                    return pool(tensor, axes, self._images, self._pooling), count, None
+                return *pool_and_count(tensor, axes, self._images, self._pooling), None
             except CaptureError as error:
                 return None, NearZero(0, 0), error.message
 
@@ -358,30 +362,15 @@ def _repeated(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -
     return lambda tensor: function(**{**kwargs, name: tensor})
 
 
-def _entered(stack: list[Any], module: nn.Module) -> bool:
-    # Where another's hook raised before ours ran, the module is left without having been entered.
-    return bool(stack) and stack[-1][0] is module
-
-
 def _leave(stack: list[Any], module: nn.Module) -> Any:
     """Return what the module had entered, or None."""
-    return stack.pop()[1] if _entered(stack, module) else None
+    # Where another's hook raised before ours ran, the module is left without having been entered.
+    return stack.pop()[1] if stack and stack[-1][0] is module else None
 
 
 def _first(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
     value = args[0] if args else kwargs.get(name, kwargs.get("x", kwargs.get("self")))
     return value if isinstance(value, torch.Tensor) else None
-
-
-class _FunctionMode(TorchFunctionMode):
-    def __init__(self, state: _Pass) -> None:
-        super().__init__()
-        self._state = state
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return self._state.call(func, args, kwargs or {})
 
 
 @contextlib.contextmanager
@@ -394,8 +383,8 @@ def _marked(images: torch.Tensor, model: nn.Module) -> Iterator[None]:
         if isinstance(tensor, torch.Tensor)
     ]
     for tensor in held:
+        unmark(tensor)
         mark(tensor, CONSTANT)
-        forget(tensor)
     mark(images, input_layout(images))
     begin(images)
     try:
@@ -403,4 +392,3 @@ def _marked(images: torch.Tensor, model: nn.Module) -> Iterator[None]:
     finally:
         for tensor in (*held, images):
             unmark(tensor)
-            forget(tensor)

@@ -9,14 +9,21 @@ network's input, such as a position bias, are known as constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from survey.capture.axis_origins import MOVES_IN_PLACE, Origins, indexed, named, origins_of
+from survey.capture.axis_origins import (
+    MOVES_IN_PLACE,
+    Origins,
+    TensorFunction,
+    indexed,
+    named,
+    origins_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,17 @@ class Layout:
 #: The layout of tensors that the network's input has no part in.
 CONSTANT = Layout(None, (-1,))
 
-_ATTRIBUTE = "_survey_layout"
-_TensorFunction = Callable[..., Any]
+#: How the attributes begin that a pass gives to tensors.
+MARK = "_survey"
+
+_LAYOUT = f"{MARK}_layout"
 
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
     """Return a tensor's layout; None where nothing is known of where it came from."""
     if isinstance(tensor, nn.Parameter):
         return CONSTANT
-    layout: Layout | None = getattr(tensor, _ATTRIBUTE, None)
+    layout: Layout | None = getattr(tensor, _LAYOUT, None)
     return layout
 
 
@@ -70,13 +79,13 @@ def mark(tensor: torch.Tensor, layout: Layout) -> None:
     """Attach a layout to a tensor; a parameter is known for what it is and left as it was."""
     if isinstance(tensor, nn.Parameter):
         return
-    setattr(tensor, _ATTRIBUTE, layout)
+    setattr(tensor, _LAYOUT, layout)
 
 
 def unmark(tensor: torch.Tensor) -> None:
-    """Take a layout off again."""
-    if hasattr(tensor, _ATTRIBUTE):
-        delattr(tensor, _ATTRIBUTE)
+    """Take off a tensor what a pass gave it."""
+    for name in [name for name in vars(tensor) if name.startswith(MARK)]:
+        delattr(tensor, name)
 
 
 def input_layout(images: torch.Tensor) -> Layout:
@@ -84,9 +93,7 @@ def input_layout(images: torch.Tensor) -> Layout:
     return Layout(0, (1,) if images.ndim in (2, 4, 5) else ())
 
 
-def follow(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], out: Any
-) -> None:
+def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
     """Mark what a call returned with the layout that follows from the call.
 
     Parameters
@@ -109,7 +116,7 @@ def follow(
         for result in results:
             mark(result, CONSTANT)
         return
-    inputs = [*tensors_in(args), *tensors_in(list(kwargs.values()))]
+    inputs = [*tensors_in(args), *tensors_in(kwargs)]
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
     if not moving:
@@ -128,7 +135,7 @@ def follow(
 
 
 def _derive(
-    function: _TensorFunction,
+    function: TensorFunction,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     lead: torch.Tensor,
@@ -140,14 +147,17 @@ def _derive(
         return layout if lone else replace(layout, channels=(1,))
     if function in _AXIS_LAST:
         return replace(layout, channels=(result.ndim - 1,))
-    if function in _CONTRACTIONS:
-        return _contracted(function, args, kwargs, result)
+    if function in _PRODUCTS:
+        return _product(function, args, kwargs, result)
+    if function in _EINSUMS | _MIXES:
+        return _einsum(args) if function in _EINSUMS else Layout(None, ())
     origins = origins_of(function, args, kwargs, lead, result)
     if origins is not None and len(origins) == result.ndim:
         moved = _moved(layout, origins)
-        if moved.images is None or result.shape[moved.images] == lead.shape[layout.images or 0]:
-            return moved
-        return replace(moved, images=None)
+        whole = moved.images is None or (
+            result.shape[moved.images] == lead.shape[layout.images or 0]
+        )
+        return moved if whole else replace(moved, images=None)
     if function in _RESHAPES:
         return _reshaped(layout, tuple(lead.shape), tuple(result.shape))
     if result.ndim != lead.ndim:
@@ -171,7 +181,7 @@ def _moved(layout: Layout, origins: list[int | None]) -> Layout:
 
 
 def _same_axes(
-    function: _TensorFunction, layout: Layout, old: tuple[int, ...], new: tuple[int, ...]
+    function: TensorFunction, layout: Layout, old: tuple[int, ...], new: tuple[int, ...]
 ) -> Layout:
     """Keep the axes of an elementwise, pooling or joining call."""
     images = layout.images
@@ -182,30 +192,13 @@ def _same_axes(
     return Layout(images, ())
 
 
-def _contracted(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
-) -> Layout:
-    """Follow a call that sums over axes, where that can be done."""
-    if function in _PRODUCTS:
-        return _product(function, args, kwargs, result)
-    return _einsum(args) if function in _EINSUMS else Layout(None, ())
-
-
-def _factors(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first and the last factor of a product, without addends and masks."""
-    tensors = [*tensors_in(args), *tensors_in(kwargs)]
-    if function in _ATTENTIONS:
-        return tensors[0], tensors[2]
-    return tensors[-2], tensors[-1]
-
-
 def _product(
-    function: _TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
+    function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
 ) -> Layout:
     """Follow a matrix product: all axes but the last from the first factor, that from the last."""
-    first, second = _factors(function, args, kwargs)
+    # An addend comes before the factors, an attention's mask after them.
+    tensors = [*tensors_in(args), *tensors_in(kwargs)]
+    first, second = tensors[:3:2] if function in _ATTENTIONS else tensors[-2:]
     left, right, last = layout_of(first), layout_of(second), result.ndim - 1
     if left is None or right is None:
         return Layout(None, ())
@@ -334,7 +327,6 @@ _MIXES = named(
     "tensordot", "cdist", "inner", "outer", "kron", "cov", "corrcoef", "rot90", "as_strided",
     "addbmm", "squeeze_", "unsqueeze_", "resize_", "as_strided_", "set_", "pinverse", "inverse",
 )  # fmt: skip
-_CONTRACTIONS = _PRODUCTS | _EINSUMS | _MIXES
 #: Calls that keep what the axes mean though they may change the number of channels.
 _RESIZES = named(
     "cat", "concat", "concatenate", "chunk", "split", "tensor_split", "narrow", "pad", "glu",

@@ -26,12 +26,12 @@ from typing import Any
 import torch
 
 from survey.capture.axis_origins import named
-from survey.capture.layout import CONSTANT, layout_of, tensors_in
+from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
 
-_ATTRIBUTE = "_survey_lineage"
+_LINEAGE = f"{MARK}_lineage"
 
 #: Whose pointwise function a tensor is: one object for a value and all that is made of it alone.
-_VALUE = "_survey_value"
+_VALUE = f"{MARK}_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Descent:
         """
         before = self._of(tensor) or ORIGIN
         number = len(self._ranks)
-        self._ranks.append(_rank(activation))
+        self._ranks.append(_RANKS.get(activation, len(_RANKS)))
         self._made_of.append(self._values(tensor, before))
         self._deepest = max(self._deepest, before.depth + 1)
         bit = 1 << number
@@ -148,7 +148,7 @@ class Descent:
         """Give a tensor its lineage, and what it is a view of where it was changed in place."""
         if layout_of(tensor) == CONSTANT:
             return
-        setattr(tensor, _ATTRIBUTE, lineage)
+        setattr(tensor, _LINEAGE, lineage)
         setattr(tensor, _VALUE, value or object())
         if any(tensor is value for value in inputs):
             self._write(tensor, lineage)
@@ -164,7 +164,7 @@ class Descent:
 
     def _of(self, tensor: torch.Tensor) -> Lineage | None:
         """Return a tensor's lineage; None for what does not depend on the images."""
-        lineage: Lineage | None = getattr(tensor, _ATTRIBUTE, None)
+        lineage: Lineage | None = getattr(tensor, _LINEAGE, None)
         if lineage is None:
             # A number that comes from outside of torch is taken for a number of the network's.
             if layout_of(tensor) == CONSTANT or tensor.ndim == 0:
@@ -238,14 +238,7 @@ class Descent:
 
 def begin(tensor: torch.Tensor) -> None:
     """Mark the network's input."""
-    setattr(tensor, _ATTRIBUTE, ORIGIN)
-
-
-def forget(tensor: torch.Tensor) -> None:
-    """Take a lineage off again."""
-    for attribute in (_ATTRIBUTE, _VALUE):
-        if hasattr(tensor, attribute):
-            delattr(tensor, attribute)
+    setattr(tensor, _LINEAGE, ORIGIN)
 
 
 def _value(tensor: torch.Tensor) -> object:
@@ -273,10 +266,6 @@ def _own_size(tensor: torch.Tensor) -> int:
     """Return how many values a tensor holds, not counting those that expansion repeats."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(size for size, stride in sizes if stride != 0)
-
-
-def _rank(activation: str) -> int:
-    return _RANKS.get(activation, len(_RANKS))
 
 
 #: The most gate-like activations, the most so first.

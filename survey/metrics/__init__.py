@@ -14,6 +14,7 @@ from survey.errors import SettingsError
 from survey.extensions import BrokenExtension, Extensions, load_extensions
 from survey.metrics.base import Metric, NoValue, Quantity
 from survey.results import Site, SiteScore
+from survey.settings import MeasureSettings
 
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
@@ -29,27 +30,14 @@ METRICS: tuple[Metric, ...] = tuple(
 #: Every column that is one of these metrics', in order; the affinity is the first.
 QUANTITIES: tuple[Quantity, ...] = tuple(q for metric in METRICS for q in metric.quantities)
 
-#: Names that stores, queries and frames give to other columns.
+#: Names of other columns: of this room's rows, of the store's views and of frames made of them.
 RESERVED = {
-    *(field.name for kind in (Site, SiteScore) for field in dataclasses.fields(kind)),
-    *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "pooling"),
-    *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches"),
-    *("run_status", "without_score", "model", "family_group", "year", "relative_depth"),
-    *("images_per_score", "shrinkage", "ridge", "why", "sites"),
+    *(field.name for row in (Site, SiteScore) for field in dataclasses.fields(row)),
+    *(field.name for field in dataclasses.fields(MeasureSettings)),
+    *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "run_status", "sites"),
+    *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches", "without_score"),
+    *("model", "family_group", "year", "relative_depth", "why"),
 }
-
-#: Words that SQL does not take for a column.
-SQL_WORDS = """
-    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both
-    by case cast check collate collation column columns concurrently constraint create cross
-    default deferrable desc describe distinct do else end except false fetch for foreign freeze
-    from full generated glob group having ilike in initially inner intersect into is isnull join
-    lambda lateral leading left like limit map natural not notnull null offset on only or order
-    outer overlaps pivot pivot_longer pivot_wider placing positional primary qualify references
-    returning right select semi show similar some struct summarize symmetric table tablesample
-    then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when
-    where window with
-"""
 
 
 def all_quantities() -> tuple[Quantity, ...]:
@@ -69,14 +57,14 @@ def broken() -> tuple[BrokenExtension, ...]:
 
 @functools.cache
 def _installed() -> Extensions[Metric]:
-    taken = {*RESERVED, *SQL_WORDS.split(), *(quantity.name for quantity in QUANTITIES)}
+    taken = {*RESERVED, *(quantity.name for quantity in QUANTITIES)}
 
     def accept(announced: object) -> Metric:
         if not isinstance(announced, Metric) or not announced.quantities:
             raise SettingsError(f"{announced!r} is no survey.metrics.base.Metric with quantities")
         names = [quantity.name for quantity in announced.quantities]
         for name in names:
-            if name in taken or names.count(name) > 1:
+            if name in taken or names.count(name) > 1 or _is_keyword(name):
                 raise SettingsError(f"its column {name!r} has a name that is taken")
         taken.update(names)
         return dataclasses.replace(
@@ -84,6 +72,19 @@ def _installed() -> Extensions[Metric]:
         )
 
     return load_extensions("metric", accept)
+
+
+def _is_keyword(name: str) -> bool:
+    """Return whether SQL takes a name for something else than a column."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"CREATE TABLE t ({name} DOUBLE)")
+            connection.execute(f"FROM t SELECT avg({name}) AS {name}")
+        except duckdb.ParserException:
+            return True
+    return False
 
 
 def _shielded(quantity: Quantity) -> Quantity:
