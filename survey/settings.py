@@ -14,7 +14,7 @@ from survey.errors import SettingsError, UnknownName
 Shrinkage = Literal["ledoit-wolf", "none"]
 Ridge = Literal["absolute", "relative"]
 
-#: How an n x ... tensor becomes an n x c matrix; see ``survey.capture.pooling``.
+#: How an n x ... tensor becomes an n x c matrix; see ``MeasureSettings``.
 Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
 
 #: Raised whenever a change moves any number; part of every job's key.
@@ -43,7 +43,7 @@ class MeasureSettings:
         ``mean`` activates, then averages over space; ``pre`` averages, then activates
         (Definition 3.1 taken literally); ``sum`` activates, then sums; ``flatten`` keeps every
         position as a column of its own; ``public_code`` averages the axes that the published
-        script averages, whatever they mean.
+        script averages, the last two of four and the last of three, whatever they mean.
     precision : float, optional
         Measuring ends as soon as the standard error over batches is at most this at every site;
         without one, every image is measured. Affinities range from 0 to 1.

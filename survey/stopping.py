@@ -23,12 +23,6 @@ class _RunningMean:
         self.mean += step / self.count
         self.deviations += step * (value - self.mean)
 
-    @property
-    def standard_error(self) -> float | None:
-        if self.count < 2:
-            return None
-        return math.sqrt(self.deviations / (self.count - 1) / self.count)
-
 
 class Spread:
     """The affinities of every site so far, one batch after another.
@@ -52,9 +46,10 @@ class Spread:
     @property
     def standard_error(self) -> float | None:
         """The largest standard error over sites; None while some site has but one score."""
-        errors = [site.standard_error for site in self._sites.values()]
-        known = [error for error in errors if error is not None]
-        return max(known) if known and len(known) == len(errors) else None
+        sites = self._sites.values()
+        if not sites or any(site.count < 2 for site in sites):
+            return None
+        return max(math.sqrt(site.deviations / (site.count - 1) / site.count) for site in sites)
 
     def reaches(self, settings: MeasureSettings) -> bool:
         """Return whether the settings ask for a precision and it is reached."""

@@ -101,17 +101,7 @@ class Descent:
     def follow(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """Mark what a call returned.
-
-        Parameters
-        ----------
-        function : callable
-            What was called, as a torch function mode sees it.
-        args, kwargs
-            Its arguments.
-        out
-            Its result.
-        """
+        """Mark what a call returned; for the parameters see ``layout.follow``."""
         if function is torch.Tensor.__setitem__:
             self.mark(args[0], self._joined([args[0], *tensors_in(args[2])]), args)
             return

@@ -1,19 +1,6 @@
 """From a tensor of any layout to an n x c matrix, and the count of its values near zero.
 
-The ways of pooling:
-
-``mean``
-    Activate, then average over space: the default, r(sigma(X)).
-``pre``
-    Average over space, then activate: sigma(r(X)), Definition 3.1 taken literally.
-``sum``
-    Activate, then sum over space.
-``flatten``
-    Every position of every channel is a column of its own.
-``public_code``
-    The axes that the published script averages, chosen by the number of dimensions: the last two
-    of four, the last of three. They hold space behind a convolution, but the channels of a token
-    model, and one axis of space and the channels where these come last.
+``survey.settings.MeasureSettings`` says what the ways of pooling are.
 """
 
 from __future__ import annotations
@@ -46,7 +33,7 @@ def pool(
         Images B in this forward pass. An images axis of length k B (patches or windows folded
         into the batch) is pooled over each image's k parts.
     pooling : {"mean", "pre", "sum", "flatten", "public_code"}
-        How; see this module's head. ``pre`` averages as ``mean`` does: it is the caller who runs
+        How; see ``MeasureSettings``. ``pre`` averages as ``mean`` does: it is the caller who runs
         the activation on the result.
 
     Returns
@@ -74,25 +61,7 @@ def pool(
 def pool_and_count(
     tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
 ) -> tuple[torch.Tensor, NearZero]:
-    """Pool a tensor and count its values near zero.
-
-    Parameters
-    ----------
-    tensor, layout, images, pooling
-        As for ``pool``.
-
-    Returns
-    -------
-    matrix : torch.Tensor
-        What ``pool`` returns, bit for bit.
-    near : NearZero
-        What ``count_near_zero`` returns.
-
-    Raises
-    ------
-    CaptureError, SettingsError
-        As ``pool`` does.
-    """
+    """Return what ``pool`` and ``count_near_zero`` return, from one pass where that is possible."""
     if pooling in ("mean", "pre") and _is_maps(tensor, layout, images):
         return _in_one_pass(tensor.detach())
     matrix = pool(tensor, layout, images, pooling)
@@ -176,6 +145,8 @@ def _as_published(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Te
             f"the published script has no meaning for a tensor of shape {tuple(tensor.shape)}, "
             f"laid out as {layout.describe(tensor.shape, images)}"
         )
+    # These hold space behind a convolution, but the channels of a token model, and the channels and
+    # one axis of space where channels come last.
     averaged = {2: [], 3: [2], 4: [2, 3]}[tensor.ndim]
     return _mean(tensor, averaged).reshape(images, -1)
 

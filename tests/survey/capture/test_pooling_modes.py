@@ -339,7 +339,7 @@ def test_the_modes_of_a_network_are_those_of_its_own_tensors(subtests: pytest.Su
 @pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize(
     ("count", "mean", "pre", "lone", "tolerance"),
-    [(1, 0.940, 0.598, 0.633, 0.03), (20, 0.623, 0.618, 0.626, 0.01)],
+    [(1, 0.940, 0.598, 0.633, 0.033), (20, 0.623, 0.618, 0.626, 0.011)],
 )
 def test_the_order_matters_where_positions_are_independent(
     count: int, mean: float, pre: float, lone: float, tolerance: float
@@ -347,10 +347,10 @@ def test_the_order_matters_where_positions_are_independent(
     """ReLU at n = 1000 on 49 independent positions; ``lone`` is a single one of them.
 
     The figures are one draw's. Draws scatter by 0.009 with one channel and 0.003 with twenty: the
-    tolerance is three times the scatter of the difference between one draw and a mean of five.
+    tolerance is three times the scatter of the difference between one draw and a mean of two.
     """
     layout, found = Layout(0, (1,)), []
-    for seed in range(5):
+    for seed in range(2):
         maps = random(1000, count, 7, 7, seed=seed)
         x, y = pool(maps, layout, 1000), pool(maps.relu(), layout, 1000)
         on_average = pool(spread(x, layout, tuple(maps.shape)).relu(), layout, 1000, "pre")
