@@ -15,7 +15,7 @@ from analysis.data.selection import MEASURED, Selection
 from analysis.data.validation import require_choice
 from catalog.open_home import open_home
 from catalog.store.reader import query
-from catalog.store.schema import installed_columns, layer_scores
+from catalog.store.schema import installed_columns, layer_scores, quoted_name
 from survey.errors import UnknownName
 
 
@@ -104,7 +104,8 @@ def layers(
         if name not in known:
             raise UnknownName("column", name, known)
     keys = ("run_id", "batch", "site")
-    wanted = ["layer_scores.*"] if columns is None else dict.fromkeys((*keys, *columns))
+    names = map(quoted_name, dict.fromkeys((*keys, *(columns or ()))))
+    wanted = ["layer_scores.*"] if columns is None else names
     joined = "layer_scores JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)"
     return _frame(home, selection, ", ".join(wanted), joined, f"{_ORDER}, batch, site")
 

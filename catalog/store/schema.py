@@ -57,7 +57,12 @@ def comments(entry: Table) -> Iterator[str]:
 
 def column_comment(entry: str, column: Column) -> str:
     """Return the ``COMMENT ON`` statement of a column of a table or view."""
-    return f"COMMENT ON COLUMN {entry}.{column.name} IS {_quoted(column.sentence)}"
+    return f"COMMENT ON COLUMN {entry}.{quoted_name(column.name)} IS {_quoted(column.sentence)}"
+
+
+def quoted_name(name: str) -> str:
+    """Return a column's name as SQL takes it, were it a word of SQL."""
+    return f'"{name}"'
 
 
 def _quoted(text: str) -> str:
@@ -174,12 +179,13 @@ _BATCH, _SITE, _SITE_NAME = _chosen("batch site site_name", BATCH_SCORES.columns
 
 
 def _names(columns: Iterable[Column]) -> str:
-    return ", ".join(column.name for column in columns)
+    return ", ".join(quoted_name(column.name) for column in columns)
 
 
 def _each(columns: Iterable[Column], aggregate: str) -> str:
     """Return SQL that aggregates each of the columns under its own name."""
-    return ",\n    ".join(f"{aggregate}({column.name}) AS {column.name}" for column in columns)
+    names = [quoted_name(column.name) for column in columns]
+    return ",\n    ".join(f"{aggregate}({name}) AS {name}" for name in names)
 
 
 def _signatures(metrics: tuple[Column, ...]) -> View:

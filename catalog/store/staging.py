@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, views
+from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, quoted_name, views
 from catalog.store.segments import Segment
 from survey.column_fields import Column
 
@@ -184,11 +184,13 @@ def _rows(table: Table, staged: Staged) -> str:
         return f"SELECT {', '.join(table.names)} FROM temp.spooled_{table.name}"
     # Scores are many: they stay where they came from.
     chosen = "" if staged.every else f"SEMI JOIN temp.spooled_batches USING ({PLACE})"
-    return f"SELECT {', '.join(staged.score_columns)} FROM incoming_scores {chosen}"
+    return (
+        f"SELECT {', '.join(map(quoted_name, staged.score_columns))} FROM incoming_scores {chosen}"
+    )
 
 
 def _union(table: Table, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
-    names = ", ".join(staged or table.names)
+    names = ", ".join(map(quoted_name, staged or table.names))
     return (
         f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
         f" UNION ALL BY NAME SELECT {names} FROM temp.spooled_{table.name};\n"

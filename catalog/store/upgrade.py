@@ -95,7 +95,7 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
     names : iterable of str
         Metrics that were measured, also where they are not installed here.
     """
-    from catalog.store.schema import column_comment, comments, views
+    from catalog.store.schema import column_comment, comments, quoted_name, views
     from catalog.store.staging import extra_columns
 
     missing = _missing_metrics(connection, names)
@@ -103,7 +103,8 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
         return
     connection.execute("BEGIN").fetchall()
     for column in missing:
-        connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {column.name} DOUBLE").fetchall()
+        name = quoted_name(column.name)
+        connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {name} DOUBLE").fetchall()
         connection.execute(column_comment("batch_scores", column)).fetchall()
     for view in views(extra_columns(connection)):
         connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}").fetchall()

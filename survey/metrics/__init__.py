@@ -64,7 +64,7 @@ def _installed() -> Extensions[Metric]:
             raise SettingsError(f"{announced!r} is no survey.metrics.base.Metric with quantities")
         names = [quantity.name for quantity in announced.quantities]
         for name in names:
-            if name in taken or names.count(name) > 1 or _is_keyword(name):
+            if name in taken or names.count(name) > 1:
                 raise SettingsError(f"its column {name!r} has a name that is taken")
         taken.update(names)
         return dataclasses.replace(
@@ -72,19 +72,6 @@ def _installed() -> Extensions[Metric]:
         )
 
     return load_extensions("metric", accept)
-
-
-def _is_keyword(name: str) -> bool:
-    """Return whether SQL takes a name for something else than a column."""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            connection.execute(f"CREATE TABLE t ({name} DOUBLE)")
-            connection.execute(f"FROM t SELECT avg({name}) AS {name}")
-        except duckdb.ParserException:
-            return True
-    return False
 
 
 def _shielded(quantity: Quantity) -> Quantity:

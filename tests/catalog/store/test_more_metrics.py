@@ -97,3 +97,17 @@ def test_a_new_store_has_every_installed_metric(
     with duckdb.connect(tmp_path / "new.duckdb") as connection:
         names = [name for name, *_ in connection.execute("DESCRIBE signatures").fetchall()]
     assert names[-1] == "toy"
+
+
+def test_a_metric_may_have_a_word_of_sql_for_its_name(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = schema.Column("select", "DOUBLE", "What the toy measures.")
+    monkeypatch.setattr(schema, "installed_columns", lambda: (word,))
+    one = BatchScores(0, 512, (score(select=0.5),), 512, 400, 500, 1.5)
+    with Writer.open(home) as writer:
+        writer.write([run(status="done")], [BatchRecord("r1", 1, one, 512)])
+        waiting = stored(home, 'SELECT "select" FROM signatures')
+        writer.merge()
+    assert waiting == stored(home, 'SELECT "select" FROM signatures') == [{"select": 0.5}]
+    assert run_sites(home, "r1")["select"].to_pylist() == [0.5]
