@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.data.model_names import Run
 from analysis.option_fields import option
-from catalog.models.sets import SETS
 from survey.errors import SettingsError, UnknownName
+
+if TYPE_CHECKING:
+    from catalog.models.sets import NamedSet
 
 #: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None
@@ -71,8 +73,8 @@ class Selection:
             globs = (value,) if isinstance(value, str) else tuple(value or ())
             object.__setattr__(self, name, globs)
         for name in self.sets or ():
-            if name not in SETS:
-                unknown = UnknownName("set", name, SETS)
+            if name not in _sets():
+                unknown = UnknownName("set", name, _sets())
                 raise SettingsError(unknown.message, hint=unknown.hint)
 
     @property
@@ -129,6 +131,13 @@ class Selection:
                 raise SettingsError(message, hint=_hint(noun, glob, known))
 
 
+def _sets() -> Mapping[str, NamedSet]:
+    # Imported where runs are chosen: the tables of models take long, and every help lists options.
+    from catalog.models.sets import SETS
+
+    return SETS
+
+
 def member_of(name: str, run: Run) -> str | None:
     """Return the member of a set of published weights that a run measured; None if it is none.
 
@@ -141,7 +150,7 @@ def member_of(name: str, run: Run) -> str | None:
     """
     full = f"{run['source']}:{run['architecture']}"
     names = (str(run["checkpoint"]), f"{full}/{run['checkpoint']}", f"{full}.{run['checkpoint']}")
-    members = SETS[name].members
+    members = _sets()[name].members
     return next((each for each in names if each in members), None)
 
 
@@ -181,7 +190,7 @@ _FIELDS: Mapping[str, _Field] = {
     "images_per_score": _Field("number of images a score", _column("images_per_score")),
     "shrinkages": _Field("shrinkage", _column("shrinkage")),
     "ridges": _Field("ridge", _column("ridge")),
-    "sets": _Field("set", lambda run: tuple(name for name in SETS if member_of(name, run))),
+    "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
 }
 
 
@@ -201,7 +210,7 @@ def _rank(run: Run) -> tuple[bool, bool, float, str]:
 def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:
     if noun == "set":
         return "survey checkpoints lists its members; none of them was measured"
-    if noun == "model" and glob in SETS:
+    if noun == "model" and glob in _sets():
         return f"{glob} is a set of models: --set {glob}, or Selection(sets={glob!r})"
     written = {name.casefold(): name for name in known}
     if not written:

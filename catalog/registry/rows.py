@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from catalog.registry.policies import Missed, Overlap
 from survey.column_fields import column
 
 #: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
@@ -17,12 +18,6 @@ JobState = Literal["todo", "running", "done", "failed", "parked", "cancelled"]
 
 #: How an attempt ended: measured; failed by itself; its worker died; the scan was stopped.
 AttemptOutcome = Literal["done", "failed", "lost", "interrupted"]
-
-#: Which missed due times run: only the newest; each in order; none.
-Missed = Literal["latest", "all", "skip"]
-
-#: What a due time does while a former run goes: nothing; run after it; run in its place.
-Overlap = Literal["skip", "queue", "replace"]
 
 #: Where a due time stands: to be run; running; then settled in one of four ways.
 TickState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]

@@ -21,14 +21,7 @@ from analysis.choices import Role
 from analysis.data.selection import Selection
 from analysis.option_fields import option
 from jobs.cli.output import TableFileOptions
-from jobs.cli.verb import (
-    DEFAULT_HOME,
-    AllRunsOption,
-    HomeOption,
-    is_given,
-    options_of,
-    verb,
-)
+from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, is_given, options_of, verb
 from survey.errors import SettingsError
 
 #: Exit code where an answer is an alarm: something moved.

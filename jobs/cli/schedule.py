@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from analysis.option_fields import option
-from catalog.registry.rows import Missed, Overlap
+from catalog.registry.policies import Missed, Overlap
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption

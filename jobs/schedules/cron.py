@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from catalog.registry.rows import Missed, Overlap, Schedule, ScheduleEntry
+from catalog.registry.policies import Missed, Overlap
+from catalog.registry.rows import Schedule, ScheduleEntry
 from catalog.registry.schedules import Due
 from jobs.planning.definition import Definition, parse_definition
 from survey import SettingsError, UnknownName

@@ -1,0 +1,11 @@
+"""What a schedule does about due times that nobody saw, and about those during an earlier run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+#: Which missed due times run: only the newest; each in order; none.
+Missed = Literal["latest", "all", "skip"]
+
+#: What a due time does while a former run goes: nothing; run after it; run in its place.
+Overlap = Literal["skip", "queue", "replace"]
