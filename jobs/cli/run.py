@@ -63,17 +63,22 @@ def carry_out(
 
 
 def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
-    """Write the result of each job, and every failure with its hint."""
+    """Write the result of each job, which were not precise enough, and every failure."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from catalog.open_home import open_home
     from catalog.store.queries import signatures_overview
+    from catalog.store.reader import run_row
+    from jobs.operations.show import precision_line, reached
 
+    opened = open_home(home, create=False)
     runs = pa.array([job.run_id for job in outcome.plan.jobs], pa.string())
-    overview = signatures_overview(open_home(home, create=False))
+    overview = signatures_overview(opened)
     table.write(overview.filter(pc.is_in(overview["run_id"], runs)))
-    _report_imprecise(home, outcome)
+    for job in outcome.done:
+        if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):
+            typer.echo(f"not precise enough: {job.title}: {precision_line(row)}", err=True)
     complain_of(outcome)
 
 
@@ -83,16 +88,3 @@ def complain_of(outcome: Outcome) -> None:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
     for problem in outcome.unfetched:
         complain(problem.message, problem.hint)
-
-
-def _report_imprecise(home: Path, outcome: Outcome) -> None:
-    """Name the runs that ended before they reached the precision asked for."""
-    from catalog.open_home import open_home
-    from catalog.store.reader import run_row
-    from jobs.operations.show import precision_line, reached
-
-    opened = open_home(home, create=False)
-    for job in outcome.done:
-        row = run_row(opened, job.run_id) if job.settings.precision is not None else None
-        if row is not None and not reached(row):
-            typer.echo(f"not precise enough: {job.title}: {precision_line(row)}", err=True)

@@ -32,14 +32,14 @@ def find_job(home: Home, prefix: str) -> JobRow:
     matching = [job for job in jobs if job.run_id.startswith(prefix)]
     if not matching or not prefix:
         raise UnknownName("run", prefix, [job.run_id for job in jobs])
-    exact = [job for job in matching if job.run_id == prefix]
-    if len(matching) > 1 and not exact:
+    first = min(matching, key=lambda job: job.run_id != prefix)
+    if len(matching) > 1 and first.run_id != prefix:
         shown = ", ".join(job.run_id for job in matching[:6])
         raise SettingsError(
             f"{prefix!r} begins the ids of {len(matching)} runs: {shown}",
             hint="give more of the id",
         )
-    return (exact or matching)[0]
+    return first
 
 
 def move_jobs(home: Home, to: JobState, jobs: Iterable[JobRow] | None = None) -> list[JobRow]:

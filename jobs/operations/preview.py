@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from catalog.store.records import RunState
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, estimate, history_of
-from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import Holdings, Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
@@ -49,9 +48,8 @@ COLUMNS = pa.schema(
 class Forecast:
     """A plan with the time, memory and disk its jobs may need."""
 
+    #: Its jobs are in the order in which they will be given out.
     plan: Plan
-    #: The jobs of the plan, in the order in which they will be given out.
-    jobs: Sequence[Job]
     #: How far each job is, and the time it may take, by run id.
     states: Mapping[str, str]
     estimates: Mapping[str, Estimate]
@@ -78,7 +76,7 @@ class Forecast:
                 "why": str(reasons[job.run_id]) if job.run_id in reasons else None,
                 "seconds": round(self.estimates[job.run_id].seconds, 1),
             }
-            for job in self.jobs
+            for job in self.plan.jobs
         ]
         # Their run ids depend on what is in files that are not here.
         rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
@@ -137,11 +135,10 @@ def forecast(
     waiting = plan.todo
     reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
     estimates = {job.run_id: estimate(job, states, history) for job in plan.jobs}
-    jobs = ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()})
+    jobs = tuple(ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()}))
     todo = [job for job in jobs if job.run_id not in plan.done]
     return Forecast(
-        dataclasses.replace(plan, reasons=reasons),
-        jobs,
+        dataclasses.replace(plan, jobs=jobs, reasons=reasons),
         {run_id: _state(run_id, states, held) for run_id in estimates},
         estimates,
         size_of(files),
