@@ -23,7 +23,7 @@ from survey.results import BatchScores, Site, SiteScore
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """One stored table."""
 
     #: Its name in SQL.
@@ -40,14 +40,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class View(Table):
+class View(StoredTable):
     """One view; the same SQL serves the stored view and a reader's temporary one."""
 
     #: Its query, over unqualified names.
     sql: str
 
 
-def comments(entry: Table) -> Iterator[str]:
+def comments(entry: StoredTable) -> Iterator[str]:
     """Yield the ``COMMENT ON`` statements of a table or view and of its columns."""
     kind = "VIEW" if isinstance(entry, View) else "TABLE"
     yield f"COMMENT ON {kind} {entry.name} IS {_quoted(entry.sentence)}"
@@ -90,13 +90,13 @@ _AFFINITY, *_OTHERS = metric_columns(QUANTITIES)
 #: What is measured beside the affinity; NULL with an entry in ``notes`` where there is no value.
 METRIC_COLUMNS = tuple(_OTHERS)
 
-RUNS = Table(
+RUNS = StoredTable(
     "runs",
     "One row a run: what was measured, how, with what, and what became of it.",
     columns_of(RunRecord),
 )
 
-BATCHES = Table(
+BATCHES = StoredTable(
     "batches",
     "One row a batch of images of a run: its accuracy counts and where to go on after it.",
     _chosen(
@@ -119,7 +119,7 @@ _SCORE_COLUMNS = columns_of(SiteScore)
 
 # No primary key: an index over so many rows costs more than the table. A batch and its scores come
 # and go together, so the key of ``batches`` keeps both unique.
-BATCH_SCORES = Table(
+BATCH_SCORES = StoredTable(
     "batch_scores",
     "One row an activation site and batch, unique in (run_id, batch, site).",
     (
@@ -134,7 +134,7 @@ BATCH_SCORES = Table(
     ),
 )
 
-NETWORK_SCORES = Table(
+NETWORK_SCORES = StoredTable(
     "network_scores",
     "One row a measure of a whole network.",
     (
@@ -146,7 +146,7 @@ NETWORK_SCORES = Table(
     ),
 )
 
-SEGMENTS = Table(
+SEGMENTS = StoredTable(
     "segments",
     "One row a spool segment already merged, so that each is merged at most once.",
     (
@@ -155,7 +155,7 @@ SEGMENTS = Table(
     ),
 )
 
-MIGRATIONS = Table(
+MIGRATIONS = StoredTable(
     "migrations",
     "One row a numbered change of this schema that was applied.",
     (

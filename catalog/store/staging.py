@@ -22,7 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.store.schema import BATCH_SCORES, BATCHES, RUNS, Table, comments, quoted_name, views
+from catalog.store.schema import (
+    BATCH_SCORES,
+    BATCHES,
+    RUNS,
+    StoredTable,
+    comments,
+    quoted_name,
+    views,
+)
 from catalog.store.segments import Segment
 from survey.column_fields import Column
 
@@ -179,7 +187,7 @@ def _placed(rows: pa.Table) -> pa.Table:
     return rows.append_column(PLACE, pa.array(np.arange(rows.num_rows)))
 
 
-def _rows(table: Table, staged: Staged) -> str:
+def _rows(table: StoredTable, staged: Staged) -> str:
     if table is not BATCH_SCORES:
         return f"SELECT {', '.join(table.names)} FROM temp.spooled_{table.name}"
     # Scores are many: they stay where they came from.
@@ -189,7 +197,7 @@ def _rows(table: Table, staged: Staged) -> str:
     )
 
 
-def _union(table: Table, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
+def _union(table: StoredTable, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
     names = ", ".join(map(quoted_name, staged or table.names))
     return (
         f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
