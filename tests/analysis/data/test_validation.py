@@ -19,10 +19,10 @@ from analysis.relations import score_shapes, timeline
 from analysis.relations.accuracy_spread import accuracy_spread
 from analysis.similarity import distances
 from analysis.similarity.clusters import cluster, clusters
-from analysis.similarity.kmeans import kmeans
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 from tests.analysis.made import models
+from tests.analysis.similarity.made_curves import barycentres
 
 #: What each parameter is wanted from.
 WANTED = {
@@ -59,7 +59,7 @@ def right() -> dict[str, Any]:
         "layers": signatures.assign(batch=0),
         "matrix": matrix,
         "clustering": cluster(matrix),
-        "barycentres": kmeans(matrix, 2),
+        "barycentres": barycentres(matrix, 2),
         # Whatever is no drift: it is replaced.
         "drift": matrix,
         "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind"]),

@@ -7,16 +7,14 @@ import pytest
 from analysis.figures import barycentre_chart, barycentre_rows
 from analysis.figures.export import specification
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.kmeans import kmeans
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps
-
-pytestmark = pytest.mark.slow(seconds=5)
+from tests.analysis.similarity.made_curves import barycentres
 
 
 @pytest.fixture(scope="module")
 def found():
-    return kmeans(distance_matrix(with_gaps(surveyed(9), 3), "raw", cache=False), 3)
+    return barycentres(distance_matrix(with_gaps(surveyed(9), 3), "raw", cache=False), 3)
 
 
 def test_rows_hold_every_signature_in_its_cluster_and_every_barycentre(found):
@@ -53,7 +51,7 @@ def test_the_title_says_what_the_barycentres_are_and_the_panels_whose(found):
     for number, own in found.table.groupby("cluster"):
         assert f"cluster {number} (n = {len(own)})" in shown
     assert "all models; 9 runs" in shown
-    one = words(barycentre_chart(kmeans(found.matrix, 1)))
+    one = words(barycentre_chart(barycentres(found.matrix, 1)))
     assert "9 models around one barycentre" in one
 
 
@@ -66,6 +64,6 @@ def test_every_panel_has_the_fixed_axis(found):
 def test_models_of_no_family_and_of_one_site_are_drawn():
     sites = surveyed(3).assign(family=None, family_group=None)
     few = sites[(sites["model"] != "vgg_1") | (sites["site"] == 0)].reset_index(drop=True)
-    drawn = barycentre_chart(kmeans(distance_matrix(few, "raw", cache=False), 1))
+    drawn = barycentre_chart(barycentres(distance_matrix(few, "raw", cache=False), 1))
     assert "unknown" in words(drawn)
     assert len(marks(drawn, "symbol")) == 1
