@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from survey.accuracy import Hits, count_hits
-from survey.batching import MicroBatch, micro_batches
 from survey.capture.forward import Capture, PooledPair
 from survey.errors import CaptureError, InputError
+from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
 from survey.settings import MeasureSettings

@@ -231,8 +231,8 @@ class AffinityByDepth(Answer):
     title = "Depth"
     caption = "Networks of families with several depths, the shallowest first."
     columns = ("model", "family", "sites", "median")
-    computed_by = "analysis.relations.depth:depths"
-    found_by = "analysis.relations.depth:depths_finding"
+    computed_by = "analysis.relations.network_depth:depths"
+    found_by = "analysis.relations.network_depth:depths_finding"
     source = (*CURVE, "activation", "graph_depth")
 
     def drawings(self) -> Iterator[Drawing]:

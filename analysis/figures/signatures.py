@@ -20,7 +20,7 @@ from analysis.figures.export import save
 from analysis.figures.figure import Figure, figure, head
 from analysis.figures.representative_models import SAMPLED, sample
 from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
-from analysis.relations.depth import depth_finding
+from analysis.relations.network_depth import depth_finding
 from analysis.text import listed, number
 from survey.errors import UnknownName
 from survey.text import counted

@@ -20,10 +20,10 @@ from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
 from analysis.report.elements import Link
 from analysis.report.folder import report_folder
+from analysis.report.inline_svg import shown
 from analysis.report.model_page import model_pages
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
-from analysis.report.svg import shown
 from analysis.text import sentence
 from survey import __version__
 

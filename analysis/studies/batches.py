@@ -8,7 +8,6 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import LOG, require_whole
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -17,6 +16,7 @@ from analysis.studies.networks import (
     signature,
     signature_chart,
 )
+from analysis.studies.seeded_inputs import LOG, require_whole
 from survey import SettingsError
 
 #: The paper's batch sizes.

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS
-from analysis.studies.inputs import (
+from analysis.studies.seeded_inputs import (
     activation_functions,
     normal,
     normal_closed_form,

@@ -19,7 +19,7 @@ import torch
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import Elementwise
-from analysis.studies.inputs import (
+from analysis.studies.seeded_inputs import (
     LOG,
     activation_functions,
     require_positive,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
-from analysis.studies.inputs import (
+from analysis.studies.seeded_inputs import (
     from_correlation,
     require_some,
     require_whole,

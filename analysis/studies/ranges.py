@@ -12,7 +12,7 @@ import torch
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, elementwise
-from analysis.studies.inputs import (
+from analysis.studies.seeded_inputs import (
     LOG,
     activation_functions,
     normal,

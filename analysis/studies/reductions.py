@@ -13,7 +13,14 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS, Elementwise
 from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
-from analysis.studies.inputs import LOG, activation_functions, normal, require_whole, score, seeded
+from analysis.studies.seeded_inputs import (
+    LOG,
+    activation_functions,
+    normal,
+    require_whole,
+    score,
+    seeded,
+)
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
 

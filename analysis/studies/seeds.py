@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 
 from analysis.data.validation import require_columns
-from analysis.studies.inputs import LOG, require_whole
 from analysis.studies.networks import (
     DATASET,
     NETWORK,
@@ -21,6 +20,7 @@ from analysis.studies.networks import (
     signature,
     signature_chart,
 )
+from analysis.studies.seeded_inputs import LOG, require_whole
 from catalog.zoo import read_results, weights_file
 from catalog.zoo.train import Recipe, train_zoo
 

@@ -12,7 +12,14 @@ from analysis.data.validation import require_columns
 from analysis.figures.theme import styled
 from analysis.studies.elementwise import PAPER_ACTIVATIONS
 from analysis.studies.figure_7 import FIGURE_7, FIGURE_7_SCORE
-from analysis.studies.inputs import LOG, activation_functions, normal, require_whole, score, seeded
+from analysis.studies.seeded_inputs import (
+    LOG,
+    activation_functions,
+    normal,
+    require_whole,
+    score,
+    seeded,
+)
 from survey.settings import Shrinkage
 
 #: Dimensions studied by default: below, at and above n = 1000.

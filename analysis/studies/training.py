@@ -9,8 +9,8 @@ import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, COLOURS, styled
-from analysis.studies.inputs import LOG, require_some, require_whole
 from analysis.studies.networks import DATASET, bundled_network, images_of, signature
+from analysis.studies.seeded_inputs import LOG, require_some, require_whole
 from catalog.models.cifar import BUNDLED
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from catalog.datasets.base import Sample
 from catalog.datasets.images.decoding import ahead
-from catalog.pixel_cache.sums import Sums
+from catalog.pixel_cache.checksums import Sums
 
 #: The two files.
 PIXELS, SAMPLES = "pixels.npy", "samples.json"

@@ -26,8 +26,8 @@ from analysis.report import Report, write_report
 from analysis.report.data import slug
 from analysis.report.elements import page_table
 from analysis.report.folder import MARKER, report_folder, require_free
+from analysis.report.inline_svg import embedded
 from analysis.report.standalone_svg import Words, framed
-from analysis.report.svg import embedded
 from analysis.text import NOTHING, cell, fixed, missing, probability
 from catalog.open_home import open_home
 from catalog.store.reader import query

@@ -13,11 +13,11 @@ from analysis.studies.catalogue import STUDIES
 from analysis.studies.comparison import comparison_chart, comparison_scores
 from analysis.studies.elementwise import ACTIVATIONS, PAPER_ACTIVATIONS, elementwise
 from analysis.studies.figure_7 import FIGURE_7
-from analysis.studies.inputs import normal, normal_closed_form, score, seeded
 from analysis.studies.mlps import mean_frequency, mlp_chart, mlp_scores, mlp_summary
 from analysis.studies.polynomials import polynomial_scores, power_closed_form
 from analysis.studies.ranges import range_chart, range_line_chart, range_scores, range_summary
 from analysis.studies.reductions import reduction_scores
+from analysis.studies.seeded_inputs import normal, normal_closed_form, score, seeded
 from analysis.studies.shrinkage import shrinkage_scores
 from docs.generate import studies_page
 from docs.generate.studies_page import write_document

@@ -30,7 +30,7 @@ from catalog.models.base import InputTransform
 from catalog.pixel_cache import cache as cache_module
 from catalog.pixel_cache import entry, eviction
 from catalog.pixel_cache.cache import PixelCache
-from catalog.pixel_cache.sums import Sums
+from catalog.pixel_cache.checksums import Sums
 from survey.errors import DatasetError
 from tests.shared_data import shared
 

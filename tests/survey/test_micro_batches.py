@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from survey import InputError
-from survey.batching import micro_batches
+from survey.micro_batches import micro_batches
 
 
 @given(
