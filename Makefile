@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More arguments for pytest, such as ARGS="tests/survey -k moments".
 ARGS ?=
-# Processes that share the tests, each with one thread: on two cores one of three often waits.
-PROCESSES ?= 3
+# Processes that share the tests, each with one thread: on two cores two of four often wait.
+PROCESSES ?= 4
 # A file's tests share what they are made from, so that one process runs them all.
 PYTEST = $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Studies to run again for `make figures`; all by default.
 STUDIES ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Byte code is kept whatever the caller prefers: tests start many processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test test-long lint bench docs figures zoo lock
@@ -48,6 +50,8 @@ check: lint  ## Run lint and the tests that are quick: two to three minutes
 test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)
 	@$(PYTEST) -m "not long" $(ARGS)
 
+# Each of them starts clusters and servers of its own.
+test-long: PROCESSES = 3
 test-long: $(STAMP)  ## Run the tests that take minutes each
 	@$(PYTEST) -m long $(ARGS)
 

@@ -26,6 +26,9 @@ from tests.acceptance.command import (
     until,
 )
 
+#: Each scan lasts the better part of a minute.
+pytestmark = pytest.mark.long
+
 #: Networks that wait: no scan is over before its test has seen where it is.
 ZOO = (
     "run",
@@ -86,7 +89,6 @@ def assert_same(home: Path, undisturbed: Path) -> None:
 
 
 @pytest.mark.slow(seconds=30)
-@pytest.mark.long
 @pytest.mark.ray
 def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -111,7 +113,6 @@ def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
 
 
 @pytest.mark.slow(seconds=30)
-@pytest.mark.long
 @pytest.mark.ray
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     home = tmp_path / "home"
@@ -142,7 +143,6 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.slow(seconds=60)
-@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, interruptible):
@@ -160,7 +160,6 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, 
 
 
 @pytest.mark.slow(seconds=75)
-@pytest.mark.long
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"
@@ -271,7 +270,6 @@ for each in (crashes, hangs, nan, good):
 
 
 @pytest.mark.slow(seconds=50)
-@pytest.mark.long
 @pytest.mark.ray
 def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     home = tmp_path / "home"

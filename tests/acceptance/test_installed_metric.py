@@ -116,6 +116,7 @@ def test_broken_ones_are_known_with_their_reasons(packages: Path) -> None:
 
 
 @pytest.mark.slow(seconds=60)
+@pytest.mark.long
 def test_from_a_home_without_it_to_one_with_it_and_back(packages: Path) -> None:
     home = packages / "home"
     # The package is installed where one of them looks, and not where the other does.

@@ -437,7 +437,8 @@ def test_a_run_killed_in_the_middle_is_one_run(fresh):
     assert runs(home) == [{"status": "done", "attempt": 2, "batches": 6}]
 
 
-@pytest.mark.slow(seconds=15)
+@pytest.mark.slow(seconds=30)
+@pytest.mark.long
 def test_processes_that_look_at_once_run_each_due_time_once(home):
     """Three processes on one home, two schedules, twelve due times each."""
     both = [added(home, name, overlap="queue", missed="all") for name in ("a", "b")]
