@@ -138,7 +138,7 @@ def held_jobs(registry: Registry) -> dict[str, JobState]:
 def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
     """Record a survey and its jobs in the registry."""
     survey_id = registry.record_survey(
-        definition.name, {**definition.to_dict(), "base": str(definition.base.absolute())}
+        definition.name, {**definition.to_dict(), "base": str(definition.base)}
     )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
 

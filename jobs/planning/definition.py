@@ -150,11 +150,11 @@ class Definition(_Table):
     settings: MeasureSettings = MeasureSettings()
     #: Libraries whose change of version makes jobs stale, any of ``LIBRARIES``.
     remeasure: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_libraries)] = ()
-    _base: Path = PrivateAttr(default=Path())
+    _base: Path = PrivateAttr(default_factory=Path.cwd)
 
     @property
     def base(self) -> Path:
-        """The folder that relative paths in it start from."""
+        """The folder that relative paths in it start from, absolute."""
         return self._base
 
     @property
@@ -228,7 +228,8 @@ def parse_definition(
             "the survey names no model",
             hint='add [[models]] with name = "small:digits_*", or pass --model',
         )
-    definition._base = base
+    # Workers may run in another folder.
+    definition._base = base.absolute()
     return definition
 
 

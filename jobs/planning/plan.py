@@ -228,7 +228,7 @@ def _jobs(
             checkpoint=target.checkpoint,
             checkpoint_sha256=hashed[target.checkpoint],
             dataset=choice.full_name,
-            base=definition.base.absolute(),
+            base=definition.base,
             dataset_fingerprint=fingerprint,
             dataset_stat=stat,
             images=len(dataset),

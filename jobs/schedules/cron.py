@@ -85,7 +85,7 @@ def new_entry(
     return ScheduleEntry(
         name=name,
         definition={**definition.to_dict(), "name": definition.name},
-        base=str(definition.base.absolute()),
+        base=str(definition.base),
         origin=str(origin.absolute()),
         cron=" ".join(cron.split()),
         timezone=timezone,

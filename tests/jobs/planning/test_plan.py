@@ -4,7 +4,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
 
+from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.store.records import RunState, Span
 from jobs.planning.definition import parse_definition
@@ -30,6 +32,16 @@ def test_every_model_meets_every_checkpoint_on_every_dataset():
 def test_what_is_named_twice_is_one_job():
     plan = planned({"models": [{"name": "small:cifar_resnet8", "checkpoints": ["init:0"]}] * 2})
     assert len(plan.jobs) == 1
+
+
+def test_a_relative_file_is_found_by_workers_in_another_folder(tmp_path, monkeypatch):
+    network = find("small:cifar_resnet8")[0].build()
+    torch.save(network.state_dict(), tmp_path / "mine.pth")
+    monkeypatch.chdir(tmp_path)
+    plan = planned({"models": [{"name": "small:cifar_resnet8", "checkpoints": ["file:mine.pth"]}]})
+    (one,) = plan.jobs
+    assert one.checkpoint.path == tmp_path / "mine.pth"
+    assert one.base == tmp_path
 
 
 def test_a_glob_takes_only_models_that_have_a_checkpoint():
