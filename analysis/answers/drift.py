@@ -1,4 +1,4 @@
-"""Drift: which signatures moved since an earlier run."""
+"""Drift: the signatures that moved since an earlier run."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class SignatureDrift(Answer):
     any_order: bool = option(
         False, "Runs of other orders of the dataset are predecessors too.", flags=("--any-order",)
     )
-    tolerance: float = option(DRIFT_TOLERANCE, "Smallest difference of a mean that matters.")
+    tolerance: float = option(DRIFT_TOLERANCE, "Smallest difference of means that is a move.")
     level: float = option(DRIFT_LEVEL, "Chance of any false alarm, over all sites.")
-    all_rows: bool = option(False, "Sites that stayed as they were, too.", flags=("--all",))
+    all_rows: bool = option(False, "Unchanged sites too.", flags=("--all",))
 
     @property
     def inputs(self) -> Sequence[Any]:
@@ -103,14 +103,14 @@ class SignatureDrift(Answer):
 
 
 def moment(written: str, now: datetime) -> datetime:
-    """Return the moment that a date, a time or a duration before now means.
+    """Return the moment given by a date, a time or a duration before now.
 
     Parameters
     ----------
     written : str
         An ISO date or time, in UTC where it names no zone; or a duration such as ``7d``.
     now : datetime
-        What durations are counted back from.
+        The moment that durations are subtracted from.
 
     Raises
     ------

@@ -76,7 +76,7 @@ class PaperNumbers(_PaperComparison):
     title = "The paper"
     caption = "The numbers that arXiv:2310.11439 prints, and ours."
 
-    all_rows: bool = option(False, "Numbers of what was not surveyed, too.", flags=("--all",))
+    all_rows: bool = option(False, "Printed numbers without a measured one too.", flags=("--all",))
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -130,9 +130,9 @@ class AccuracyRegressions(Answer):
         *("measured_top1", "images", "reported_top1", "depth", "parameters", "gflops"),
     )
 
-    permutations: int = option(9999, "Number of orders drawn where not all are tried.")
-    seed: int = option(0, "Seed of the drawing of orders.")
-    all_predictors: bool = option(False, "Every predictor, not the best alone.", flags=("--all",))
+    permutations: int = option(9999, "Number of permutations drawn where there are more.")
+    seed: int = option(0, "Seed of the permutations.")
+    all_predictors: bool = option(False, "All predictors, not only the best.", flags=("--all",))
     accuracy: Accuracy = option("measured", "Which top-1 accuracy where both are known.")
 
     @property

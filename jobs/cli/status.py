@@ -1,4 +1,4 @@
-"""``survey status``: what a scan is doing, from any terminal."""
+"""``survey status``: the jobs of a home and their progress, from any terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.option_fields import option
 from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
-#: Seconds between two looks.
+#: Seconds between two refreshes.
 WATCH_SECONDS = 2.0
 
 #: Most jobs in a table that a person reads; running and failed ones come first.
@@ -22,8 +22,8 @@ SHOWN = 40
 @verb
 def status(
     *,
-    watch: bool = option(False, "Show it again every two seconds, until Ctrl-C."),
-    all_: bool = option(False, f"Show every job, not the first {SHOWN} only.", flags=("--all",)),
+    watch: bool = option(False, "Refresh the table every two seconds, until Ctrl-C."),
+    all_: bool = option(False, f"Show all jobs, not only the first {SHOWN}.", flags=("--all",)),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
