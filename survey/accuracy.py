@@ -1,4 +1,4 @@
-"""Counting right answers in the forward pass that is made anyway."""
+"""Top-1 and top-5 hits, counted on the outputs of the measured forward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How many images had a label, and how many were recognised."""
+    """Counts of labelled images and of their top-1 and top-5 hits."""
 
     #: Images whose label is one of the model's outputs.
     labelled: int

@@ -1,4 +1,4 @@
-"""Dataclass fields that are columns: how a class of rows declares its table."""
+"""Dataclass fields that declare the columns of a table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def optional(sentence: str, sql: str | None = None) -> Any:
 
 
 def nested() -> Any:
-    """Return a dataclass field that is no column, such as one that holds a row of its own."""
+    """Return a dataclass field that is no column, such as a nested row."""
     return dataclasses.field()
 
 

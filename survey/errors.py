@@ -1,4 +1,4 @@
-"""The product's one tree of errors.
+"""The hierarchy of the product's errors.
 
 Every error says what happened, which value was met and what is allowed; ``hint`` says what to
 do next, and the command line shows it on a line of its own.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class SurveyError(Exception):
-    """Something this product can explain.
+    """Base class of the errors that the product explains.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class SurveyError(Exception):
         What to do next.
     """
 
-    #: What a command that ends with it returns.
+    #: Exit code of a command that ends with this error.
     exit_code = 2
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -74,7 +74,7 @@ class CatalogError(SurveyError):
 
 
 class UnknownName(CatalogError):
-    """A name nobody knows.
+    """A name is none of those that exist.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class DownloadError(CatalogError):
 
 
 class UnreachableError(DownloadError):
-    """A server does not answer, however often it is asked."""
+    """A server does not answer, after every retry."""
 
 
 class StoreError(SurveyError):

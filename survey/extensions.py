@@ -1,4 +1,4 @@
-"""Extensions: metrics, dataset kinds, model sources and runners that installed packages bring.
+"""Extensions: metrics, dataset kinds, model sources and runners of installed packages.
 
 A package announces each by an entry point of one of the groups in ``GROUPS``. An extension that
 cannot be loaded is kept with its reason, for ``survey doctor``, and stops nothing else.
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class BrokenExtension:
     """An announced extension that cannot be used."""
 
-    #: What it would have been.
+    #: Its kind.
     kind: Kind
     #: Its entry point, as ``module:name``.
     entry: str

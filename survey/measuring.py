@@ -1,4 +1,4 @@
-"""Measure one model: from batches of images to one row an activation site and batch.
+"""Measuring one model: from batches of images to a row for each activation site and batch.
 
 Read this first. A batch of n images passes through the network in micro-batches; at each
 activation call the input and the output are averaged over space, so that of each site only two
@@ -135,7 +135,7 @@ def _forward(capture: Capture, images: torch.Tensor) -> tuple[object, list[Poole
 
 
 class _Gathering:
-    """The batch that is being put together from micro-batches."""
+    """The current batch, assembled from micro-batches."""
 
     def __init__(
         self, settings: MeasureSettings, number: int, sites: list[str] | None = None
@@ -181,7 +181,7 @@ class _Gathering:
 
 @contextlib.contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Put every module in eval mode and give each its own mode back."""
+    """Put every module in eval mode, and restore the modes afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Cutting any iterable of image batches into micro-batches that fill batches of n images."""
+"""Micro-batches, cut from any iterable of image batches, that fill batches of n images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MicroBatch:
 
 
 def micro_batches(batches: Iterable[object], per_score: int, size: int) -> Iterator[MicroBatch]:
-    """Re-cut batches so that every ``per_score`` images begin a new micro-batch.
+    """Yield batches re-cut into micro-batches, a new one after every ``per_score`` images.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rows that measuring gives: a site, its score on a batch, and a batch's scores.
+"""The results of measuring: a site, its score on a batch, and a batch's scores.
 
 Free of torch, so that storing and reading need no numerics library.
 """
@@ -90,7 +90,7 @@ class SiteScore:
 
 @dataclass(frozen=True, slots=True)
 class BatchScores:
-    """All that one batch of images gave: one score a site, and the accuracy counts."""
+    """The results of one batch of images: a score for each site, and the accuracy counts."""
 
     batch: int = column("Which batch of images of the run, counting from 0.")
     #: Fewer than ``images_per_score`` only in the last one.

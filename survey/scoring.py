@@ -1,4 +1,4 @@
-"""From one site's pooled pairs to its row. The one place where a failed metric becomes a row."""
+"""Scoring of one site: its row, from its pooled pairs, also where a metric fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _others() -> tuple[Quantity, ...]:
 def score_pair(
     batch: int, site: int, parts: Sequence[PooledPair], settings: MeasureSettings
 ) -> SiteScore:
-    """Score one site on one batch.
+    """Return the row of one site on one batch.
 
     Parameters
     ----------

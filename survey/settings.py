@@ -1,4 +1,4 @@
-"""What determines the numbers, besides the model and the images.
+"""The settings of measuring: what determines the numbers, besides model and images.
 
 Free of torch, so that planning, storing and reading need no numerics library.
 """

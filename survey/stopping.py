@@ -1,4 +1,4 @@
-"""The stopping rule: how precisely a signature is known after some batches, and if it suffices."""
+"""The stopping rule: the standard error of a signature, and whether it is small enough."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class _RunningMean:
 
 
 class Spread:
-    """The affinities of every site so far, one batch after another.
+    """The mean and the spread of every site's affinity over the batches so far.
 
     The standard error of a site is the standard deviation of its batch scores (n - 1 below) over
     the square root of their number: what is left of chance in the mean that makes the signature.
     """
 
     def __init__(self) -> None:
-        #: Scored batches taken in.
+        #: Number of scored batches.
         self.batches = 0
         self._sites: dict[int, _RunningMean] = {}
 
     def add(self, scores: Iterable[tuple[int, float | None]]) -> None:
-        """Take one batch in: its sites and affinities; sites without one count for nothing."""
+        """Add the sites and affinities of one batch; sites without an affinity are left out."""
         for site, value in scores:
             if value is not None and math.isfinite(value):
                 self._sites.setdefault(site, _RunningMean()).add(value)

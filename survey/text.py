@@ -1,4 +1,4 @@
-"""How counts, sizes and durations are written, and text that a spreadsheet must not run."""
+"""Text of counts, sizes and durations, and cells that are safe in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number of things, such as ``1 site``, ``3 families`` or ``1,200 rows``.
+    """Return a number with its noun, such as ``1 site``, ``3 families`` or ``1,200 rows``.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ def format_bytes(size: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a length of time, such as ``4.2 s``, ``70 s``, ``12 min`` or ``3.5 h``."""
+    """Return a duration, such as ``4.2 s``, ``70 s``, ``12 min`` or ``3.5 h``."""
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def harmless(value: Any) -> Any:
-    """Return a table's cell with an apostrophe before it where a spreadsheet would run it.
+    """Return a table's cell, with an apostrophe before text that a spreadsheet would run.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class Answer:
 
     @cached_property
     def statistics(self) -> Any:
-        """What was computed; rows, finding and figures are made from it."""
+        """The result of ``computed_by``, of which rows, finding and figures are made."""
         return resolve_name(self.computed_by)(*self.inputs, **self.options)
 
     @property
@@ -123,7 +123,7 @@ class Answer:
         return table
 
     def finding(self) -> str:
-        """Return the result as a sentence; or why there is no answer."""
+        """Return the result in a sentence, or the reason for having none."""
         sentence: str = resolve_name(self.found_by)(self.statistics)
         return sentence
 
@@ -198,5 +198,5 @@ class DistanceAnswer(Answer):
 
 
 def untrained_option(part: str) -> Any:
-    """Return the option whether random weights take part in a statistic."""
+    """Return the option that includes random weights in a statistic."""
     return option(False, f"Random weights (init:...) {part} too.", flags=("--untrained",))

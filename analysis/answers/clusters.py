@@ -1,4 +1,4 @@
-"""Which signatures are alike: clusters, their stability, k-means, and all distances."""
+"""Similarity of signatures: clusters, their stability, k-means, and all distances."""
 
 from __future__ import annotations
 
@@ -186,6 +186,6 @@ class SignatureDistances(DistanceAnswer):
 
     @property
     def drawn(self) -> Sequence[Any]:
-        """The matrix, the tree for its order, and how many models stand for more of them."""
+        """The matrix, the tree that orders it, and the number of representative models."""
         some = None if len(self.matrix) <= MOST_IN_MATRIX else REPRESENTATIVES
         return self.matrix, SignatureClusters.of(self.material).statistics, some

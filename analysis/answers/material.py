@@ -1,4 +1,4 @@
-"""The frames of a home that answers are computed from, read once and shared by all of them."""
+"""The data frames of a home that answers are computed from, each read once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Watch = Callable[[str, Sequence[Any]], Iterable[Any]]
 
 
 def unwatched(_what: str, items: Sequence[Any]) -> Iterable[Any]:
-    """Return the items; shows no progress."""
+    """Return the items without showing progress."""
     return items
 
 

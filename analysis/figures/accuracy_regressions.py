@@ -1,4 +1,4 @@
-"""Regressions of accuracy on what picks itself as the best predictor, a panel a group (Fig. 4)."""
+"""Regressions of accuracy on the best predictor of each group, a panel a group (Fig. 4)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def regression_chart(
     accuracy: Accuracy = "measured",
     kinds: tuple[str, ...] = ("signature", "characteristic"),
 ) -> Figure:
-    """Draw the best predictor of each group and kind with its line, and what picking it is worth.
+    """Draw the best predictor of each group and kind with its line, R2 and p-value.
 
     Its parameters are those of ``regression_rows``.
     """

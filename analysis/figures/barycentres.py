@@ -91,7 +91,7 @@ def _member(curve: Curve, run: Any) -> pd.DataFrame:
 
 
 def _pieces(curve: Curve) -> NDArray[np.int64]:
-    """Return which unbroken part of its curve each site is in, counting from 0."""
+    """Return the number, from 0, of the unbroken part of a curve that each site is in."""
     # Where none was left out, numbers that skip are sites of another role: no gap.
     if curve.sites is None or not curve.left_out:
         return np.zeros(curve.values.size, np.int64)

@@ -1,4 +1,4 @@
-"""Datasets: how far signatures move on other images, a mark a model (Fig. 15)."""
+"""Datasets: distances of signatures from those on a reference dataset (Fig. 15)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLES = {"dtw": "DTW", "euclidean": "Euclidean"}
 
 
 def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataFrame:
-    """Return what a figure of datasets shows, one row a model and dataset with a deviation.
+    """Return the marks of a figure of datasets, one row a model and dataset with a deviation.
 
     Parameters
     ----------

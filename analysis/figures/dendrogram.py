@@ -95,7 +95,7 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
 
 
 def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
-    """Return the leaves that a tree is drawn with, the last merges deciding where they are many.
+    """Return the leaves of a drawn tree; of too many, those that the last merges join.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _brackets(leaves: pd.DataFrame, x: float) -> list[Any]:
 
 
 def _models(clustering: Clustering) -> pd.DataFrame:
-    """Return the table's rows in the order of the matrix, which the linkage counts by."""
+    """Return the table's rows in the order of the matrix, as the linkage numbers them."""
     order = clustering.matrix.runs["run_id"]
     models = clustering.table.set_index("run_id").loc[list(order)].reset_index()
     models["leaf"] = models["leaf"].rank(method="first") - 1

@@ -1,4 +1,4 @@
-"""The axis of depth: relative to begin with, and graph depth or index where a reader asks for it.
+"""The axis of depth: relative depth, and graph depth or index at a reader's choice.
 
 Owns the toggle. A page has a list to choose from; SVG and PNG show relative depth.
 """
@@ -13,17 +13,17 @@ import pandas as pd
 from analysis.data.validation import require_columns
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
 
-#: What depth may be, by what the reader sees: columns of ``depths``.
+#: The columns of ``depths`` that a reader can choose, by their labels.
 CHOICES = {"relative depth": "relative_depth", "graph depth": "graph_depth", "site": "site"}
 
-#: The expression that is the depth of a row, as chosen.
+#: The Vega expression of a row's chosen depth.
 _CHOSEN = " : ".join(
     [f"depth_axis == '{words}' ? datum.{column}" for words, column in CHOICES.items()] + ["null"]
 )
 
 
 def depth_choice() -> Any:
-    """Return the parameter that says which depth is shown; a figure with depths has it."""
+    """Return the chart parameter by which a reader chooses the depth that is shown."""
     bound = alt.binding_select(options=list(CHOICES), name="Depth as ")
     return alt.param(name="depth_axis", value=next(iter(CHOICES)), bind=bound)
 
@@ -56,7 +56,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any:
-    """Put layers over one axis of depth, with a dotted line where a site has no score.
+    """Return layers over one axis of depth, with a dotted line where a site has no score.
 
     Parameters
     ----------
@@ -90,5 +90,5 @@ def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any
 
 
 def thread(base: Any) -> Any:
-    """Draw a thin line through the sites, in order; it breaks where a score is missing."""
+    """Return a thin line through the sites, in order; it breaks where a score is missing."""
     return base.mark_line(color=FAINT, strokeWidth=1).encode(order="site:Q", detail="run_id:N")

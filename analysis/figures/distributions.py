@@ -36,7 +36,7 @@ PLACES = np.linspace(0.0, 1.0, 401)
 #: In heights of a strip: how far its density rises above its line, and its sites lie below.
 _RISE, _BELOW, _TICK = 0.66, 0.17, 0.22
 
-#: What is read of the shapes.
+#: The columns of the shapes that are read.
 _SHAPE = ("model", "bimodality_coefficient", "dip_p")
 
 #: Lower parts of a density are not drawn: its line would run through the whole strip.
@@ -46,7 +46,7 @@ _SEEN = 0.002
 def distribution_rows(
     signatures: pd.DataFrame, shapes: pd.DataFrame | None = None, by: By = "model"
 ) -> pd.DataFrame:
-    """Return what a figure of distributions shows, one row a site with a score.
+    """Return the ticks of a figure of distributions, one row a site with a score.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def distribution_rows(
 
 
 def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the densities of a figure of distributions, one row a strip and place.
+    """Return the densities of a figure of distributions, one row a strip and score.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def distribution_chart(
 
 
 def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
-    """Draw strips one below the other: a density on a line, ticks below it."""
+    """Return strips one below the other: a density on a line, ticks below it."""
     high = HIGH if len(order) <= FEW else LOW
     places = {name: place for place, name in enumerate(dict.fromkeys(rows["name"]))}
     heaps = density_rows(rows)
@@ -181,7 +181,7 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
 
 
 def _lines(order: Sequence[str]) -> dict[str, Any]:
-    """Return an axis downwards whose whole numbers are the strips, each with its label."""
+    """Return a vertical axis with a label at the whole number of each strip."""
     many = max(len(order), 1)
     axis = alt.Axis(
         values=list(range(len(order))),
@@ -194,7 +194,7 @@ def _lines(order: Sequence[str]) -> dict[str, Any]:
 
 
 def _medians_finding(rows: pd.DataFrame, by: By) -> str:
-    """Return how far medians go, for strips whose shapes are not known."""
+    """Return the range of the medians as a finding, for strips without a known shape."""
     if rows.empty:
         return "No site has a score"
     medians = rows.drop_duplicates("name").set_index("name")["median"]

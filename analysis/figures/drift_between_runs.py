@@ -1,4 +1,4 @@
-"""Drift: how far each site moved since it was measured before."""
+"""Drift: the difference of each site's affinity from that of an earlier run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, marked
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280
 
-#: What a site's mark says of it.
+#: The labels of a site's mark.
 MOVED, STAYED = "moved", "stayed"
 
 

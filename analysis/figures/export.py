@@ -1,4 +1,4 @@
-"""Figures as files: SVG, PNG or HTML by the name's ending, written whole or not at all.
+"""Figures as files: SVG, PNG or HTML by the name's ending, written atomically.
 
 vl-convert draws without a browser and without network; an HTML file holds the scripts it needs.
 """
@@ -85,7 +85,7 @@ def require_drawable(path: Path) -> None:
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG, whose description is the image's name for screen readers."""
+    """Return a chart as SVG; its description is the image's name for screen readers."""
     import vl_convert
 
     spec = specification(chart)
@@ -106,7 +106,7 @@ def png(chart: alt.TopLevelMixin) -> bytes:
 
 
 def page(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as a page that draws itself, with its scripts within."""
+    """Return a chart as a self-contained HTML page."""
     spec = specification(chart)
     name = html.escape(str(spec.get("description", "A figure of the model-zoo survey")))
     # Names of models are anybody's: no text of theirs may end the script.
@@ -116,14 +116,14 @@ def page(chart: alt.TopLevelMixin) -> str:
 
 @functools.cache
 def _scripts() -> str:
-    """Return the scripts a page needs, which take seconds to bundle."""
+    """Return the bundled JavaScript of a page, which takes seconds to make."""
     import vl_convert
 
     return vl_convert.javascript_bundle(_EMBED)
 
 
 def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
-    """Return a chart's Vega-Lite, with all of its data however many rows they are.
+    """Return a chart's Vega-Lite specification with all rows of its data.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from survey import __version__
 
 
 class Figure(alt.VConcatChart):
-    """A chart with its finding above and its provenance below, which displays itself.
+    """A chart with its finding above and its provenance below, as a notebook displays it.
 
     A notebook that knows Vega-Lite draws it with its toggles; any other shows the SVG within. No
     network is needed for either.
@@ -34,7 +34,7 @@ class Figure(alt.VConcatChart):
 
 
 def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: int) -> Figure:
-    """Put a drawing under its finding and over its caption.
+    """Return a drawing with its finding above and its caption below.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: i
 
 
 def head(text: str, below: str | Sequence[str] = "", **options: Any) -> alt.Title:
-    """Return what stands over a panel: what it shows, and in smaller letters what of it."""
+    """Return the title of a panel, with a subtitle in smaller letters."""
     return alt.Title(
         text,
         subtitle=below or alt.Undefined,
@@ -88,12 +88,12 @@ def head(text: str, below: str | Sequence[str] = "", **options: Any) -> alt.Titl
 
 
 def side_by_side(panels: Sequence[Any], columns: int, empty: str = "") -> Any:
-    """Lay panels in rows of so many; where there are none, say why instead."""
+    """Return panels in rows of this many columns; without panels, the reason as text."""
     return alt.concat(*panels, columns=columns) if panels else nothing(empty)
 
 
 def nothing(why: str) -> Any:
-    """Return a drawing of a sentence, for where there is nothing to draw."""
+    """Return a drawing of a sentence, in place of a figure without data."""
     empty = alt.Chart(pd.DataFrame({"shown": [why]}))
     drawn = empty.mark_text(fontSize=NOTE_SIZE).encode(text="shown:N")
     return drawn.properties(width=300, height=60)

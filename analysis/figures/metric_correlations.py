@@ -17,7 +17,7 @@ from analysis.text import number
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
 
-#: From -1 to 1: two hues that every eye tells apart, and light in between.
+#: Colours from -1 to 1: two hues that the colour-blind can tell apart, light between.
 DIVERGING = ("#03509F", "#FFFFFF", "#C05A00")
 
 

@@ -1,4 +1,4 @@
-"""Neighbours: the models whose signatures are nearest to each, and which are unlike any family."""
+"""Neighbours: the models with the nearest signatures, and those unlike any family."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
 
 
 def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
-    """Return a panel a model with a bar a neighbour, and how wide it is."""
+    """Return a panel a model with a bar a neighbour, and its width."""
     wide = WIDTH if alone else NARROW
     reach = 1.25 * _furthest(rows)
     panels = [
@@ -147,7 +147,7 @@ def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
 
 
 def _one_each(rows: pd.DataFrame) -> tuple[Any, float]:
-    """Return a row a model with its one neighbour behind the bar, and how wide it is."""
+    """Return a row a model with its one neighbour behind the bar, and its width."""
     text = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + rows["label"]
     room = text_width(text) + 10
     reach = _furthest(rows) * (WIDTH + room) / WIDTH

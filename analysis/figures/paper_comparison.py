@@ -1,4 +1,4 @@
-"""Ours against the paper's: every printed number that was surveyed, with the diagonal."""
+"""Our numbers against those that the paper prints, with the diagonal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
 
 
 def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers that both have, one row each.
+    """Return the numbers that the paper prints and that were measured, one row each.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def paper_rows(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def paper_chart(comparison: pd.DataFrame) -> Figure:
-    """Draw ours over the paper's, a panel a table; on the diagonal both agree.
+    """Draw our numbers over the paper's, a panel a table; on the diagonal both agree.
 
     Its parameters are those of ``paper_rows``.
     """

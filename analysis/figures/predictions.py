@@ -1,4 +1,4 @@
-"""Predictions: which family the nearest neighbours suggest, against the one that is true."""
+"""Predictions: the family that the nearest neighbours suggest, against the true one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def prediction_chart(predictions: pd.DataFrame) -> Figure:
-    """Draw how often each family is taken for each, dark for most of its models.
+    """Draw the confusion matrix of families, a cell darker the larger its share of a row.
 
     Its parameters are those of ``prediction_rows``.
     """

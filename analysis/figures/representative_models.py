@@ -1,4 +1,4 @@
-"""Sample: some models that stand for all of them where a figure could not show so many."""
+"""Representative models, for figures that cannot show all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAMPLED = "of each family evenly many, from the lowest median affinity to the hi
 
 
 def sample(lines: pd.DataFrame, most: int) -> list[Any]:
-    """Return the runs that stand for all: of each family evenly many, over its range of medians.
+    """Return representative runs: of each family evenly many, over its range of medians.
 
     A family's runs are taken in even steps of their rank by median affinity, its lowest and its
     highest among them, or its middle one where it is to have only one. A small family gives all
@@ -39,7 +39,7 @@ def sample(lines: pd.DataFrame, most: int) -> list[Any]:
 
 
 def _shares(sizes: dict[Any, int], most: int) -> dict[Any, int]:
-    """Return how many of each, evenly, the smallest first so that it leaves what it cannot use."""
+    """Return the share of each family: equal ones, with the rest that small families leave."""
     shares, left = {}, most
     ascending = sorted(sizes, key=lambda name: (sizes[name], str(name)))
     for place, name in enumerate(ascending):

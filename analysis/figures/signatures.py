@@ -30,7 +30,7 @@ COLUMNS, WIDTH, HEIGHT = 3, 250, 170
 
 
 def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.DataFrame:
-    """Return what a figure of families shows: affinity over depth, one line a run.
+    """Return the lines of a figure of families: affinity over depth, one line a run.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure
 
 
 def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
-    """Return what a figure of models shows: every site, with what colours and shapes it.
+    """Return the sites of a figure of models, with the columns of their colours and shapes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, shapes, dashes, letters, axes and legends.
+"""The theme of every figure: colours, shapes, dashes, fonts, axes and legends.
 
 Notes
 -----
@@ -33,10 +33,10 @@ COLOURS = alt.Scale(range=list(PALETTE))
 QUIET = "#767676"
 FAINT = "#BDBDBD"
 
-#: What stands out where only one thing is drawn.
+#: The colours of marks of one kind, and of two.
 ACCENT, CONTRAST = PALETTE[0], PALETTE[1]
 
-#: What unnamed families are called.
+#: The label of unknown families.
 UNKNOWN = "unknown"
 
 #: Metrically equal on Linux, Windows and macOS, so that text keeps the room it was given.
@@ -56,7 +56,7 @@ AFFINITY_ACROSS = alt.X("affinity:Q", title="affinity score", scale=UNIT)
 
 
 def styled(chart: Any) -> alt.TopLevelMixin:
-    """Return a chart without finding and caption in the frame, grid and letters of every figure."""
+    """Return a chart with the frame, the grid and the fonts of every figure."""
     # Labels for screen readers on every mark would make a figure several times as large.
     result: alt.TopLevelMixin = (
         chart.configure(aria=False, font=FONT, background="white")
@@ -80,7 +80,7 @@ def styled(chart: Any) -> alt.TopLevelMixin:
 
 
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
-    """Break a text into the lines that fit a width in pixels."""
+    """Return the lines of a text that fit a width in pixels."""
     letter = _BOLD_WIDTH if bold else _PLAIN_WIDTH
     return textwrap.wrap(text, max(24, int(width / (size * letter)))) or [""]
 
@@ -166,7 +166,7 @@ def _marks(column: str, colours: alt.Scale, shapes: alt.Scale, shown: alt.Legend
 
 
 def names_down(column: str, order: Sequence[str], **axis: Any) -> alt.Y:
-    """Return an axis of names, one below the other in this order, with room for long ones."""
+    """Return a vertical axis of names in this order, with room for long ones."""
     options: dict[str, Any] = {"labelLimit": 420, **axis}
     return alt.Y(f"{column}:N", title=None, sort=list(order), axis=alt.Axis(**options))
 
@@ -182,11 +182,11 @@ def line_legend(columns: int, title: str | None = None) -> alt.Legend:
 
 
 def columns_of(names: Sequence[str], width: float) -> int:
-    """Return how many columns of a legend of these names fit a width in pixels."""
+    """Return the number of columns of a legend of these names that fit a width in pixels."""
     longest = max((len(name) for name in names), default=1)
     return max(1, min(len(names), int(width / (longest * LABEL_SIZE * _PLAIN_WIDTH * 1.1 + 34))))
 
 
 def text_width(names: Iterable[str]) -> float:
-    """Return about how wide the longest of these texts is, in pixels."""
+    """Return the approximate width of the longest of these texts, in pixels."""
     return max((len(name) for name in names), default=0) * LABEL_SIZE * _BOLD_WIDTH

@@ -28,7 +28,7 @@ _BOXED = (
 
 
 def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
-    """Return what a timeline shows, one row a model with a year and a score.
+    """Return the ranges of a timeline, one row a model with a year and a score.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
 
 
 def crowded_years(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what is drawn of years with more than ``MOST`` models, one row a year.
+    """Return the quartiles of years with more than ``MOST`` models, one row a year.
 
     Parameters
     ----------

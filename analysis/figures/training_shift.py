@@ -1,4 +1,4 @@
-"""Training: the signature a network is born with, and the one it ends with (Fig. 9)."""
+"""Training: signatures of networks at initialisation and after training (Fig. 9)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class StudyOptions:
 
 @contextmanager
 def _progress_shown() -> Iterator[None]:
-    """Show on standard error how far a slow study is."""
+    """Show the progress of a slow study on standard error."""
     log, shown = logging.getLogger("analysis.studies"), logging.StreamHandler()
     log.setLevel(logging.INFO)
     log.addHandler(shown)

@@ -44,7 +44,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def __getattr__(name: str) -> Callable[..., None]:
-    """Return the verb of this name, as ``jobs.cli.main`` looks it up."""
+    """Return the verb of this name, for ``jobs.cli.main``."""
     answers = {
         each.command.partition(" ")[2]: each
         for each in ANSWERS
@@ -115,7 +115,7 @@ def _choosers(answers: _Answers) -> Iterator[inspect.Parameter]:
 
 
 def _chosen(answers: _Answers, given: Mapping[str, Any]) -> str:
-    """Return which answer the kind or a flag chooses."""
+    """Return the name of the answer that the kind or a flag chooses."""
     flags = [name for name in answers if given.get(_flag(name))]
     if len(flags) > 1:
         raise SettingsError(f"{' and '.join(flags)} exclude each other", hint="leave one out")
@@ -144,7 +144,7 @@ def _require_option(name: str, chosen: str, answers: _Answers) -> None:
 
 
 def _require_writable(output: Path | None, figure: Path | None) -> None:
-    """Refuse files that could not be written, before what is to be written is computed."""
+    """Refuse files that cannot be written, before anything is computed."""
     if figure is not None:
         from analysis.figures import require_drawable
 
@@ -154,7 +154,7 @@ def _require_writable(output: Path | None, figure: Path | None) -> None:
 
 
 def _require_sites(material: Material) -> None:
-    """Refuse a selection that holds no site of a finished run, and say what to do."""
+    """Refuse a selection without any site of a finished run."""
     if len(material.signatures):
         return
     statuses = list(material.models["status"])
@@ -172,7 +172,7 @@ def _require_sites(material: Material) -> None:
 
 
 def _summary(answers: _Answers) -> str:
-    """Return a verb's help: the first answer's, or a line a kind."""
+    """Return a verb's help text: that of its first answer, or a line a kind."""
     if "" in answers:
         return inspect.getdoc(answers[""]) or ""
     kinds = [f"{name}: {_first_line(answer)}" for name, answer in answers.items()]
@@ -184,7 +184,7 @@ def _first_line(answer: type[Answer]) -> str:
 
 
 def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> None:
-    """Write an answer's table, its figure, what follows from it and what it was made from."""
+    """Write an answer's table, figure, finding, details and provenance."""
     import pyarrow as pa
 
     from analysis.data.provenance import mixed, provenance_of
@@ -192,7 +192,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
 
     rows = answer.rows
     lines = [sentence(answer.finding()), *map(sentence, answer.details())]
-    # A heading over nothing says less than the finding.
+    # An empty table is left out in a terminal: the finding says as much.
     if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
         headings = {each.name: each.terminal for each in columns}
@@ -207,7 +207,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
 
 
 def _drawn(answer: Answer, figure: Path) -> str:
-    """Draw an answer into a file and return what became of it."""
+    """Draw an answer into a file, and return a message about the file."""
     from analysis.figures import save
 
     drawings = answer.drawings() if len(answer.rows) or answer.known else iter(())

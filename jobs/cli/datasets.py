@@ -1,4 +1,4 @@
-"""``survey datasets``: the images that can be measured, and where they come from."""
+"""``survey datasets``: the datasets that can be measured, and their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``survey doctor``: what works on this machine, and what to do about what does not."""
+"""``survey doctor``: checks of this machine, with a remedy for each failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``survey retry``, ``cancel`` and ``log``: single jobs."""
+"""``survey retry``, ``cancel`` and ``log``: commands on single jobs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def log(
 
 
 def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everything: bool) -> bool:
-    """Move the jobs named, or all, to another state; list and return whether any changed."""
+    """Move jobs, or all of them, to another state, and return whether any changed."""
     from catalog.open_home import open_home
     from jobs.operations.control import find_job, move_jobs
 

@@ -53,7 +53,7 @@ def _command(verb: str) -> Any:
 
 
 class _Verbs(typer.core.TyperGroup):
-    """The verbs; the command of one is made when it is asked for."""
+    """The group of verbs; the command of a verb is made on first use."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": dict.fromkeys(_PANELS)})
@@ -63,7 +63,7 @@ class _Verbs(typer.core.TyperGroup):
 
 
 def _use_present_name(option: str) -> str:
-    """Return an option's name; images per score were once called the batch size."""
+    """Return the current name of an option; ``--images-per-score`` was ``--batch-size`` before."""
     return "images-per-score" if option == "batch-size" else option
 
 
@@ -111,7 +111,7 @@ def main() -> None:
     # Importing makes hundreds of thousands of objects that stay: looking among them for garbage
     # every 700 takes a tenth of what a short verb does.
     gc.set_threshold(50_000)
-    # A survey tells nobody what it measures; who wants Ray's statistics sets this to 1.
+    # Ray's usage statistics are off unless the user sets this to 1.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     app()
 

@@ -28,7 +28,7 @@ _RULED = "    \n    \n -- \n    \n    \n    \n    \n    \n"
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a verb writes its table."""
+    """The options of a verb's table."""
 
     format: FormatOption = "table"
     #: Read by the option above, before it.
@@ -56,7 +56,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableFileOptions(TableOptions):
-    """How and where a verb writes its table, and to standard error how many rows a file has."""
+    """The options of a verb's table, which may be a file."""
 
     output: OutputOption = None
 

@@ -1,4 +1,4 @@
-"""``survey plan``: what would run, what is done, and how long it may take. Runs nothing."""
+"""``survey plan``: the jobs that would run, those that are done, and an estimate of the time."""
 
 from __future__ import annotations
 

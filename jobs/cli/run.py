@@ -63,7 +63,7 @@ def carry_out(
 
 
 def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
-    """Write the result of each job, which were not precise enough, and every failure."""
+    """Write the result of each job, the jobs that were not precise enough, and every failure."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -83,7 +83,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
 
 
 def complain_of(outcome: Outcome) -> None:
-    """Write why jobs failed and files could not be fetched."""
+    """Write the reasons of failed jobs and of files that could not be fetched."""
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
     for problem in outcome.unfetched:

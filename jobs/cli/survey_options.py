@@ -1,4 +1,4 @@
-"""The options that say what to measure, shared by ``run``, ``plan`` and ``fetch``."""
+"""The options that declare a survey, shared by ``run``, ``plan`` and ``fetch``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SETTINGS = {each.name: each.default for each in dataclasses.fields(MeasureSetti
 
 
 def _setting(name: str, text: str) -> Any:
-    """Return an option of a setting; a survey file may hold another default."""
+    """Return the option of a setting, whose default a survey file may replace."""
     return option(None, text, none=str(_SETTINGS[name]))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Which models are measured on which datasets: a survey file, or names."""
+    """The options of models, checkpoints and datasets, or of a survey file."""
 
     file: Path | None = option(None, "Survey file.", metavar="FILE.toml", positional=True)
     model: list[str] | None = option(
@@ -65,7 +65,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class SurveyOptions(ModelOptions):
-    """What is measured, and how."""
+    """The options of a survey: its models, datasets and settings."""
 
     images_per_score: int | None = _setting("images_per_score", "Images in one score.")
     micro_batch: int | None = _setting("micro_batch", "Images in one forward pass.")

@@ -1,4 +1,4 @@
-"""What verbs share: their options, and how errors and interruptions become exit codes."""
+"""The options that verbs share, and the exit codes of errors and interruptions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _resolve_home(context: typer.Context, home: Path) -> Path:
 
 
 def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
-    """Return the format named after the verb, before it, or by the ending of ``--output``."""
+    """Return the format given after the verb, before it, or by the ending of ``--output``."""
     given = is_given(context, "format")
     if context.params.get("json"):
         if given and format != "json":
@@ -123,7 +123,7 @@ def verb(
 
 
 def options_of(group: type) -> dict[str, inspect.Parameter]:
-    """Return the parameters that make options of a dataclass's fields.
+    """Return the parameters of the options that a dataclass's fields declare.
 
     The annotation of a field is that of an option, or the field was made by
     ``analysis.option_fields.option``; other fields are no options.
@@ -146,7 +146,7 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def _annotation(name: str, hint: Any, field: dataclasses.Field[Any]) -> Any:
-    """Return the type of an option as typer takes it, with what is declared of it."""
+    """Return the annotated type of an option, as typer takes it."""
     details, name = field.metadata, "--" + name.replace("_", "-")
     # A flag that is on by default can be switched off; no other needs a second name.
     names = details["flags"] or [f"{name}/--no-{name[2:]}" if field.default is True else name]
@@ -160,7 +160,7 @@ def _annotation(name: str, hint: Any, field: dataclasses.Field[Any]) -> Any:
 
 @contextmanager
 def _exit_codes(interrupted: str) -> Iterator[None]:
-    """Turn this product's errors and interruptions into messages and exit codes."""
+    """Turn errors and interruptions into messages and exit codes."""
     try:
         yield
     except SurveyError as error:

@@ -1,1 +1,1 @@
-"""A forward pass watched: activation calls, their axes, pooled values and counts."""
+"""The capture of a forward pass: its activation calls, their axes and pooled values."""

@@ -1,4 +1,4 @@
-"""Which calls are pointwise activations, and what a site is called.
+"""The pointwise activation functions and modules of torch and timm, and the names of sites.
 
 Owns the tables of activation functions and activation modules. Attention's softmax is not
 pointwise and does not count, nor do clamps. A gated linear unit counts as the sigmoid of its gate.
@@ -36,7 +36,7 @@ _TIMM_MODULES = ("timm.layers.activations", "timm.layers.activations_me")
 #: Single timm classes that live beside other things.
 _TIMM_CLASSES = ("timm.models.metaformer.SquaredReLU", "timm.models.metaformer.StarReLU")
 
-#: What timm's classes compute, where it is not their name in lower case.
+#: Activation names of timm's classes that differ from the class name in lower case.
 _TIMM_NAMES = {
     "swish": "silu",
     "gelutanh": "gelu_tanh",
@@ -58,12 +58,12 @@ def _functions() -> dict[Callable[..., Any], str]:
     return names
 
 
-#: Every callable a forward pass may use to activate, with its canonical name.
+#: Every activation function of torch, with its canonical name.
 ACTIVATION_FUNCTIONS = _functions()
 
 
 def activation_called(function: Callable[..., Any]) -> str | None:
-    """Return the activation a call is, or None if it is none.
+    """Return the name of the activation that a function computes; None if it is none.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def activation_called(function: Callable[..., Any]) -> str | None:
 
 
 def activation_of(module: nn.Module) -> str | None:
-    """Return the activation a module is, by its one name, or None if it is none.
+    """Return the name of the activation that a module computes; None if it is none.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
     ----------
     call : torch.nn.Module or callable
         The activation. A class that only inherits from torch's may do something else, and so may
-        an object whose forward was replaced, or whose output a hook of somebody else's changes.
+        an object whose forward was replaced, or whose output another hook changes.
     """
     if isinstance(call, nn.ReLU | nn.ReLU6):
         plain = type(call) in (nn.ReLU, nn.ReLU6) and "forward" not in vars(call)
-        # One hook is the one that asks.
+        # One hook is that of the capture.
         hooked = len(call._forward_hooks) > 1 or bool(module_hooks._global_forward_hooks)
         return plain and not hooked and getattr(call, "min_val", 0.0) == 0.0
     if isinstance(call, nn.Module):
@@ -117,7 +117,7 @@ def rectifies(call: nn.Module | Callable[..., Any]) -> bool:
 
 
 def site_name(path: str, function: str | None, call: int) -> str:
-    """Return a site's stable name: where it is called, and which call it is.
+    """Return a site's name: the path of its module, the functional, and the number of the call.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which old axis each axis of a call's result came from, for calls that move or drop axes."""
+"""The origins of a result's axes among those of the argument, for calls that move or drop axes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-#: What a torch function mode sees called.
+#: A function or method as a torch function mode sees it.
 TensorFunction = Callable[..., Any]
 #: For each new axis, the old axis it was; None for one that was not there before.
 Origins = list[int | None]
 
 
 def named(*names: str) -> frozenset[TensorFunction]:
-    """Return the functions and tensor methods of torch that have one of these names."""
+    """Return the functions and tensor methods of torch with one of these names."""
     owners = (functional, torch, torch.linalg, torch.Tensor)
     return frozenset(
         getattr(owner, name) for owner in owners for name in names if hasattr(owner, name)
@@ -47,7 +47,7 @@ def origins_of(
     lead: torch.Tensor,
     result: torch.Tensor,
 ) -> Origins | None:
-    """Return the old axis of each new one; None where the call is not of this kind.
+    """Return the argument's axis for each axis of the result; None for a call of another kind.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def origins_of(
 
 
 def indexed(index: Any, axes: Origins) -> Origins | None:
-    """Return the axes that are left by basic indexing; None where a tensor or list indexes."""
+    """Return the axes that basic indexing leaves; None for an index with a tensor or a list."""
     items = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(item, (torch.Tensor, list, bool)) for item in items):
         return None
@@ -100,7 +100,7 @@ def _kept(items: list[Any], axes: Origins) -> Iterator[int | None]:
 def _tried(
     function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], lead: torch.Tensor
 ) -> Origins:
-    """Return the axes left by a call, tried on a tensor whose sizes all differ."""
+    """Return the origins of the axes of a call's result, tried on a tensor of distinct sizes."""
     probe = torch.zeros(tuple(range(2, 2 + lead.ndim)))
     options = {name: probe if value is lead else value for name, value in kwargs.items()}
     options.pop("out", None)

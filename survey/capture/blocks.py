@@ -1,4 +1,4 @@
-"""Where in its block an activation is called: the repeat position by which signatures are coloured.
+"""The blocks of a network, and the repeat position of each activation call in its block.
 
 A block is the outermost module around a call that
 
@@ -57,7 +57,7 @@ class Blocks:
         return positions
 
     def _stages(self, paths: set[str]) -> set[str]:
-        """Return the modules that hold two of one class that hold weights and activations."""
+        """Return the stages: modules that hold two candidate blocks of one class."""
         calling = {name for path in paths for name in _around(path) if self._holds(name)}
         inside: Counter[tuple[str, type]] = Counter()
         for name in calling:
@@ -66,13 +66,13 @@ class Blocks:
         return {around for (around, _), count in inside.items() if count >= 2}
 
     def _holds(self, name: str) -> bool:
-        """Return whether a module could be a block by itself."""
+        """Return whether a module has the weights of a block and is no plain container."""
         container = type(self._modules[name]).__module__.startswith("torch.nn")
         return bool(name) and not container and self._weights[name] >= 2
 
 
 def _around(path: str) -> Iterator[str]:
-    """Yield the paths of the modules around a module, outermost first, then its path itself."""
+    """Yield the paths of a module's ancestors, outermost first, and then its own."""
     yield ""
     parts = path.split(".") if path else []
     for length in range(1, len(parts) + 1):

@@ -35,9 +35,9 @@ from survey.settings import Pooling
 
 @dataclass(frozen=True, slots=True)
 class PooledPair:
-    """One activation call: what went in and what came out, pooled over space."""
+    """The input and the output of one activation call, pooled over space."""
 
-    #: Which call it is.
+    #: The activation site of the call.
     site: Site
     #: Pooled input, B x c, float64; None where it cannot be pooled.
     x: torch.Tensor | None
@@ -53,7 +53,7 @@ class PooledPair:
 
 
 class Capture:
-    """Watches one model.
+    """Captures the activation calls of one model.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Capture:
         self._blocks = Blocks(self._names)
 
     def forward(self, images: torch.Tensor) -> tuple[Any, list[PooledPair]]:
-        """Run the model once.
+        """Run the model once and capture its activation calls.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ _Again = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An activation that has been entered and not left."""
+    """An activation call that has begun and not ended."""
 
     number: int
     #: The pair, with its output still missing.
@@ -125,7 +125,7 @@ class _Open:
 
 
 class _Pass(TorchFunctionMode):
-    """One forward pass: the mode that sees its calls, and what they have shown so far."""
+    """The torch function mode of one forward pass, with the sites captured so far."""
 
     def __init__(self, images: int, pooling: Pooling) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class _Pass(TorchFunctionMode):
         self._paused: list[tuple[nn.Module, Any]] = []
 
     def finished(self, output: Any, blocks: Blocks) -> list[PooledPair]:
-        """Return the pairs, with the roles and repeats that are known only at the end."""
+        """Return the pairs, with the roles and repeats that follow from the whole pass."""
         gates = self._descent.gates(output)
         repeats = blocks.repeats([caller for _, caller, _ in self._sites])
         pairs = []
@@ -155,7 +155,7 @@ class _Pass(TorchFunctionMode):
     def hooks(
         self, module: nn.Module, name: str
     ) -> tuple[Callable[..., None], Callable[..., None]]:
-        """Return what to call where a module's forward begins, and where it ends."""
+        """Return a module's forward pre-hook and its forward hook."""
         if isinstance(module, nn.MultiheadAttention):
             return self._enter_attention, self._leave_attention
         if (activation := activation_of(module)) is not None:
@@ -251,7 +251,7 @@ class _Pass(TorchFunctionMode):
         if axes == CONSTANT:
             return None
         self._calls[place] += 1
-        # Where nothing is known, nothing is guessed: it may be a table that no image enters.
+        # An unknown layout is not guessed: it may be a table that no image enters.
         axes = axes or Layout(None, ())
         number, lineage = self._descent.open_site(tensor, activation)
         half = None
@@ -299,7 +299,7 @@ class _Pass(TorchFunctionMode):
         self._sites.append((entered.number, self._path[-1][1], pair))
 
     def _again(self, entered: _Open, values: torch.Tensor) -> torch.Tensor:
-        """Run the activation once more, as a call that is no site."""
+        """Return the activation of other values, computed by a call that is no site."""
         self._inside.append((None, None))
         try:
             with torch._C.DisableTorchFunction():
@@ -310,7 +310,7 @@ class _Pass(TorchFunctionMode):
     def _activated(
         self, entered: _Open, x: torch.Tensor, dtype: torch.dtype
     ) -> tuple[torch.Tensor | None, str | None]:
-        """Return the activation of the pooled input, or why it does not run there."""
+        """Return the activation of the pooled input, or the reason for which it cannot run."""
         with torch._C.DisableTorchFunction():
             # An in-place activation must not overwrite the pooled input.
             values = spread(x, entered.axes, entered.shape).to(dtype, copy=True)
@@ -324,11 +324,11 @@ class _Pass(TorchFunctionMode):
     def _pool(
         self, tensor: torch.Tensor, axes: Layout, count: NearZero | None = None
     ) -> tuple[torch.Tensor | None, NearZero, str | None]:
-        """Return the pooled tensor and the count of its values near zero, if not known already."""
+        """Return the pooled matrix, the count near zero, and the reason for having no matrix."""
         # Pooling is no part of the network: the mode must not see it.
         with torch._C.DisableTorchFunction():
             try:
-                # A network without storage is followed for its sites alone.
+                # A network on the meta device is followed for its sites alone.
                 if tensor.is_meta:
                     count = NearZero(0, 0)
                 if count is not None:
@@ -339,7 +339,7 @@ class _Pass(TorchFunctionMode):
 
 
 def _resolution(dtype: torch.dtype) -> float:
-    """Return by what share of itself a constant may seem to vary with the order of a sum."""
+    """Return the relative rounding error of sums of a type: its machine epsilon."""
     if not dtype.is_floating_point:
         return 0.0
     # Half precision is summed in float32: what differs there by a rounding does differ.
@@ -353,7 +353,7 @@ def _second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _repeated(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> _Again:
-    """Return the same call with its tensor replaced."""
+    """Return a function that repeats a call on another tensor."""
     # With the network's own ``out``, the second result would overwrite the first.
     kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     if args:
@@ -363,7 +363,7 @@ def _repeated(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -
 
 
 def _leave(stack: list[Any], module: nn.Module) -> Any:
-    """Return what the module had entered, or None."""
+    """Remove the module's entry from a stack and return its value; None if there is none."""
     # Where another's hook raised before ours ran, the module is left without having been entered.
     return stack.pop()[1] if stack and stack[-1][0] is module else None
 
@@ -375,7 +375,7 @@ def _first(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
 
 @contextlib.contextmanager
 def _marked(images: torch.Tensor, model: nn.Module) -> Iterator[None]:
-    """Mark the network's input and the tensors it holds for the length of one pass."""
+    """Mark the input and the tensors that modules hold during one forward pass."""
     held = [
         tensor
         for module in model.modules()

@@ -1,4 +1,4 @@
-"""What a tensor's axes mean: which one holds the images, which one the channels.
+"""Layouts: which axes of a tensor hold the images and the channels.
 
 A layout is read off the operation that produced a tensor (a convolution puts channels on axis
 1, a linear layer on the last one) and followed through permutes, reshapes, indexing and
@@ -28,7 +28,7 @@ from survey.capture.axis_origins import (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The meaning of one tensor's axes.
+    """The axes of one tensor that hold the images and the channels.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class Layout:
         return "x".join(str(size) for axis, size in enumerate(shape) if axis not in held)
 
 
-#: The layout of tensors that the network's input has no part in.
+#: The layout of tensors that do not depend on the network's input.
 CONSTANT = Layout(None, (-1,))
 
-#: How the attributes begin that a pass gives to tensors.
+#: Prefix of the attributes that a pass gives to tensors.
 MARK = "_survey"
 
 _LAYOUT = f"{MARK}_layout"
 
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
-    """Return a tensor's layout; None where nothing is known of where it came from."""
+    """Return a tensor's layout; None if its origin is not known."""
     if isinstance(tensor, nn.Parameter):
         return CONSTANT
     layout: Layout | None = getattr(tensor, _LAYOUT, None)
@@ -76,14 +76,14 @@ def layout_of(tensor: torch.Tensor) -> Layout | None:
 
 
 def mark(tensor: torch.Tensor, layout: Layout) -> None:
-    """Attach a layout to a tensor; a parameter is known for what it is and left as it was."""
+    """Attach a layout to a tensor; parameters are constant and left unmarked."""
     if isinstance(tensor, nn.Parameter):
         return
     setattr(tensor, _LAYOUT, layout)
 
 
 def unmark(tensor: torch.Tensor) -> None:
-    """Take off a tensor what a pass gave it."""
+    """Remove the attributes that a pass gave to a tensor."""
     for name in [name for name in vars(tensor) if name.startswith(MARK)]:
         delattr(tensor, name)
 
@@ -94,7 +94,7 @@ def input_layout(images: torch.Tensor) -> Layout:
 
 
 def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
-    """Mark what a call returned with the layout that follows from the call.
+    """Mark the tensors that a call returned with their layouts.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _moved(layout: Layout, origins: list[int | None]) -> Layout:
 def _same_axes(
     function: TensorFunction, layout: Layout, old: tuple[int, ...], new: tuple[int, ...]
 ) -> Layout:
-    """Keep the axes of an elementwise, pooling or joining call."""
+    """Return the layout after an elementwise, pooling or joining call."""
     images = layout.images
     if images is not None and new[images] != old[images]:
         images = None
@@ -195,7 +195,7 @@ def _same_axes(
 def _product(
     function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
 ) -> Layout:
-    """Follow a matrix product: all axes but the last from the first factor, that from the last."""
+    """Return the layout of a matrix product, whose last axis comes from the last factor."""
     # An addend comes before the factors, an attention's mask after them.
     tensors = [*tensors_in(args), *tensors_in(kwargs)]
     first, second = tensors[:3:2] if function in _ATTENTIONS else tensors[-2:]
@@ -211,7 +211,7 @@ def _product(
 
 
 def _einsum(args: Sequence[Any]) -> Layout:
-    """Follow the letters of an Einstein sum that names them all."""
+    """Return the layout of an Einstein sum that names all axes."""
     equation = args[0].replace(" ", "") if isinstance(args[0], str) else ""
     terms, arrow, out = equation.partition("->")
     if not arrow or "." in equation:
@@ -236,7 +236,7 @@ def _einsum(args: Sequence[Any]) -> Layout:
 
 
 def _written(target: torch.Tensor, index: Any, value: Any) -> None:
-    """Mark a tensor that had nothing to do with the images until some were written into it."""
+    """Mark a tensor of unknown or constant layout into which marked values were written."""
     layout = layout_of(value) if isinstance(value, torch.Tensor) else None
     if layout is None or layout == CONSTANT or layout_of(target) not in (None, CONSTANT):
         return
@@ -251,7 +251,7 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
 
 
 def _reshaped(layout: Layout, old: tuple[int, ...], new: tuple[int, ...]) -> Layout:
-    """Follow the axes through a call that keeps the elements' order."""
+    """Return the layout after a call that keeps the elements' order."""
     if math.prod(old) != math.prod(new):
         return Layout(None, ())
     channels: list[int] = []
@@ -279,7 +279,7 @@ def _runs(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[list[int
 
 
 def _start_kept(axis: int | None, old: tuple[int, ...], new: tuple[int, ...]) -> int | None:
-    """Find the axis that begins where the old one began: its slowest part is the same."""
+    """Return the new axis with as many elements before it as the old one; None if there is none."""
     if axis is None:
         return None
     before = math.prod(old[:axis])
@@ -292,7 +292,7 @@ def _start_kept(axis: int | None, old: tuple[int, ...], new: tuple[int, ...]) ->
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a value: itself, or what its lists, tuples and dictionaries hold."""
+    """Yield the tensors of a value and of its nested lists, tuples and dictionaries."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):

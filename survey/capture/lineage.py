@@ -1,4 +1,4 @@
-"""Which activation calls a tensor descends from, and how many lie on the longest path to it.
+"""Lineages: the activation calls that a tensor descends from, and the longest path to it.
 
 Two things about a site follow from descent: its graph depth, and whether it is a gate, whose
 output only scales another value. The rules are those of the calls themselves:
@@ -30,13 +30,13 @@ from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
 
 _LINEAGE = f"{MARK}_lineage"
 
-#: Whose pointwise function a tensor is: one object for a value and all that is made of it alone.
+#: Identifies the value that a tensor is a pointwise function of.
 _VALUE = f"{MARK}_value"
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What one tensor descends from; sets of sites are bit masks, bit i for site number i."""
+    """The sites that one tensor descends from, as bit masks: bit i for site number i."""
 
     #: Activations on the longest path from the network's input.
     depth: int
@@ -56,7 +56,7 @@ _ALL = -1
 
 
 class Descent:
-    """The sites of one forward pass, numbered in execution order, and what descends from them."""
+    """The sites of one forward pass in execution order, and the lineages of its tensors."""
 
     def __init__(self) -> None:
         #: How gate-like each site's activation is; the lower, the more.
@@ -70,7 +70,7 @@ class Descent:
         self._written: dict[int, tuple[torch.UntypedStorage, Lineage]] = {}
 
     def open_site(self, tensor: torch.Tensor, activation: str) -> tuple[int, Lineage]:
-        """Number a new site.
+        """Return the number of a new site and the lineage of its output.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Descent:
     def follow(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """Mark what a call returned; for the parameters see ``layout.follow``."""
+        """Mark the tensors that a call returned; for the parameters see ``layout.follow``."""
         if function is torch.Tensor.__setitem__:
             self.mark(args[0], self._joined([args[0], *tensors_in(args[2])]), args)
             return
@@ -122,7 +122,7 @@ class Descent:
             self.mark(result, lineage, [*tensors_in(args), *tensors_in(kwargs)], value)
 
     def join(self, values: Any, out: Any) -> None:
-        """Mark tensors as descending from others, whatever was called in between."""
+        """Mark tensors as descending from others through calls that were not seen."""
         inputs = list(tensors_in(values))
         lineage = self._joined(inputs)
         for result in tensors_in(out):
@@ -135,7 +135,7 @@ class Descent:
         inputs: Sequence[Any] = (),
         value: object | None = None,
     ) -> None:
-        """Give a tensor its lineage, and what it is a view of where it was changed in place."""
+        """Attach a lineage to a tensor, and to its storage where the call was in place."""
         if layout_of(tensor) == CONSTANT:
             return
         setattr(tensor, _LINEAGE, lineage)
@@ -144,7 +144,7 @@ class Descent:
             self._write(tensor, lineage)
 
     def gates(self, output: Any) -> int:
-        """Return the mask of all gates, once the network's output is known."""
+        """Return the mask of all gates, given the network's output."""
         reached, main = 0, 0
         for tensor in tensors_in(output):
             lineage = self._of(tensor) or ORIGIN
@@ -153,10 +153,10 @@ class Descent:
         return self._direct_gates | (reached & ~main)
 
     def _of(self, tensor: torch.Tensor) -> Lineage | None:
-        """Return a tensor's lineage; None for what does not depend on the images."""
+        """Return a tensor's lineage; None if it does not depend on the images."""
         lineage: Lineage | None = getattr(tensor, _LINEAGE, None)
         if lineage is None:
-            # A number that comes from outside of torch is taken for a number of the network's.
+            # A number from outside of torch is taken for a constant of the network.
             if layout_of(tensor) == CONSTANT or tensor.ndim == 0:
                 return None
             lineage = Lineage(self._deepest, _ALL, _ALL)
@@ -194,7 +194,7 @@ class Descent:
         return replace(whole, main=value.main)
 
     def _own_product(self, left: torch.Tensor, right: torch.Tensor) -> int | None:
-        """Return the site whose output and own input these are, as a mask; None for others."""
+        """Return the mask of the site whose output and input the factors are; None if of none."""
         for value, factor in ((left, right), (right, left)):
             made = self._of(factor)
             sites = 0 if made is None else made.direct
@@ -203,13 +203,13 @@ class Descent:
         return None
 
     def _values(self, tensor: torch.Tensor, lineage: Lineage) -> frozenset[object]:
-        """Return the values that a tensor is a pointwise function of, through activations too."""
+        """Return the values that a tensor is a pointwise function of, activations included."""
         sites = max(0, lineage.direct)
         through = self._made_of[sites.bit_length() - 1] if sites else frozenset()
         return frozenset({_value(tensor)}) | through
 
     def _value_kept(self, inputs: Sequence[torch.Tensor]) -> object | None:
-        """Return the one value that all inputs are made of, if there is but one."""
+        """Return the value that all inputs are functions of; None if there are several."""
         values = {_value(tensor) for tensor in inputs if self._of(tensor) is not None}
         return values.pop() if len(values) == 1 else None
 
@@ -232,7 +232,7 @@ def begin(tensor: torch.Tensor) -> None:
 
 
 def _value(tensor: torch.Tensor) -> object:
-    """Return the value that a tensor is made of; its own where nothing else is known."""
+    """Return the value that a tensor is a function of; a new one if none is known."""
     if not hasattr(tensor, _VALUE):
         setattr(tensor, _VALUE, object())
     return getattr(tensor, _VALUE)
@@ -248,12 +248,12 @@ def _union(lineages: Sequence[Lineage]) -> Lineage:
 
 
 def _may_gate(factor: Lineage, other: Lineage) -> bool:
-    """Return whether a factor is an activation's own output, and the other has no part of it."""
+    """Return whether a factor is an activation's output that the other does not descend from."""
     return bool(factor.direct) and not other.through & factor.direct
 
 
 def _own_size(tensor: torch.Tensor) -> int:
-    """Return how many values a tensor holds, not counting those that expansion repeats."""
+    """Return the number of values in a tensor, without those that expansion repeats."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(size for size, stride in sizes if stride != 0)
 

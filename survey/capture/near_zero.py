@@ -1,4 +1,4 @@
-"""How many of a tensor's values are nearly zero, in one pass over the memory.
+"""Counts of a tensor's values near zero, in one pass over the memory.
 
 Called on every input and output of every activation, on tensors of some 10^8 values: written
 plainly, ``(x.abs() <= t).sum()`` costs more than everything else that is measured.
@@ -42,7 +42,7 @@ class NearZero:
         )
 
     def rectified(self) -> NearZero:
-        """Return the count of max(x, 0), which needs no look at its values.
+        """Return the count of max(x, 0), which follows from that of x.
 
         What was below becomes zero, what was near zero stays near it, and nothing else comes near.
         """
@@ -80,7 +80,7 @@ def count_near_zero(tensor: torch.Tensor) -> NearZero:
 
 
 def comparable(tensor: torch.Tensor) -> NDArray[Any]:
-    """Return values as numpy's, in a type that it compares: half precision fits into float32."""
+    """Return values as a numpy array; half precision becomes float32."""
     kept = tensor.dtype in (torch.float32, torch.float64)
     array: NDArray[Any] = (tensor if kept else tensor.to(torch.float32)).numpy()
     return array
@@ -109,7 +109,7 @@ class Counter:
         self._below += int(below)
 
     def counted(self, values: int) -> NearZero:
-        """Return the count so far, of so many values."""
+        """Return the count so far, as that of a tensor with this number of values."""
         return NearZero(self._near, values, self._below)
 
 
@@ -125,7 +125,7 @@ def _count_plainly(values: NDArray[Any], low: Any, high: Any) -> tuple[Any, Any]
 
 @functools.cache
 def compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """Return the count as machine code, kept for other processes where that is possible."""
+    """Return the compiled count, cached on disk where possible."""
     # Slow to import, and a score of two matrices alone counts nothing.
     import numba
 

@@ -1,4 +1,4 @@
-"""From a tensor of any layout to an n x c matrix, and the count of its values near zero.
+"""Pooling of a tensor of any layout to an n x c matrix, with the count of values near zero.
 
 ``survey.settings.MeasureSettings`` says what the ways of pooling are.
 """
@@ -21,7 +21,7 @@ FLATTEN_CAP = 65_536
 def pool(
     tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
 ) -> torch.Tensor:
-    """Turn an activation's input or output into a matrix of one row an image.
+    """Return an activation's input or output as a matrix with one row an image.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def pool(
 def pool_and_count(
     tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling = "mean"
 ) -> tuple[torch.Tensor, NearZero]:
-    """Return what ``pool`` and ``count_near_zero`` return, from one pass where that is possible."""
+    """Return the results of ``pool`` and ``count_near_zero``, from one pass where possible."""
     if pooling in ("mean", "pre") and _is_maps(tensor, layout, images):
         return _in_one_pass(tensor.detach())
     matrix = pool(tensor, layout, images, pooling)
@@ -118,7 +118,7 @@ def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling)
 
 
 def _mean(tensor: torch.Tensor, axes: list[int]) -> torch.Tensor:
-    """Average over axes, keeping them with size 1, and go over to float64."""
+    """Return the mean over axes, kept with size 1, in float64."""
     values = tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
     if axes:
         # A float64 mean of float32 values is 14 to 50 times slower on a CPU. torch sums pairwise,
@@ -176,7 +176,7 @@ def _is_maps(tensor: torch.Tensor, layout: Layout, images: int) -> bool:
 
 
 def _in_one_pass(tensor: torch.Tensor) -> tuple[torch.Tensor, NearZero]:
-    """Average and count whole channel maps, as many at a time as fit into a piece."""
+    """Return the means of channel maps and their count near zero, one piece at a time."""
     images, channels = tensor.shape[:2]
     size = math.prod(tensor.shape[2:])
     counter = Counter(torch.float32)

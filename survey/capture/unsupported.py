@@ -1,4 +1,4 @@
-"""Modules that run activations where they cannot be seen, and what to do about each."""
+"""Modules whose activations cannot be captured, with a remedy for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from survey.errors import CaptureError
 
 
 def refuse_hidden(names: dict[nn.Module, str]) -> None:
-    """Refuse what runs activations in a place that neither hooks nor modes can see.
+    """Refuse modules whose activations neither hooks nor torch function modes see.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Contract suites: what every implementation of a kind of extension is tested for.
+"""Contract suites: the tests that every implementation of an extension has to pass.
 
 A module a kind, each with a class of pytest tests that an implementation's tests inherit.
 """

@@ -1,4 +1,4 @@
-"""The contract of every metric: what a quantity declares is true on random data.
+"""The contract of a metric: its quantities' declarations hold on random data.
 
 Every declared invariance must hold, and every other one of the standard invariances must be broken
 by some data, so that the declarations are complete. A metric's test class inherits the contract::
@@ -48,7 +48,7 @@ def sample(n: int, c: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def pair(x: torch.Tensor, y: torch.Tensor) -> Pair:
-    """Return a pair with the relative ridge: the absolute one is a scale of its own."""
+    """Return a pair with the relative ridge, since the absolute one breaks scale invariance."""
     return Pair(x, y, ridge="relative")
 
 
@@ -64,7 +64,7 @@ def order(length: int, seed: int) -> torch.Tensor:
 
 
 def shift(x: torch.Tensor) -> torch.Tensor:
-    """Return a vector to add to every row of x."""
+    """Return a random vector to add to every row of x."""
     return 2 * normal(1, x.shape[1], 11)
 
 
@@ -87,19 +87,19 @@ CHANGES: dict[str, Change] = {
 
 
 def defined(quantity: Quantity, x: torch.Tensor, y: torch.Tensor) -> float:
-    """Return a quantity's value, which it must have."""
+    """Return a quantity's value; fail if it has none."""
     result = value(quantity, pair(x, y))
     assert not isinstance(result, NoValue), result
     return result
 
 
 class MetricContract:
-    """Inherit, and set ``metric``."""
+    """The tests of one metric: inherit them, and set ``metric``."""
 
     metric: Metric
 
     def shapes(self, quantity: Quantity) -> list[tuple[int, int]]:
-        """Return the shapes it is defined for."""
+        """Return the shapes for which a quantity is defined."""
         return [(n, c) for n, c in SHAPES if n >= quantity.minimum_images(c)]
 
     def test_every_quantity_has_a_formula_a_source_and_a_unit(self) -> None:

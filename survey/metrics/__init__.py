@@ -1,4 +1,4 @@
-"""Every metric of an activation site: ours, one file each, and those of installed packages.
+"""The metrics of an activation site: built-in ones, a file each, and those of packages.
 
 A package announces a ``Metric`` by an entry point of the group ``model_zoo_survey.metrics``.
 """
@@ -41,7 +41,7 @@ RESERVED = {
 
 
 def all_quantities() -> tuple[Quantity, ...]:
-    """Return every quantity that is measured: ours, then those of installed packages."""
+    """Return every quantity that is measured: built-in ones, then those of packages."""
     return (*QUANTITIES, *(q for metric in _installed().loaded for q in metric.quantities))
 
 
@@ -75,7 +75,7 @@ def _installed() -> Extensions[Metric]:
 
 
 def _shielded(quantity: Quantity) -> Quantity:
-    """Return the quantity with errors as missing values: a mistake of others ends no run."""
+    """Return the quantity with errors as missing values, so that none of them ends a run."""
 
     def compute(pair: Pair) -> float | NoValue:
         try:

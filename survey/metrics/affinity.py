@@ -4,8 +4,8 @@
     T = Sx^-1/2 (Sx^1/2 Sy Sx^1/2)^1/2 Sx^-1/2
 
 T is the optimal affine map between Gaussians of covariance Sx and Sy; W2^2 is the exact
-transport cost between the n mapped inputs and the n outputs. Owns the score of two matrices;
-where the matrices come from is the business of ``capture`` and ``pooling``.
+transport cost between the n mapped inputs and the n outputs. The matrices are made by
+``survey.capture``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def affinity_score(
     *,
     ridge: Ridge = "absolute",
 ) -> float:
-    """Score how close the map from ``x`` to ``y`` is to an affine one; 1 is affine.
+    """Return how close the map from ``x`` to ``y`` is to an affine one; 1 is affine.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def affinity_score(
 
 
 def defined_affinity(pair: Pair) -> float:
-    """Return the affinity score of a pair under its own settings.
+    """Return the affinity score of a pair, with the pair's settings.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def defined_affinity(pair: Pair) -> float:
 
 
 def affinity(x: Rows, y: Rows, shrinkage: Shrinkage, ridge: Ridge) -> float:
-    """Evaluate the formula, wherever it leads.
+    """Return the value of the formula, in [0, 1] or not.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the rows of both in one orthonormal basis that is no larger than needed.
+    """Return the rows of both in one orthonormal basis of at most 2 n directions.
 
     Off the span of all rows, both covariances are multiples of the identity, so T is a number
     there and the rows vanish: leaving that complement out is exact.
@@ -162,7 +162,7 @@ def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:
 def _transport(
     sx: torch.Tensor, sy: torch.Tensor, rows: torch.Tensor, *, singular: bool
 ) -> torch.Tensor:
-    """Map rows by T = L^-T (L' Sy L)^1/2 L^-1 where Sx = L L'."""
+    """Return rows mapped by T = L^-T (L' Sy L)^1/2 L^-1 where Sx = L L'."""
     import torch
 
     lower = torch.linalg.cholesky(sx)
@@ -203,12 +203,12 @@ def _require_pair(x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def raw_affinity(pair: Pair) -> float:
-    """Return what the formula gives for a pair under its own settings, in [0, 1] or not."""
+    """Return the value of the formula for a pair, with its settings, in [0, 1] or not."""
     return affinity(pair.x, pair.y, pair.shrinkage, pair.ridge)
 
 
 def _score(pair: Pair) -> float | NoValue:
-    """Return the affinity score under the pair's own settings."""
+    """Return the affinity score of a pair, or the reason for having none."""
     if pair.has_constant_output:
         return CONSTANT_OUTPUT
     return pair.once(raw_affinity)

@@ -1,6 +1,6 @@
-"""What every metric declares, and the one place where its value is computed and checked.
+"""The declaration of a metric, and the computation and check of its values.
 
-A metric is a handful of quantities, each a column of the result with a range, a unit, a
+A metric is a few quantities, each a column of the result with a range, a unit, a
 direction, the changes of the data it does not see, and the fewest images it is defined for. A
 quantity that has no value says why and takes no other quantity with it. From the declaration are
 made the store's column, the tables for readers and the page on metrics. It imports no torch:
@@ -21,7 +21,7 @@ from survey.errors import SettingsError
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
 
-#: The changes of X and Y (n x c each) that a quantity may not see, and what each is.
+#: The changes of X and Y (n x c each) to which a quantity may be invariant.
 INVARIANCES = {
     "images": "the rows of X and Y permuted alike",
     "pairing": "the rows of Y permuted alone",
@@ -42,13 +42,13 @@ INVARIANCES = {
 #: Which end is closer to linear: ``higher`` is closer to an affine map, ``lower`` to the identity.
 Direction = Literal["higher", "lower", "none"]
 
-#: How far rounding may carry a value over the end of its range before it is no value.
+#: The greatest excess over the end of a range that counts as rounding.
 ROUNDING = 1e-9
 
 
 @functools.cache
 def breakdowns() -> tuple[type[Exception], ...]:
-    """Return what the linear algebra and the assignment raise where they break down in float64.
+    """Return the errors that linear algebra and the assignment raise in float64.
 
     That is for covariances that are singular (a constant input with a relative ridge) or overflow
     (values above 1e150).
@@ -66,13 +66,13 @@ class NoValue:
     reason: str
 
 
-#: What most metrics give for an output that does not vary.
+#: The result of most metrics for a constant output.
 CONSTANT_OUTPUT = NoValue("the output is the same for every image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """One column of the result: how it is computed and what is true of it.
+    """One column of the result: its computation, range, unit and invariances.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Quantity:
     high: float
     #: Which end is closer to linear.
     direction: Direction
-    #: What it does not see: names of ``INVARIANCES``.
+    #: The changes that leave it as it is: names of ``INVARIANCES``.
     invariances: frozenset[str]
     #: Where the definition comes from.
     source: str
@@ -136,9 +136,9 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Quantities that share one idea and one file."""
+    """The quantities that one file declares."""
 
-    #: What the idea is called.
+    #: Its name.
     name: str
     #: Its columns.
     quantities: tuple[Quantity, ...]
@@ -165,7 +165,7 @@ def value(quantity: Quantity, pair: Pair) -> float | NoValue:
 
 
 def _within(quantity: Quantity, number: float) -> float | NoValue:
-    """Return a value in its range, or say that it is outside."""
+    """Return a value within its range, or the reason for which it is none."""
     if not math.isfinite(number):
         return NoValue(f"the formula gives {number}, which is no number")
     kept = min(max(number, quantity.low), quantity.high)

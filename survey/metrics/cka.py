@@ -1,4 +1,4 @@
-"""Linear centred kernel alignment: how alike two sets of images are laid out.
+"""Linear centred kernel alignment (CKA) of input and output.
 
     cka = |Yc' Xc|^2 / (|Xc' Xc| |Yc' Yc|)
 

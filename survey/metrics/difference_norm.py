@@ -1,4 +1,4 @@
-"""How far the pooled output lies from the pooled input, in the Frobenius norm."""
+"""The Frobenius norm of the difference between pooled input and output."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def norm(pair: Pair) -> float:
 
 
 def norm_per_element(pair: Pair) -> float:
-    """Return the norm over the square root of the number of elements."""
+    """Return the norm divided by the square root of the number of elements."""
     return pair.once(norm) / math.sqrt(pair.images * pair.channels)
 
 
 def norm_relative(pair: Pair) -> float | NoValue:
-    """Return the norm over the input's own."""
+    """Return the norm divided by that of the input."""
     import torch
 
     size = float(torch.linalg.vector_norm(pair.x.values))

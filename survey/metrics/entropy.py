@@ -1,4 +1,4 @@
-"""How evenly an image's channels fill their own range, before and after the activation.
+"""The histogram entropy of an image's channels, before and after the activation.
 
 An image's entropy is that of the histogram of its c pooled values, in c bins of equal width
 between its least and its greatest value, plus log c: the published script adds the logarithm of

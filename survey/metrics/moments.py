@@ -54,7 +54,7 @@ class Moments:
 
 
 class Rows:
-    """One pooled matrix, and what several metrics need to know about it, each computed once.
+    """One pooled matrix, with the statistics that metrics share, each computed once.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A site's pooled input and output on one batch, and what several metrics share about them."""
+"""A site's pooled input and output on one batch, with the statistics that metrics share."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Pair:
 
     @property
     def images(self) -> int:
-        """Rows n."""
+        """Number of images: rows n."""
         return self.x.images
 
     @property
     def channels(self) -> int:
-        """Columns c."""
+        """Number of channels: columns c."""
         return self.x.channels
 
     @cached_property

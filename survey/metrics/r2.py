@@ -1,4 +1,4 @@
-"""How much of the output's variance a linear fit from the input explains.
+"""R2: the share of the output's variance that a linear fit from the input explains.
 
 As published, the fit is scored on the images it was fitted on, and is 1 wherever there are at
 least as many channels as images less one. The held-out value is that of a ridge regression

@@ -1,4 +1,4 @@
-"""Which share of the values is nearly zero, before and after the activation.
+"""Sparsity: the share of values near zero, before and after the activation.
 
 Counted on the tensors as the network has them, not on their averages over space.
 """
