@@ -127,16 +127,16 @@ class SurveyProcess:
 
 def rows(sql: str, home: Path) -> list[dict[str, Any]]:
     """Ask the store in this process."""
-    found: list[dict[str, Any]] = query(open_home(home, create=False), sql).to_pylist()
-    return found
+    result: list[dict[str, Any]] = query(open_home(home, create=False), sql).to_pylist()
+    return result
 
 
 def asked(sql: str, home: Path) -> list[dict[str, Any]]:
     """Ask the store through the command line."""
-    found: list[dict[str, Any]] = json.loads(
+    result: list[dict[str, Any]] = json.loads(
         survey_process("sql", sql, "--format", "json", home=home).stdout
     )
-    return found
+    return result
 
 
 def until(
@@ -146,9 +146,9 @@ def until(
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if (home / "signatures.duckdb").exists():
-            found = condition(run_states(open_home(home, create=False)))
-            if found:
-                return found
+            result = condition(run_states(open_home(home, create=False)))
+            if result:
+                return result
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     raise AssertionError("the scan never came to the point that was waited for")
@@ -158,8 +158,8 @@ def once(
     factory: pytest.TempPathFactory, worker_id: str, name: str, make: Callable[[Path], object]
 ) -> Path:
     """Return a home that is made once for all processes that share the tests; only read it."""
-    own = factory.getbasetemp()
-    place = own if worker_id == "master" else own.parent
+    base = factory.getbasetemp()
+    place = base if worker_id == "master" else base.parent
     home, making = place / name, place / f"{name}.making"
     with FileLock(place / f"{name}.lock"):
         if not home.exists():

@@ -40,8 +40,8 @@ LOCAL = ("--runner", "local")
 )
 def test_a_command_that_cannot_be_meant_is_refused(arguments, words, tmp_path):
     ended = survey(*arguments, *LOCAL, home=tmp_path / "home", code=2)
-    for word in words:
-        assert word in ended.stderr
+    for text in words:
+        assert text in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "home").exists()
 

@@ -109,8 +109,8 @@ def test_offline_lists_all_that_is_lacking(zoo: list[str], tmp_path: Path) -> No
     home = tmp_path / "home"
     ended = survey("run", "-m", "zoo:g*", *QUICK, "--offline", home=home, code=2)
     assert zoo == []
-    for word in ("good.safetensors", "gone.safetensors", "incoming", "sha256", "127.0.0.1"):
-        assert word in ended.stderr
+    for text in ("good.safetensors", "gone.safetensors", "incoming", "sha256", "127.0.0.1"):
+        assert text in ended.stderr
     assert "secret" not in ended.stderr
     planned = json.loads(survey("plan", "-m", "zoo:g*", "--format", "json", home=home).stdout)
     assert [row["state"] for row in planned] == ["to fetch", "to fetch"]
@@ -195,8 +195,8 @@ def test_imagenet_is_surveyed_where_it_lies_in_the_home(tmp_path, monkeypatch) -
     monkeypatch.setattr(imagenet, "CLASSES", len(WNIDS))
     as_tar(home / "datasets" / "imagenet")
     survey("run", *asked, "--runner", "local", home=home)
-    (run,) = rows("SELECT status, images, measured_top1 IS NOT NULL AS told FROM runs", home)
-    assert run == {"status": "done", "images": IMAGES, "told": True}
+    (run,) = rows("SELECT status, images, measured_top1 IS NOT NULL AS labelled FROM runs", home)
+    assert run == {"status": "done", "images": IMAGES, "labelled": True}
     zoo = tmp_path / "zoo.toml"
     zoo.write_text(
         """

@@ -20,8 +20,8 @@ def demo(tmp_path_factory):
 def test_the_demo_measures_the_bundled_zoo_and_says_what_next(demo):
     home, ended = demo
     assert ended.stdout.count(" done ") == 8
-    for word in ("signatures.duckdb", "registry.sqlite", "demo.svg", "SQL to try next"):
-        assert word in ended.stderr
+    for text in ("signatures.duckdb", "registry.sqlite", "demo.svg", "SQL to try next"):
+        assert text in ended.stderr
     assert f"--home '{home}'" in ended.stderr
     assert (home / "demo.svg").read_text().startswith("<svg")
 
@@ -29,13 +29,13 @@ def test_the_demo_measures_the_bundled_zoo_and_says_what_next(demo):
 @pytest.mark.ray
 def test_its_residual_networks_are_more_linear_after_shortcuts(demo):
     home, _ = demo
-    found = rows(
+    records = rows(
         """SELECT architecture, avg(affinity) FILTER (site_name LIKE '%relu2%') AS closing,
                   avg(affinity) FILTER (site_name NOT LIKE '%relu2%') AS others
            FROM signatures WHERE family <> 'Digits VGG' GROUP BY 1""",
         home,
     )
-    scores = {row.pop("architecture"): row for row in found}
+    scores = {row.pop("architecture"): row for row in records}
     for depth in (14, 20, 26):
         residual, plain = scores[f"digits_resnet{depth}"], scores[f"digits_plain{depth}"]
         assert residual["closing"] > residual["others"] + 0.05
@@ -48,9 +48,9 @@ def test_its_residual_networks_and_its_plain_ones_are_two_clusters(demo):
     home, _ = demo
     asked = ("cluster", "--normalisation", "relative", "--linkage", "average", "--format", "json")
     for number in ((), ("--clusters", "2")):
-        found = json.loads(survey(*asked, *number, home=home).stdout)
-        groups = [row["family_group"] == "residual" for row in found]
-        assert adjusted_rand_score(groups, [row["cluster"] for row in found]) >= 0.8
+        result = json.loads(survey(*asked, *number, home=home).stdout)
+        groups = [row["family_group"] == "residual" for row in result]
+        assert adjusted_rand_score(groups, [row["cluster"] for row in result]) >= 0.8
 
 
 @pytest.mark.ray

@@ -39,8 +39,8 @@ def test_one_perturbed_layer_is_found_and_why_it_is_measured_again(tmp_path: Pat
     )
     assert planned["why"].startswith("checkpoint changed: sha256 ")
     assert "1 stale (checkpoint changed 1)" in survey("run", *what, *OPTIONS, home=home).stderr
-    found = survey("drift", "--all", "--format", "json", home=home, code=1)
-    verdicts = {row["site_name"]: row["verdict"] for row in json.loads(found.stdout)}
+    result = survey("drift", "--all", "--format", "json", home=home, code=1)
+    verdicts = {row["site_name"]: row["verdict"] for row in json.loads(result.stdout)}
     # Nothing before the layer changed; the activation behind it did, and those that follow may.
     assert [verdicts[f"stages.{at}.relu#1"] for at in ("0.0", "0.1", "1.0")] == ["unchanged"] * 3
     assert verdicts["stages.1.1.relu#1"] == "moved"

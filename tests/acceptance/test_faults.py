@@ -184,12 +184,12 @@ def test_readers_never_disturb_a_scan(tmp_path):
     holder.close()
     _, err = scan.communicate(timeout=600)
     assert scan.returncode == 0, err
-    found = rows(
+    records = rows(
         """SELECT run_id, count(*) AS n, count(DISTINCT (batch, site)) AS keys
            FROM batch_scores JOIN runs USING (run_id) WHERE runs.status = 'done' GROUP BY 1""",
         home,
     )
-    assert [(row["n"], row["keys"]) for row in found] == [(56 * 20, 56 * 20)] * 2
+    assert [(row["n"], row["keys"]) for row in records] == [(56 * 20, 56 * 20)] * 2
     # A fast machine ends the scan while the store is still held: the next one takes the rest in.
     again = survey(*LONG, home=home)
     assert "2 already measured and skipped" in again.stderr
@@ -293,7 +293,7 @@ def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
         "good": "done",
     }
     assert states["hangs"]["attempts"] == 2
-    assert "the worker hung: nothing was done for 12 seconds" in scan.stderr
+    assert "the worker hung" in scan.stderr
     assert "parked" in states["crashes"]["error"]
     log = survey("log", states["crashes"]["run_id"], home=home).stdout
     assert log.count("lost: the worker died") + log.count("failed at worker") == 3

@@ -65,13 +65,13 @@ def first_batch_scores(model: str, checkpoint: str, dataset: str, count: int) ->
 
 
 def assert_agrees(home: Path, run_id: str, expected: dict[str, float]) -> None:
-    found = rows(
+    records = rows(
         f"""SELECT site_name, affinity, status FROM batch_scores
             WHERE run_id = '{run_id}' AND batch = 0 ORDER BY site""",
         home,
     )
-    assert [row["site_name"] for row in found] == list(expected)
-    for row in found:
+    assert [row["site_name"] for row in records] == list(expected)
+    for row in records:
         assert row["status"] == "ok"
         assert row["affinity"] == pytest.approx(expected[row["site_name"]], abs=1e-6)
 
@@ -107,13 +107,13 @@ def test_cifar_resnets(whole, depth, sites, hits):
     (run,) = rows("SELECT * FROM runs", whole)
     assert (run["status"], run["sites"], run["images"]) == ("done", sites, 2560)
     assert run["measured_top1"] == hits / 2560
-    (found,) = rows(
+    (records,) = rows(
         """SELECT count(*) AS n, min(affinity) AS low, max(affinity) AS high,
                   count(*) FILTER (status <> 'ok') AS other FROM batch_scores""",
         whole,
     )
-    assert (found["n"], found["other"]) == (20 * sites, 0)
-    assert 0 <= found["low"] <= found["high"] <= 1
+    assert (records["n"], records["other"]) == (20 * sites, 0)
+    assert 0 <= records["low"] <= records["high"] <= 1
     _, _, model, _, checkpoint, _, dataset, *_ = asking_for(depth)
     assert_agrees(whole, run["run_id"], first_batch_scores(model, checkpoint, dataset, 128))
 
@@ -133,10 +133,10 @@ def descendants(pid: int) -> list[int]:
         ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout.split()
     parents = {int(a): int(b) for a, b in zip(listed[::2], listed[1::2], strict=True)}
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
+    result = [pid]
+    for one in result:
+        result += [child for child, parent in parents.items() if parent == one]
+    return result
 
 
 @pytest.mark.slow(seconds=80)

@@ -90,14 +90,14 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    result = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if result is None:
         pytest.fail(
             f"the report cannot be looked at: none of {', '.join(BROWSERS)} is installed"
             " (on Debian: apt-get install chromium)"
         )
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=result, args=["--no-sandbox"])
         yield opened
         opened.close()
 
@@ -116,7 +116,7 @@ class Watched:
     def asked(self, request: Request) -> None:
         self.requests.append(request.url)
 
-    def said(self, message: ConsoleMessage) -> None:
+    def on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
 
@@ -126,7 +126,7 @@ def tab(browser: Browser) -> Iterator[Watched]:
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
     watched = Watched(context.new_page())
     watched.page.on("request", watched.asked)
-    watched.page.on("console", watched.said)
+    watched.page.on("console", watched.on_console)
     watched.page.on("pageerror", lambda error: watched.problems.append(str(error)))
     yield watched
     context.close()
@@ -196,16 +196,16 @@ def looked_at(report: Path) -> list[Path]:
 def shut_out(pages: list[Path], tab: Watched, width: int) -> str:
     """Return what axe finds at pages of this width; each is as wide as the window."""
     tab.page.set_viewport_size({"width": width, "height": 800})
-    found = []
+    violations = []
     for path in pages:
         tab.visit(path)
         result = Axe().run(tab.page)
         if result.violations_count:
-            found.append(f"{path.name}\n{result.generate_report()}")
+            violations.append(f"{path.name}\n{result.generate_report()}")
         # What is wider than the window scrolls within.
         overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert tab.page.evaluate(overflow) <= 0, path
-    return "\n".join(found)
+    return "\n".join(violations)
 
 
 @pytest.mark.parametrize("width", [1280, 380])
@@ -254,8 +254,8 @@ def test_a_heading_sorts_its_column(report: Path, tab: Watched) -> None:
     cells = tab.page.locator(f"#table-models tbody tr > :nth-child({column})")
 
     def keys() -> list[str]:
-        found: list[str] = cells.evaluate_all("cells => cells.map(cell => cell.dataset.key)")
-        return found
+        result: list[str] = cells.evaluate_all("cells => cells.map(cell => cell.dataset.key)")
+        return result
 
     heading.get_by_role("button").focus()
     for key, sign in (("Enter", 1), ("Space", -1)):

@@ -44,23 +44,23 @@ def due_now(home: Path, zoo: Path, name: str = "often", **policies: str) -> None
 
 
 def shown(home: Path, name: str = "often") -> dict:
-    (found,) = json.loads(survey("schedule", "show", name, "--format", "json", home=home).stdout)
-    return found
+    (result,) = json.loads(survey("schedule", "show", name, "--format", "json", home=home).stdout)
+    return result
 
 
 def test_a_schedule_from_its_beginning_to_its_end(tmp_path, zoo):
     home = tmp_path / "home"
-    said = survey("schedule", "add", "weekly", zoo, *WEEKLY, home=home).stderr
-    assert "due next at" in said
+    message = survey("schedule", "add", "weekly", zoo, *WEEKLY, home=home).stderr
+    assert "due next at" in message
     zoo.rename(tmp_path / "moved.toml")
     (listed,) = json.loads(survey("schedule", "list", "--format", "json", home=home).stdout)
     assert (listed["state"], listed["cron"], listed["missed"], listed["overlap"]) == (
         *("active", "0 3 * * 1", "latest", "skip"),
     )
-    found = shown(home, "weekly")
-    assert len(found["next_due"]) == 5
-    assert all("T03:00:00+0" in moment for moment in found["next_due"])
-    assert json.loads(found["definition"])["models"][0]["name"] == "small:digits_vgg7"
+    result = shown(home, "weekly")
+    assert len(result["next_due"]) == 5
+    assert all("T03:00:00+0" in moment for moment in result["next_due"])
+    assert json.loads(result["definition"])["models"][0]["name"] == "small:digits_vgg7"
     assert str(zoo) in survey("schedule", "show", "weekly", home=home).stdout
     assert "nothing is due" in survey("schedule", "tick", home=home).stderr
     survey("schedule", "pause", "weekly", home=home)
@@ -122,8 +122,8 @@ def test_commands_at_once_carry_a_due_time_out_once(tmp_path, zoo):
 def test_a_schedule_that_cannot_be_is_refused(tmp_path, zoo, arguments, words):
     home = tmp_path / "home"
     ended = survey("schedule", "add", "weekly", zoo, *arguments, home=home, code=2)
-    for word in words:
-        assert word in ended.stderr
+    for text in words:
+        assert text in ended.stderr
     assert not home.exists()
 
 
@@ -133,8 +133,8 @@ def test_names_and_files_that_cannot_be_are_refused(tmp_path, zoo):
     assert "there is no survey file" in absent.stderr
     unknown = tmp_path / "unknown.toml"
     unknown.write_text('[[models]]\nname = "small:digits_vgg8"\n')
-    said = survey("schedule", "add", "a", unknown, *WEEKLY, home=home, code=2).stderr
-    assert "digits_vgg8" in said
+    message = survey("schedule", "add", "a", unknown, *WEEKLY, home=home, code=2).stderr
+    assert "digits_vgg8" in message
     for verb in ("tick", "list"):
         assert "no home" in survey("schedule", verb, home=home, code=2).stderr
     assert not home.exists()
@@ -143,5 +143,5 @@ def test_names_and_files_that_cannot_be_are_refused(tmp_path, zoo):
     assert "already" in again
     assert "schedule remove weekly" in again
     for verb in ("show", "pause", "resume", "remove"):
-        said = survey("schedule", verb, "weakly", home=home, code=2).stderr
-        assert "did you mean weekly?" in said
+        message = survey("schedule", verb, "weakly", home=home, code=2).stderr
+        assert "did you mean weekly?" in message

@@ -21,8 +21,8 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def documents(name: str) -> dict[str, dict[str, Any]]:
     """Return a file's manifests by kind."""
-    found = list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
-    return {document["kind"]: document for document in found}
+    result = list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
+    return {document["kind"]: document for document in result}
 
 
 CLUSTER = documents("raycluster.yaml")

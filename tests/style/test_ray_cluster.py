@@ -77,11 +77,11 @@ def test_nodes_install_the_pinned_packages_of_this_version(config: dict[str, Any
 
 @VARIANTS
 def test_the_variants_differ_in_their_machines_alone(config: dict[str, Any]) -> None:
-    own = {"provider", "auth", "max_workers", "idle_timeout_minutes"}
-    own |= {"head_node_type", "available_node_types", "head_setup_commands"}
+    changed = {"provider", "auth", "max_workers", "idle_timeout_minutes"}
+    changed |= {"head_node_type", "available_node_types", "head_setup_commands"}
     first = read(FILES[0])
-    assert {k: v for k, v in config.items() if k not in own} == {
-        k: v for k, v in first.items() if k not in own
+    assert {k: v for k, v in config.items() if k not in changed} == {
+        k: v for k, v in first.items() if k not in changed
     }
 
 

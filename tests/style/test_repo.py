@@ -56,18 +56,18 @@ def test_no_file_is_large() -> None:
 
 
 def names_a_machine(line: str) -> bool:
-    own = f"{ROOT}/" in line or f"{Path.home()}/" in line
-    return own or bool(REGISTRY.search(line) or MACHINE_PATH.search(line))
+    local = f"{ROOT}/" in line or f"{Path.home()}/" in line
+    return local or bool(REGISTRY.search(line) or MACHINE_PATH.search(line))
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
-    found = [
+    result = [
         f"{relative(path)}:{number}"
         for path in repository_files()
         for number, line in enumerate(text_of(path).splitlines(), start=1)
         if names_a_machine(line)
     ]
-    assert not found
+    assert not result
 
 
 @pytest.mark.parametrize("folder", ["home", "tmp", "opt"])
@@ -77,9 +77,9 @@ def test_a_machine_path_is_seen(folder: str) -> None:
 
 
 def test_every_pin_of_the_lock_has_hashes() -> None:
-    found = pins()
-    assert len(found) > 50
-    assert not [name for name, (_, rest) in found.items() if "--hash=sha256:" not in rest]
+    result = pins()
+    assert len(result) > 50
+    assert not [name for name, (_, rest) in result.items() if "--hash=sha256:" not in rest]
 
 
 def test_the_lock_holds_pins_and_hashes_alone() -> None:

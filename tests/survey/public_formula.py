@@ -146,12 +146,12 @@ def cka(x: Matrix, y: Matrix) -> float:
 def entropy(rows: Matrix) -> float:
     """Return the mean over rows of H(histogram in d bins over the row's range) + log d."""
     d = rows.shape[1]
-    found = []
+    result = []
     for row in rows:
         shares = np.histogram(row, bins=d)[0] / d
         taken = shares[shares > 0]
-        found.append(-(taken * np.log(taken)).sum() + np.log(d))
-    return float(np.mean(found))
+        result.append(-(taken * np.log(taken)).sum() + np.log(d))
+    return float(np.mean(result))
 
 
 def r2(x: Matrix, y: Matrix) -> float:

@@ -23,7 +23,7 @@ def test_values_that_are_not_allowed_are_named(subtests: pytest.Subtests) -> Non
         ({"shrinkage": "lw"}, "'lw', must be one of ledoit-wolf, none"),
         ({"shrinkage": None}, "None"),
         ({"ridge": "big"}, "absolute, relative"),
-        ({"pooling": "max"}, "pooling is 'max', must be one of mean, pre, sum, flatten, public_"),
+        ({"pooling": "max"}, "pooling is 'max'.* public_code"),
         ({"pooling": None}, "pooling is None"),
     ]:
         with (

@@ -37,31 +37,31 @@ def row(x: torch.Tensor, y: torch.Tensor, **settings: object) -> SiteScore:
 
 def test_a_good_row_carries_the_score_of_all_its_parts() -> None:
     x = normal(60, 7)
-    found = row(x, x.relu())
-    assert found.affinity == found.raw_affinity == affinity_score(x, x.relu())
-    assert (found.batch, found.site, found.site_name, found.call) == (3, 5, "layer.relu#2", 2)
-    assert (found.status, found.reason, found.flags) == ("ok", None, ())
-    assert (found.channels, found.images, found.activation) == (7, 60, "relu")
-    assert found.input_variance == pytest.approx(float(x.var(0, unbiased=False).mean()))
-    assert found.output_variance == pytest.approx(float(x.relu().var(0, unbiased=False).mean()))
-    assert found.constant_fraction == 0
+    score = row(x, x.relu())
+    assert score.affinity == score.raw_affinity == affinity_score(x, x.relu())
+    assert (score.batch, score.site, score.site_name, score.call) == (3, 5, "layer.relu#2", 2)
+    assert (score.status, score.reason, score.flags) == ("ok", None, ())
+    assert (score.channels, score.images, score.activation) == (7, 60, "relu")
+    assert score.input_variance == pytest.approx(float(x.var(0, unbiased=False).mean()))
+    assert score.output_variance == pytest.approx(float(x.relu().var(0, unbiased=False).mean()))
+    assert score.constant_fraction == 0
 
 
 @pytest.mark.parametrize(("value", "flags"), [(0.0, {"constant", "dead"}), (0.7, {"constant"})])
 def test_a_constant_output_has_no_affinity(value: float, flags: set[str]) -> None:
-    found = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
-    assert (found.affinity, found.raw_affinity, found.status) == (None, None, "constant")
-    assert set(found.flags) == flags | {"ridge"}
-    assert found.constant_fraction == 1
-    assert found.reason
+    score = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
+    assert (score.affinity, score.raw_affinity, score.status) == (None, None, "constant")
+    assert set(score.flags) == flags | {"ridge"}
+    assert score.constant_fraction == 1
+    assert score.reason
 
 
 def test_some_dead_channels_are_a_fraction_and_no_failure() -> None:
     x = normal(40, 4)
     y = x.relu()
     y[:, 0] = 0
-    found = row(x, y)
-    assert (found.status, found.constant_fraction) == ("ok", 0.25)
+    score = row(x, y)
+    assert (score.status, score.constant_fraction) == ("ok", 0.25)
 
 
 def test_values_that_are_not_finite_are_counted_by_image(subtests: pytest.Subtests) -> None:
@@ -70,13 +70,13 @@ def test_values_that_are_not_finite_are_counted_by_image(subtests: pytest.Subtes
             with subtests.test(value=value, side=side):
                 matrices = [normal(30, 4), normal(30, 4)]
                 matrices[side][[2, 7], 1] = value
-                found = row(*matrices)
-                assert (found.affinity, found.status, found.flags) == (
+                score = row(*matrices)
+                assert (score.affinity, score.status, score.flags) == (
                     None,
                     "nonfinite",
                     ("nonfinite",),
                 )
-                assert "2 of 30 images" in str(found.reason)
+                assert "2 of 30 images" in str(score.reason)
 
 
 @pytest.mark.parametrize(("n", "flagged"), [(10, True), (11, False)])
@@ -100,34 +100,34 @@ def test_a_small_variance_is_flagged_and_the_relative_ridge_tells_it_apart() -> 
 def test_a_value_outside_the_range_is_kept_as_raw_and_not_as_a_score() -> None:
     x, y = torch.zeros(8, 20, dtype=torch.float64), torch.zeros(8, 20, dtype=torch.float64)
     x[0, 0], y[:4, 0], y[4:, 0] = 1, 1, -1
-    found = row(x, y)
-    assert (found.affinity, found.status) == (None, "out_of_range")
-    assert found.raw_affinity is not None
-    assert found.raw_affinity < 0
-    assert "few_images" in found.flags
-    assert "n=8, c=20" in str(found.reason)
+    score = row(x, y)
+    assert (score.affinity, score.status) == (None, "out_of_range")
+    assert score.raw_affinity is not None
+    assert score.raw_affinity < 0
+    assert "few_images" in score.flags
+    assert "n=8, c=20" in str(score.reason)
 
 
 def test_widths_that_differ_are_a_failed_row() -> None:
-    found = row(normal(30, 4), normal(30, 2))
-    assert (found.affinity, found.status, found.channels) == (None, "failed", 4)
-    assert "4 channels and the output 2" in str(found.reason)
+    score = row(normal(30, 4), normal(30, 2))
+    assert (score.affinity, score.status, score.channels) == (None, "failed", 4)
+    assert "4 channels and the output 2" in str(score.reason)
 
 
 @pytest.mark.parametrize("ridge", ["absolute", "relative"])
 def test_what_cannot_be_evaluated_is_a_failed_row(ridge: str) -> None:
     huge = 1e180 * normal(30, 4)
-    found = row(huge, huge.relu(), ridge=ridge)
-    assert (found.affinity, found.status) == (None, "failed")
-    assert "cannot be evaluated" in str(found.reason)
+    score = row(huge, huge.relu(), ridge=ridge)
+    assert (score.affinity, score.status) == (None, "failed")
+    assert "cannot be evaluated" in str(score.reason)
 
 
 def test_one_part_without_a_pair_fails_the_row() -> None:
     x = normal(10, 3)
     parts = [pair(x, x.relu()), pair(None, None, "which axis cannot be told")]
-    found = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
-    assert (found.status, found.reason) == ("failed", "which axis cannot be told")
-    assert found.affinity is None
+    score = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
+    assert (score.status, score.reason) == ("failed", "which axis cannot be told")
+    assert score.affinity is None
 
 
 METRICS = tuple(quantity.name for quantity in QUANTITIES)
@@ -135,50 +135,50 @@ METRICS = tuple(quantity.name for quantity in QUANTITIES)
 
 def test_a_row_has_a_column_for_every_quantity_and_a_value_or_a_note() -> None:
     x = normal(60, 7)
-    found = row(x, x.relu())
-    assert all(isinstance(getattr(found, name), float) for name in METRICS)
-    assert found.notes == ()
-    assert found.graph_depth == 7
+    score = row(x, x.relu())
+    assert all(isinstance(getattr(score, name), float) for name in METRICS)
+    assert score.notes == ()
+    assert score.graph_depth == 7
 
 
 def test_a_metric_without_a_value_has_a_note() -> None:
     x = normal(10, 12)
-    found = row(x, x.relu())
-    assert (found.status, found.affinity_plain) == ("ok", None)
-    assert found.notes == ("affinity_plain: needs 13 images for 12 channels, has 10",)
+    score = row(x, x.relu())
+    assert (score.status, score.affinity_plain) == ("ok", None)
+    assert score.notes == ("affinity_plain: needs 13 images for 12 channels, has 10",)
 
 
 def test_two_images_give_what_two_images_can() -> None:
-    found = row(normal(2, 3), normal(2, 3, 1))
-    missing = {name for name in METRICS if getattr(found, name) is None}
+    score = row(normal(2, 3), normal(2, 3, 1))
+    missing = {name for name in METRICS if getattr(score, name) is None}
     assert missing == {"affinity_plain", "cka_debiased", "r2_heldout"}
-    assert [note.split(":")[0] for note in found.notes] == [n for n in METRICS if n in missing]
+    assert [note.split(":")[0] for note in score.notes] == [n for n in METRICS if n in missing]
 
 
 @pytest.mark.parametrize("value", [0.0, 0.7])
 def test_a_constant_output_still_has_a_norm_a_sparsity_and_an_entropy(value: float) -> None:
-    found = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
-    given = {name for name in METRICS if getattr(found, name) is not None}
+    score = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
+    given = {name for name in METRICS if getattr(score, name) is not None}
     assert given == {name for name in METRICS if name.startswith(("norm", "sparsity", "entropy"))}
-    assert found.sparsity_after == (1.0 if value == 0 else 0.0)
-    assert found.entropy_after == pytest.approx(math.log(4))
+    assert score.sparsity_after == (1.0 if value == 0 else 0.0)
+    assert score.entropy_after == pytest.approx(math.log(4))
 
 
 def test_a_pair_that_cannot_be_used_has_no_metric_and_no_notes() -> None:
     x = normal(30, 4)
     broken = x.clone()
     broken[0, 0] = math.nan
-    for found in (row(x, broken), row(broken, x), row(x, x[:, :2])):
-        assert all(getattr(found, name) is None for name in METRICS)
-        assert found.notes == ()
-        assert found.reason
+    for result in (row(x, broken), row(broken, x), row(x, x[:, :2])):
+        assert all(getattr(result, name) is None for name in METRICS)
+        assert result.notes == ()
+        assert result.reason
 
 
 def test_a_failed_affinity_loses_no_other_metric() -> None:
-    found = row(torch.ones(30, 4, dtype=torch.float64), normal(30, 4), ridge="relative")
-    assert (found.status, found.affinity, found.r2) == ("failed", None, 0.0)
-    assert found.entropy_after is not None
-    assert "affinity_plain: the formula cannot be evaluated" in " ".join(found.notes)
+    score = row(torch.ones(30, 4, dtype=torch.float64), normal(30, 4), ridge="relative")
+    assert (score.status, score.affinity, score.r2) == ("failed", None, 0.0)
+    assert score.entropy_after is not None
+    assert "affinity_plain: " in " ".join(score.notes)
 
 
 def test_sparsity_is_that_of_the_unpooled_tensors_of_all_parts() -> None:
@@ -188,13 +188,13 @@ def test_sparsity_is_that_of_the_unpooled_tensors_of_all_parts() -> None:
         dataclasses.replace(part, before=NearZero(k, 100), after=NearZero(50 + k, 100))
         for k, part in enumerate(parts)
     ]
-    found = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
-    assert (found.sparsity_before, found.sparsity_after) == (1 / 200, 101 / 200)
-    assert found.sparsity_change == pytest.approx(0.5)
+    score = score_pair(0, 0, parts, MeasureSettings(images_per_score=20))
+    assert (score.sparsity_before, score.sparsity_after) == (1 / 200, 101 / 200)
+    assert score.sparsity_change == pytest.approx(0.5)
 
 
 def test_unshrunk_settings_give_one_value_to_both_affinities() -> None:
     x = normal(50, 4)
-    found = row(x, x.relu(), shrinkage="none")
-    assert found.affinity == found.affinity_plain == affinity_score(x, x.relu(), "none")
-    assert row(x, x.relu()).affinity_plain == found.affinity
+    score = row(x, x.relu(), shrinkage="none")
+    assert score.affinity == score.affinity_plain == affinity_score(x, x.relu(), "none")
+    assert row(x, x.relu()).affinity_plain == score.affinity

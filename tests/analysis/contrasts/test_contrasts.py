@@ -35,12 +35,12 @@ def test_cliffs_delta_counts_pairs() -> None:
     for n, m in ((1, 1), (3, 9), (20, 15)):
         a, b = rng.integers(0, 6, n) / 5, rng.integers(0, 5, m) / 5
         counted = np.mean([int(x > y) - int(x < y) for x in a for y in b])
-        found = cliffs_delta(a, b)
-        assert found.delta == pytest.approx(counted, abs=1e-12)
-        assert -1 <= found.low <= found.delta <= found.high <= 1
+        effect = cliffs_delta(a, b)
+        assert effect.delta == pytest.approx(counted, abs=1e-12)
+        assert -1 <= effect.low <= effect.delta <= effect.high <= 1
     theirs = stats.mannwhitneyu(a, b)
-    assert found.p == pytest.approx(float(theirs.pvalue))
-    assert found.delta == pytest.approx(2 * float(theirs.statistic) / (20 * 15) - 1)
+    assert effect.p == pytest.approx(float(theirs.pvalue))
+    assert effect.delta == pytest.approx(2 * float(theirs.statistic) / (20 * 15) - 1)
 
 
 def test_cliffs_delta_turns_round_and_keeps_to_the_order() -> None:
@@ -71,8 +71,8 @@ def test_the_interval_of_cliffs_delta_holds_the_truth(n: int, m: int, shift: flo
     rng, truth = RNG(n), 2 * stats.norm.cdf(shift / 2**0.5) - 1
     held = 0
     for _ in range(600):
-        found = cliffs_delta(rng.normal(shift, 1, n), rng.normal(0, 1, m))
-        held += found.low <= truth <= found.high
+        effect = cliffs_delta(rng.normal(shift, 1, n), rng.normal(0, 1, m))
+        held += effect.low <= truth <= effect.high
     assert 0.92 <= held / 600 <= 0.99
 
 
@@ -146,9 +146,9 @@ def test_sites_after_additions_against_the_others() -> None:
         signature("dead", [0.5] + [np.nan, 0.5] * 2, family="ResNet", repeat=[1, 2, 1, 2, 1]),
         signature("plain", rng.random(5), family="Digits plain", repeat=basic_blocks(2)),
     )
-    found = residual_contrast(runs).set_index("model")
-    assert list(found.index) == ["r", "s", "dead"]
-    row = found.loc["r"]
+    contrasts = residual_contrast(runs).set_index("model")
+    assert list(contrasts.index) == ["r", "s", "dead"]
+    row = contrasts.loc["r"]
     after, others = affinity[2::2], np.r_[affinity[0], affinity[1::2]]
     others = others[np.isfinite(others)]
     assert (row["after"], row["others"]) == (9, 9)
@@ -157,9 +157,9 @@ def test_sites_after_additions_against_the_others() -> None:
     theirs = stats.mannwhitneyu(after, others)
     assert row["p"] == pytest.approx(theirs.pvalue)
     assert row["cliffs_delta"] == pytest.approx(2 * theirs.statistic / 81 - 1)
-    assert found["p_corrected"].dropna().tolist() == holm(found["p"].dropna()).tolist()
-    assert "no site after an addition has an affinity" in found.loc["dead", "reason"]
-    assert math.isnan(found.loc["dead", "p"])
+    assert contrasts["p_corrected"].dropna().tolist() == holm(contrasts["p"].dropna()).tolist()
+    assert "after an addition" in contrasts.loc["dead", "reason"]
+    assert math.isnan(contrasts.loc["dead", "p"])
     assert provenance_of(residual_contrast(runs)).runs == 4
 
 
@@ -174,8 +174,8 @@ def pair(depth: int, lift: float, seed: int, **values) -> list[pd.DataFrame]:
 def test_twins_are_compared_site_by_site() -> None:
     runs = signatures(*pair(14, 0.1, 1), *pair(20, 0.2, 2), *pair(26, 0.3, 3))
     runs = signatures(runs, signature("digits_vgg7", [0.5] * 5), signature("resnet9", [0.5] * 5))
-    found = twins(runs)
-    pairs, (total,) = found.iloc[:-1], found.iloc[-1:].to_dict("records")
+    result = twins(runs)
+    pairs, (total,) = result.iloc[:-1], result.iloc[-1:].to_dict("records")
     assert list(pairs["residual"]) == ["digits_resnet14", "digits_resnet20", "digits_resnet26"]
     assert pairs["difference"].tolist() == pytest.approx([0.1, 0.2, 0.3])
     assert pairs["n"].tolist() == [14, 20, 26]
@@ -189,8 +189,8 @@ def test_twins_on_several_datasets_are_no_more_pairs() -> None:
     """The same networks on other images do not make signs less likely to be chance."""
     runs = [*pair(14, 0.1, 1), *pair(20, 0.2, 2), *pair(26, 0.3, 3)]
     again = [run.assign(run_id=run["run_id"] + "s", pooling="sum") for run in runs]
-    found = twins(signatures(*runs, *again))
-    every = found[found["level"] == "all"]
+    pairs = twins(signatures(*runs, *again))
+    every = pairs[pairs["level"] == "all"]
     assert every["dataset"].tolist() == ["digits", "digits, pooled sum"]
     assert every["n"].tolist() == [3, 3]
     assert every["p"].tolist() == [0.25, 0.25]
@@ -257,9 +257,9 @@ def checkpoints(count: int, noise: float, sites: int = 12) -> list[pd.DataFrame]
 def test_checkpoints_of_one_architecture() -> None:
     runs = checkpoints(4, 0.05)
     untrained = runs[0].assign(run_id="i", checkpoint="init:0", affinity=0.1)
-    found = robustness(signatures(*runs, untrained, signature("alone", [0.5] * 9)))
-    assert set(found["architecture"]) == {"resnet50"}
-    by_metric = found.set_index("metric")
+    result = robustness(signatures(*runs, untrained, signature("alone", [0.5] * 9)))
+    assert set(result["architecture"]) == {"resnet50"}
+    by_metric = result.set_index("metric")
     for metric in ("affinity", "norm"):
         row, table = by_metric.loc[metric], np.array([run[metric] for run in runs])
         means = table.mean(axis=1)
@@ -282,10 +282,10 @@ def test_of_repeats_the_last_stands_whole() -> None:
     one, other = checkpoints(2, 0.1, sites=6)
     older = one.assign(run_id="older", affinity=0.9)
     one.loc[2, "affinity"] = np.nan
-    found, expected = (
+    result, expected = (
         robustness(signatures(*runs), ["affinity"]) for runs in ((older, one, other), (one, other))
     )
-    assert found.equals(expected)
+    assert result.equals(expected)
 
 
 def test_checkpoints_with_gaps_and_nothing_to_compare() -> None:
@@ -329,20 +329,20 @@ def test_deviations_from_a_reference_dataset() -> None:
     }
     runs["a", "cifar10"].loc[4, "affinity"] = np.nan
     only = signature("c", rng.random(4), dataset="cifar10")
-    found = dataset_deviations(signatures(*runs.values(), only), "imagenet")
-    assert list(zip(found["model"], found["dataset"], strict=True)) == [
+    table = dataset_deviations(signatures(*runs.values(), only), "imagenet")
+    assert list(zip(table["model"], table["dataset"], strict=True)) == [
         ("a", "cifar10"), ("a", "random"), ("b", "cifar10"), ("b", "random"),
     ]  # fmt: skip
-    first, kept = found.iloc[0], [0, 1, 2, 3, 5, 6, 7, 8]
+    first, kept = table.iloc[0], [0, 1, 2, 3, 5, 6, 7, 8]
     here = runs["a", "cifar10"]["affinity"].to_numpy()
     there = runs["a", "imagenet"]["affinity"].to_numpy()
     assert first["sites"] == 8
     assert first["euclidean"] == pytest.approx(np.linalg.norm((here - there)[kept]))
     assert first["mean_difference"] == pytest.approx((here - there)[kept].mean())
     assert first["dtw"] == pytest.approx(dtw_plainly(here[kept], there))
-    assert (found["dtw"] <= found["euclidean"] + 1e-12).iloc[1:].all()
-    summed = dataset_summary(found).set_index("dataset")
-    random = found[found["dataset"] == "random"]
+    assert (table["dtw"] <= table["euclidean"] + 1e-12).iloc[1:].all()
+    summed = dataset_summary(table).set_index("dataset")
+    random = table[table["dataset"] == "random"]
     assert summed.loc["random", "n"] == 2
     assert summed.loc["random", "dtw"] == pytest.approx(random["dtw"].mean())
     assert summed.loc["random", "euclidean_std"] == pytest.approx(random["euclidean"].std())
@@ -369,17 +369,17 @@ def test_datasets_with_checkpoints_gaps_and_other_sites() -> None:
     ]
     runs[1]["affinity"] = np.nan
     runs[3]["site"] += 10
-    found = dataset_deviations(signatures(*runs), "x").set_index("model")
-    assert list(found.index) == ["a@u", "a@v"]
-    assert found.loc["a@u", "reason"] == "no site has an affinity on this dataset"
-    assert found.loc["a@v", "reason"] == "no site has an affinity on both"
+    table = dataset_deviations(signatures(*runs), "x").set_index("model")
+    assert list(table.index) == ["a@u", "a@v"]
+    assert table.loc["a@u", "reason"].endswith("on this dataset")
+    assert table.loc["a@v", "reason"].endswith("on both")
     # Distances without an order of sites in common are still to be had.
-    assert found.loc["a@v", "dtw"] == 0
-    assert math.isnan(found.loc["a@v", "euclidean"])
-    alone = dataset_summary(found.reset_index())
+    assert table.loc["a@v", "dtw"] == 0
+    assert math.isnan(table.loc["a@v", "euclidean"])
+    alone = dataset_summary(table.reset_index())
     assert alone["reason"].tolist() == ["one model: no deviation over models"]
     assert alone[["n", "n_euclidean"]].to_numpy().tolist() == [[1, 0]]
-    assert dataset_summary(found.reset_index().head(0)).empty
+    assert dataset_summary(table.reset_index().head(0)).empty
 
 
 def test_a_mean_over_datasets_is_over_architectures_with_trained_weights() -> None:
@@ -389,12 +389,12 @@ def test_a_mean_over_datasets_is_over_architectures_with_trained_weights() -> No
         for (n, c), by in moved.items()
         for d in (0, 1)
     ]
-    found = dataset_deviations(signatures(*runs), "d0")
-    assert len(found) == 4
-    (row,) = dataset_summary(found).to_dict("records")
+    table = dataset_deviations(signatures(*runs), "d0")
+    assert len(table) == 4
+    (row,) = dataset_summary(table).to_dict("records")
     assert (row["n"], row["n_euclidean"]) == (2, 2)
     assert row["euclidean"] == row["dtw"] == pytest.approx((0.2 + 0.4) / 2)
-    (row,) = dataset_summary(found, untrained=True).to_dict("records")
+    (row,) = dataset_summary(table, untrained=True).to_dict("records")
     assert row["dtw"] == pytest.approx(((0.1 + 0.3 + 0.9) / 3 + 0.4) / 2)
 
 
@@ -410,11 +410,11 @@ def test_training_against_initialisation() -> None:
         signature("t", grown, architecture="vgg", checkpoint="bundled"),
         signature("other", grown, architecture="net", checkpoint="bundled"),
     ]
-    found = training_shift(signatures(*runs))
-    assert list(zip(found["initial"], found["trained"], strict=True)) == [
+    shifts = training_shift(signatures(*runs))
+    assert list(zip(shifts["initial"], shifts["trained"], strict=True)) == [
         ("init:0", "bundled"), ("init:1", "bundled"),
     ]  # fmt: skip
-    row = found.iloc[0]
+    row = shifts.iloc[0]
     assert row["shift"] == pytest.approx((grown - born).mean())
     assert row["lowered"] == pytest.approx((grown < born).mean())
     assert row["trend_initial"] == pytest.approx(1)
@@ -423,7 +423,7 @@ def test_training_against_initialisation() -> None:
     assert row["p"] == pytest.approx(stats.wilcoxon(grown, born).pvalue)
     assert row["dtw"] == pytest.approx(dtw_plainly(born, grown))
     assert row["euclidean"] == pytest.approx(np.linalg.norm(grown - born))
-    assert found["p_corrected"].tolist() == holm(found["p"]).tolist()
+    assert shifts["p_corrected"].tolist() == holm(shifts["p"]).tolist()
 
 
 def test_training_with_little_to_say() -> None:
@@ -461,13 +461,13 @@ def test_poolings_and_sources_of_one_architecture_stand_apart() -> None:
         for pooling in ("mean", "sum")
         for dataset in ("x", "y")
     ]  # fmt: skip
-    found = dataset_deviations(signatures(*runs), "x")
-    assert sorted(set(zip(found["model"], found["dataset"], found["reference"], strict=True))) == [
+    table = dataset_deviations(signatures(*runs), "x")
+    assert sorted(set(zip(table["model"], table["dataset"], table["reference"], strict=True))) == [
         (f"{source}:resnet18", f"y{pooling}", f"x{pooling}")
         for source in ("timm", "torchvision")
         for pooling in ("", ", pooled sum")
     ]
-    summed = dataset_summary(found)
+    summed = dataset_summary(table)
     assert sorted(summed["dataset"]) == ["y", "y, pooled sum"]
     assert set(summed["n"]) == {2}
     both = [run.assign(run_id=run["run_id"] + "o", checkpoint="other") for run in runs]
@@ -500,9 +500,9 @@ def test_cifar_resnets_are_more_linear_after_their_additions(tmp_path: Path) -> 
     names = scores["site_name"].str.fullmatch(r"layer\d\.\d\.relu2#1")
     assert (names == post_shortcut(scores)).all()
     assert len(after) == 9 + 15 + 21
-    found = residual_contrast(scores)
-    assert len(found) == 3
-    assert (found["mean_after"] > found["mean_others"] + 0.15).all()
-    assert (found["cliffs_delta"] > 0.8).all()
-    assert (found["low"] > 0.3).all()
-    assert (found["p_corrected"] < 0.01).all()
+    contrasts = residual_contrast(scores)
+    assert len(contrasts) == 3
+    assert (contrasts["mean_after"] > contrasts["mean_others"] + 0.15).all()
+    assert (contrasts["cliffs_delta"] > 0.8).all()
+    assert (contrasts["low"] > 0.3).all()
+    assert (contrasts["p_corrected"] < 0.01).all()

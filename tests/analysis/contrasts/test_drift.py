@@ -80,8 +80,8 @@ def _row(row: SiteScore, value: float | str) -> SiteScore:
     return dataclasses.replace(row, affinity=value)
 
 
-def verdicts(found: Drift) -> dict[str, str]:
-    return dict(zip(found.rows["site_name"].fillna("-"), found.rows["verdict"], strict=True))
+def verdicts(result: Drift) -> dict[str, str]:
+    return dict(zip(result.rows["site_name"].fillna("-"), result.rows["verdict"], strict=True))
 
 
 def test_the_same_images_are_compared_batch_by_batch(home: Path, measured: Measured) -> None:
@@ -89,9 +89,9 @@ def test_the_same_images_are_compared_batch_by_batch(home: Path, measured: Measu
     moved = [value + 0.003 + extra for value, extra in zip(STEADY, noise, strict=True)]
     measured("old", {"a": STEADY, "b": STEADY})
     measured("new", {"a": moved, "b": STEADY})
-    found = drift(home)
-    assert found.moved
-    assert verdicts(found) == {"a": "moved", "b": "unchanged"}
+    result = drift(home)
+    assert result.moved
+    assert verdicts(result) == {"a": "moved", "b": "unchanged"}
     # On other images the same difference is nothing: batches vary three times as much.
     measured("newer", {"a": STEADY, "b": STEADY}, dataset_fingerprint="other")
     again = drift(home)
@@ -116,8 +116,8 @@ def test_sites_that_come_go_and_lose_their_score(home: Path, measured: Measured)
     measured("old", {"a": STEADY, "b": STEADY, "gone": STEADY, "one": [0.5], "dead": ["constant"]})
     lost = ["nonfinite", *STEADY[1:]]
     measured("new", {"a": STEADY, "b": lost, "new": STEADY, "one": [0.9], "dead": ["constant"]})
-    found = drift(home)
-    assert verdicts(found) == {
+    result = drift(home)
+    assert verdicts(result) == {
         "a": "unchanged",
         "b": "status changed",
         "new": "site appeared",
@@ -125,9 +125,9 @@ def test_sites_that_come_go_and_lose_their_score(home: Path, measured: Measured)
         "one": "too few batches",
         "dead": "unchanged",
     }
-    assert found.moved
-    (told,) = found.rows[found.rows["verdict"] == "status changed"]["detail"]
-    assert "ok -> nonfinite and ok at 1 batches" in told
+    assert result.moved
+    (detail,) = result.rows[result.rows["verdict"] == "status changed"]["detail"]
+    assert "ok -> nonfinite and ok at 1 batches" in detail
 
 
 def test_a_status_that_depends_on_the_images_is_no_change(home: Path, measured: Measured) -> None:
@@ -243,11 +243,11 @@ def _variances(
 def test_the_figure_shows_each_site_and_what_moved(home: Path, measured: Measured) -> None:
     measured("old", {"a": STEADY, "b": STEADY, "gone": STEADY})
     measured("new", {"a": up(STEADY, 0.003), "b": STEADY})
-    found = drift(home)
-    rows = drift_rows(found).set_index("site_name")
+    result = drift(home)
+    rows = drift_rows(result).set_index("site_name")
     assert rows["mark"].to_dict() == {"a": "moved", "b": "stayed"}
     assert (rows["high"] - rows["low"]).tolist() == pytest.approx(4 * rows["standard_error"])
-    chart, nothing = drift_chart(found), drift_chart(drift(home, since=NOON + timedelta(days=1)))
+    chart, nothing = drift_chart(result), drift_chart(drift(home, since=NOON + timedelta(days=1)))
     assert "1 of 2 sites moved" in drawn.words(chart)
     assert "2 runs" in drawn.words(chart)
     assert len(drawn.marks(chart, "symbol")) == 2

@@ -13,50 +13,47 @@ from tests.analysis.similarity.made_curves import barycentres
 
 
 @pytest.fixture(scope="module")
-def found():
+def fitted():
     return barycentres(distance_matrix(with_gaps(surveyed(9), 3), "raw", cache=False), 3)
 
 
-def test_rows_hold_every_signature_in_its_cluster_and_every_barycentre(found):
-    rows = barycentre_rows(found)
+def test_rows_hold_every_signature_in_its_cluster_and_every_barycentre(fitted):
+    rows = barycentre_rows(fitted)
     members = rows[rows["kind"] == "member"]
     clusters = members.drop_duplicates("run_id").set_index("run_id")["cluster"]
-    assert clusters.to_dict() == found.table.set_index("run_id")["cluster"].to_dict()
-    for curve in found.matrix.curves:
-        own = members[members["run_id"] == curve.run_id]
-        assert own["affinity"].tolist() == curve.values.tolist()
-        assert own["relative_depth"].tolist() == curve.depths.tolist()
+    assert clusters.to_dict() == fitted.table.set_index("run_id")["cluster"].to_dict()
+    for curve in fitted.matrix.curves:
+        group = members[members["run_id"] == curve.run_id]
+        assert group["affinity"].tolist() == curve.values.tolist()
+        assert group["relative_depth"].tolist() == curve.depths.tolist()
     middles = rows[rows["kind"] == "barycentre"]
-    assert middles["affinity"].tolist() == found.curves["affinity"].tolist()
-    assert middles["cluster"].tolist() == found.curves["cluster"].tolist()
+    assert middles["affinity"].tolist() == fitted.curves["affinity"].tolist()
+    assert middles["cluster"].tolist() == fitted.curves["cluster"].tolist()
 
 
-def test_a_site_without_a_score_breaks_its_members_curve_and_no_other(found):
-    rows = barycentre_rows(found)
+def test_a_site_without_a_score_breaks_its_members_curve_and_no_other(fitted):
+    rows = barycentre_rows(fitted)
     pieces = rows.groupby("run_id")["piece"].nunique()
-    assert pieces[found.matrix.runs["run_id"][0]] == 2
-    assert (pieces.drop(found.matrix.runs["run_id"][0]) == 1).all()
+    assert pieces[fitted.matrix.runs["run_id"][0]] == 2
+    assert (pieces.drop(fitted.matrix.runs["run_id"][0]) == 1).all()
     # A line a piece, and a barycentre in each panel.
-    assert len(marks(barycentre_chart(found), "line")) == (9 + 1) + 3
+    assert len(marks(barycentre_chart(fitted), "line")) == (9 + 1) + 3
 
 
-def test_the_title_says_what_the_barycentres_are_and_the_panels_whose(found):
-    shown = words(barycentre_chart(found))
-    medians = found.curves.groupby("cluster")["affinity"].median()
-    assert (
-        f"3 clusters of 9 models: median affinity of the barycentres goes from"
-        f" {medians.min():.2f} (cluster {medians.idxmin()}) to {medians.max():.2f}"
-        f" (cluster {medians.idxmax()})"
-    ) in shown
-    for number, own in found.table.groupby("cluster"):
-        assert f"cluster {number} (n = {len(own)})" in shown
+def test_the_title_says_what_the_barycentres_are_and_the_panels_whose(fitted):
+    shown = words(barycentre_chart(fitted))
+    medians = fitted.curves.groupby("cluster")["affinity"].median()
+    low, high = (f"{medians[n]:.2f} (cluster {n})" for n in (medians.idxmin(), medians.idxmax()))
+    assert f"{low} to {high}" in shown
+    for number, group in fitted.table.groupby("cluster"):
+        assert f"cluster {number} (n = {len(group)})" in shown
     assert "all models; 9 runs" in shown
-    one = words(barycentre_chart(barycentres(found.matrix, 1)))
+    one = words(barycentre_chart(barycentres(fitted.matrix, 1)))
     assert "9 models around one barycentre" in one
 
 
-def test_every_panel_has_the_fixed_axis(found):
-    text = str(specification(barycentre_chart(found)))
+def test_every_panel_has_the_fixed_axis(fitted):
+    text = str(specification(barycentre_chart(fitted)))
     fixed = "'field': 'affinity', 'scale': {'domain': [0, 1], 'nice': False}"
     assert text.count("'field': 'affinity'") == text.count(fixed) == 3 * 2
 

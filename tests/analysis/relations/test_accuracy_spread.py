@@ -25,10 +25,7 @@ def test_a_few_images_are_no_more_than_chance() -> None:
     assert row["sampling_error"] == pytest.approx(np.sqrt(p.mean() * (1 - p.mean()) / 1797))
     assert row["std"] == pytest.approx(np.std(p, ddof=1))
     (sentence,) = chance_sentences(accuracy_spread(zoo([1794, 1794, 1793, 1792, 1791])))
-    assert sentence == (
-        "Accuracies of the 5 residual networks on digits differ by no more than chance would make"
-        " them (standard deviation 0.07 %, of chance 0.11 %; p 0.80)."
-    )
+    assert "(standard deviation 0.07 %, of chance 0.11 %; p 0.80)" in sentence
 
 
 @pytest.mark.parametrize("images", [[1000] * 4, [1000, 50, 300, 1000]])
@@ -62,11 +59,11 @@ def test_equal_networks_are_said_to_be_alike_in_nineteen_of_twenty_cases(
 ) -> None:
     drawn = np.random.default_rng(0).binomial(images, share, size=(2000, 5))
     groups = [f"g{number}" for number in range(len(drawn)) for _ in range(5)]
-    found = accuracy_spread(zoo(drawn.ravel().tolist(), images=images, family_group=groups))
+    spreads = accuracy_spread(zoo(drawn.ravel().tolist(), images=images, family_group=groups))
     # A standard error of 2000 draws is half of a hundredth.
-    assert found["within_chance"].mean() == pytest.approx(0.95, abs=0.015)
-    assert kstest(found["p"], "uniform").statistic < 0.06
-    ratio = np.mean(found["std"] ** 2) / np.mean(found["sampling_error"] ** 2)
+    assert spreads["within_chance"].mean() == pytest.approx(0.95, abs=0.015)
+    assert kstest(spreads["p"], "uniform").statistic < 0.06
+    ratio = np.mean(spreads["std"] ** 2) / np.mean(spreads["sampling_error"] ** 2)
     assert ratio == pytest.approx(1, abs=0.1)
 
 
@@ -86,9 +83,9 @@ def test_groups_datasets_and_random_weights_are_kept_apart() -> None:
         checkpoint=["bundled", "bundled", "bundled", "init:0", "bundled"],
         dataset=["one", "one", "one", "one", "two"],
     )
-    found = accuracy_spread(frame)
-    assert list(found[["group", "dataset", "n"]].itertuples(index=False)) == [("a", "one", 2)]
-    assert chance_sentences(found, least=3) == []
+    spreads = accuracy_spread(frame)
+    assert list(spreads[["group", "dataset", "n"]].itertuples(index=False)) == [("a", "one", 2)]
+    assert chance_sentences(spreads, least=3) == []
 
 
 def test_nothing_known_gives_no_rows() -> None:
@@ -97,5 +94,5 @@ def test_nothing_known_gives_no_rows() -> None:
         zoo([1, 2]).assign(images=0),
         zoo([5]),
     ):
-        found = accuracy_spread(frame)
-        assert (len(found), list(found.columns)) == (0, list(COLUMNS))
+        spreads = accuracy_spread(frame)
+        assert (len(spreads), list(spreads.columns)) == (0, list(COLUMNS))

@@ -32,17 +32,17 @@ def noisy(name: str, seed: int, sites: int = 30, **values) -> pd.DataFrame:
     return signature(name, affinity, **columns, **values)
 
 
-def at(found: pd.DataFrame, level: str, name: str, metric: str = "cka") -> pd.Series:
-    chosen = found[(found["level"] == level) & (found["name"] == name)]
+def at(result: pd.DataFrame, level: str, name: str, metric: str = "cka") -> pd.Series:
+    chosen = result[(result["level"] == level) & (result["name"] == name)]
     (row,) = chosen[chosen["metric"] == metric].to_dict("records")
     return pd.Series(row)
 
 
 def test_a_model_agrees_with_scipy() -> None:
     run = noisy("a", 1)
-    found = correlations(run)
+    table = correlations(run)
     for metric in PAPER_METRICS:
-        row, theirs = at(found, "model", "a", metric), stats.pearsonr(run["affinity"], run[metric])
+        row, theirs = at(table, "model", "a", metric), stats.pearsonr(run["affinity"], run[metric])
         interval = theirs.confidence_interval(0.95)
         assert row["n"] == 30
         assert row["reason"] == ""
@@ -55,9 +55,9 @@ def test_a_model_agrees_with_scipy() -> None:
 def test_means_over_models_agree_with_scipy() -> None:
     runs = [noisy(name, seed) for seed, name in enumerate("abcd")]
     runs += [noisy("e", 9, family="G")]
-    found = correlations(signatures(*runs))
+    table = correlations(signatures(*runs))
     for level, name, count in (("family", "F", 4), ("all", "all", 5)):
-        row = at(found, level, name, "norm")
+        row = at(table, level, name, "norm")
         each = [stats.pearsonr(run["affinity"], run["norm"]).statistic for run in runs[:count]]
         theirs = stats.ttest_1samp(each, 0)
         interval = theirs.confidence_interval(0.95)
@@ -70,9 +70,9 @@ def test_means_over_models_agree_with_scipy() -> None:
 
 
 def test_holm_is_over_all_tests_of_a_level() -> None:
-    found = correlations(signatures(*(noisy(name, seed) for seed, name in enumerate("abc"))))
+    table = correlations(signatures(*(noisy(name, seed) for seed, name in enumerate("abc"))))
     for level, tests in (("model", 15), ("family", 5), ("all", 5)):
-        rows = found[found["level"] == level].sort_values("p")
+        rows = table[table["level"] == level].sort_values("p")
         assert len(rows) == tests
         stepped = np.minimum(1, np.maximum.accumulate(rows["p"] * np.arange(tests, 0, -1)))
         assert rows["p_corrected"].to_numpy() == pytest.approx(stepped.to_numpy(), rel=1e-12)
@@ -82,24 +82,22 @@ def test_what_does_not_vary_is_blank() -> None:
     steps = np.linspace(0.1, 0.9, 20)
     saturated = 1 - 1e-13 * RNG(0).random(20)
     runs = [signature("a", steps, cka=steps, r2=saturated), signature("b", np.full(20, 0.3))]
-    found = correlations(signatures(*runs))
-    assert at(found, "model", "a")["pearson"] == pytest.approx(1)
+    table = correlations(signatures(*runs))
+    assert at(table, "model", "a")["pearson"] == pytest.approx(1)
     for name, metric, words in (
         ("a", "r2", "r2 does not vary"),
         ("a", "norm", "norm does not vary"),
         ("b", "cka", "affinity does not vary"),
     ):
-        row = at(found, "model", name, metric)
+        row = at(table, "model", name, metric)
         assert words in row["reason"]
         assert row[["pearson", "low", "high", "p", "p_corrected"]].isna().all()
         assert row["n"] == 20
-    family = at(found, "family", "F")
+    family = at(table, "family", "F")
     assert (family["n"], family["pearson"]) == (1, pytest.approx(1))
     assert "one architecture" in family["reason"]
     assert family[["std", "low", "high", "p"]].isna().all()
-    assert (
-        at(found, "all", "all", "r2")["reason"] == "no architecture that counts has a correlation"
-    )
+    assert at(table, "all", "all", "r2")["reason"].startswith("no architecture")
 
 
 def test_a_mean_is_over_architectures_with_trained_weights() -> None:
@@ -109,16 +107,13 @@ def test_a_mean_is_over_architectures_with_trained_weights() -> None:
     random = noisy("b0", 8, architecture="b", checkpoint="init:0")
     runs = [*checkpoints, random, noisy("b", 9), noisy("c", 10, checkpoint="init:1", family="G")]
     each = [stats.pearsonr(run["affinity"], run["norm"]).statistic for run in runs]
-    found = correlations(signatures(*runs))
+    table = correlations(signatures(*runs))
     for level, name in (("family", "F"), ("all", "all")):
-        row = at(found, level, name, "norm")
+        row = at(table, level, name, "norm")
         assert row["n"] == 2
         assert row["pearson"] == pytest.approx((np.mean(each[:5]) + each[6]) / 2)
-    assert (
-        at(found, "family", "G", "norm")["reason"]
-        == "no architecture that counts has a correlation"
-    )
-    assert at(found, "model", "c", "norm")["pearson"] == pytest.approx(each[7])
+    assert at(table, "family", "G", "norm")["reason"].startswith("no architecture")
+    assert at(table, "model", "c", "norm")["pearson"] == pytest.approx(each[7])
     with_random = correlations(signatures(*runs), untrained=True)
     row = at(with_random, "all", "all", "norm")
     assert row["n"] == 3
@@ -148,9 +143,9 @@ def test_few_sites(sites: int) -> None:
 
 def test_a_perfect_correlation_has_an_interval_of_its_own() -> None:
     steps = np.arange(8) / 8
-    found = correlations(signature("a", steps, cka=2 * steps + 1, norm=-steps))
+    table = correlations(signature("a", steps, cka=2 * steps + 1, norm=-steps))
     for metric, sign in (("cka", 1), ("norm", -1)):
-        row = at(found, "model", "a", metric)
+        row = at(table, "model", "a", metric)
         assert row["pearson"] == pytest.approx(sign, abs=1e-12)
         assert (row["low"], row["high"]) == pytest.approx((sign, sign), abs=1e-6)
         assert row["p"] < 1e-12
@@ -166,17 +161,17 @@ def test_scale_and_shift_change_nothing() -> None:
 
 
 def test_models_alike_have_no_test() -> None:
-    found = correlations(signatures(noisy("a", 1), noisy("b", 1)))
-    family = at(found, "family", "F")
+    table = correlations(signatures(noisy("a", 1), noisy("b", 1)))
+    family = at(table, "family", "F")
     assert (family["std"], family["n"]) == (pytest.approx(0, abs=1e-15), 2)
     assert "alike" in family["reason"]
     assert math.isnan(family["p"])
 
 
 def test_a_family_that_nobody_knows_counts_over_all_alone() -> None:
-    found = correlations(signatures(noisy("a", 1, family=None), noisy("b", 2)))
-    assert set(found["name"]) == {"a", "b", "F", "all"}
-    assert at(found, "all", "all")["n"] == 2
+    table = correlations(signatures(noisy("a", 1, family=None), noisy("b", 2)))
+    assert set(table["name"]) == {"a", "b", "F", "all"}
+    assert at(table, "all", "all")["n"] == 2
 
 
 def test_nothing_to_correlate() -> None:
@@ -191,9 +186,9 @@ def test_nothing_to_correlate() -> None:
 
 
 def test_the_result_carries_where_it_comes_from() -> None:
-    found = correlations(signatures(noisy("a", 1), noisy("b", 2)))
-    assert provenance_of(found).runs == 2
-    assert provenance_of(found).selection == "made up"
+    table = correlations(signatures(noisy("a", 1), noisy("b", 2)))
+    assert provenance_of(table).runs == 2
+    assert provenance_of(table).selection == "made up"
 
 
 @pytest.mark.slow(seconds=2)
@@ -203,8 +198,8 @@ def test_the_interval_of_a_model_holds_the_truth() -> None:
     x, noise = rng.normal(size=(2, 12_000))
     runs = signature("all", x, cka=truth * x + (1 - truth**2) ** 0.5 * noise)
     runs["run_id"] = np.repeat([f"m{number}" for number in range(1000)], 12)
-    found = correlations(runs, ["cka"])
-    models = found[found["level"] == "model"]
+    table = correlations(runs, ["cka"])
+    models = table[table["level"] == "model"]
     held = ((models["low"] <= truth) & (truth <= models["high"])).mean()
     assert abs(held - 0.95) < 3 * (0.95 * 0.05 / 1000) ** 0.5
 
@@ -231,11 +226,11 @@ def test_means_are_over_models_of_one_dataset_and_pooling() -> None:
             (n, *where) for where in (("x", "mean"), ("y", "mean"), ("x", "sum")) for n in "abc"
         )
     ]
-    found = correlations(signatures(*runs), ["cka"])
+    table = correlations(signatures(*runs), ["cka"])
     for level, name in (("family", "F"), ("all", "all")):
-        means = found[(found["level"] == level) & (found["name"] == name)].set_index("dataset")
+        means = table[(table["level"] == level) & (table["name"] == name)].set_index("dataset")
         assert list(means.index) == ["x", "x, pooled sum", "y"]
         for place, dataset in enumerate(("x", "y", "x, pooled sum")):
-            own = found[found["level"] == "model"]["pearson"].iloc[3 * place : 3 * place + 3]
+            group = table[table["level"] == "model"]["pearson"].iloc[3 * place : 3 * place + 3]
             assert means.loc[dataset, "n"] == 3
-            assert means.loc[dataset, "pearson"] == pytest.approx(own.mean())
+            assert means.loc[dataset, "pearson"] == pytest.approx(group.mean())

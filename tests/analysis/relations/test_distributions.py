@@ -55,12 +55,12 @@ def _nearest(
     rows += [*-turns[: max(mode - 1, 0)], *turns[mode:]]
     limits += [0.0] * (len(rows) - len(limits))
     smooth = np.delete(left - right, mode, axis=0)
-    found = linprog(
+    result = linprog(
         distance, A_ub=np.array(rows), b_ub=limits, A_eq=smooth if m > 1 else None,
         b_eq=np.zeros(m - 1) if m > 1 else None, bounds=[(0, 1)] * (2 * m) + [(0, None)],
     )  # fmt: skip
-    assert found.success
-    return float(found.fun)
+    assert result.success
+    return float(result.fun)
 
 
 @pytest.mark.slow(seconds=3)
@@ -151,7 +151,7 @@ def test_the_bimodality_coefficient_in_the_limit() -> None:
 
 def test_one_heap_two_heaps_and_no_heap() -> None:
     rng = RNG(5)
-    found = shapes(
+    table = shapes(
         signatures(
             signature("one", rng.normal(0.6, 0.05, 60)),
             signature("two", np.r_[rng.normal(0.4, 0.03, 30), rng.normal(0.9, 0.03, 30)]),
@@ -161,23 +161,23 @@ def test_one_heap_two_heaps_and_no_heap() -> None:
             signature("dead", [np.nan]),
         )
     ).set_index("model")
-    assert found.loc["one", "dip_p"] > 0.1
-    assert found.loc["two", "dip_p"] == pytest.approx(1 / 2000)
-    assert found.loc["one", "bimodality_coefficient"] < UNIFORM
-    assert found.loc["two", "bimodality_coefficient"] > UNIFORM
-    assert found["sites"].to_dict()["three"] == 3
+    assert table.loc["one", "dip_p"] > 0.1
+    assert table.loc["two", "dip_p"] == pytest.approx(1 / 2000)
+    assert table.loc["one", "bimodality_coefficient"] < UNIFORM
+    assert table.loc["two", "bimodality_coefficient"] > UNIFORM
+    assert table["sites"].to_dict()["three"] == 3
     for name, words in (
         ("flat", "does not vary"),
         ("three", "3 sites, at least 4"),
         ("single", "1 site, at least 4"),
         ("dead", "no site"),
     ):
-        row = found.loc[name]
+        row = table.loc[name]
         assert words in row["reason"]
         assert row[["bimodality_coefficient", "dip", "dip_p"]].isna().all()
-    assert found.loc["flat", "std"] == 0
-    assert math.isnan(found.loc["single", "std"])
-    assert provenance_of(found).runs == 6
+    assert table.loc["flat", "std"] == 0
+    assert math.isnan(table.loc["single", "std"])
+    assert provenance_of(table).runs == 6
     assert shapes(signature("a", [0.5]).head(0)).empty
 
 
@@ -204,9 +204,9 @@ def test_a_density_holds_all_of_itself_within_the_scale(name: str) -> None:
         "two heaps": np.concatenate((rng.normal(0.4, 0.03, 30), rng.normal(0.9, 0.01, 60))),
         "half equal": np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0.6]),
     }[name]
-    found = density(values, PLACES)
-    assert (found >= 0).all()
-    assert np.trapezoid(found, PLACES) == pytest.approx(1.0, abs=2e-3)
+    heights = density(values, PLACES)
+    assert (heights >= 0).all()
+    assert np.trapezoid(heights, PLACES) == pytest.approx(1.0, abs=2e-3)
 
 
 def test_two_heaps_are_not_melted_into_one() -> None:

@@ -43,22 +43,26 @@ def zoo(
     return scores, models(names, **{**known, **values})
 
 
-def at(found: pd.DataFrame, kind: str, predictor: str) -> pd.Series:
-    (row,) = found[(found["kind"] == kind) & (found["predictor"] == predictor)].to_dict("records")
+def at(result: pd.DataFrame, kind: str, predictor: str) -> pd.Series:
+    (row,) = result[(result["kind"] == kind) & (result["predictor"] == predictor)].to_dict(
+        "records"
+    )
     return pd.Series(row)
 
 
 def test_a_line_agrees_with_scipy_and_scikit_learn() -> None:
     for seed, n in enumerate((3, 4, 5, 9, 40)):
         x, y = RNG(seed).normal(size=(2, n)) * [[5], [0.1]] + [[100], [0.7]]
-        found, theirs = line(x, y), stats.linregress(x, y)
-        assert found.slope == pytest.approx(theirs.slope, rel=1e-9)
-        assert found.intercept == pytest.approx(theirs.intercept, rel=1e-9)
-        assert found.r2 == pytest.approx(theirs.rvalue**2, abs=1e-12)
+        result, theirs = line(x, y), stats.linregress(x, y)
+        assert result.slope == pytest.approx(theirs.slope, rel=1e-9)
+        assert result.intercept == pytest.approx(theirs.intercept, rel=1e-9)
+        assert result.r2 == pytest.approx(theirs.rvalue**2, abs=1e-12)
         guessed = cross_val_predict(LinearRegression(), x[:, None], y, cv=LeaveOneOut())
         press = ((y - guessed) ** 2).sum()
-        assert found.r2_left_out == pytest.approx(1 - press / ((y - y.mean()) ** 2).sum(), rel=1e-9)
-        assert found.r2_left_out < found.r2 <= 1
+        assert result.r2_left_out == pytest.approx(
+            1 - press / ((y - y.mean()) ** 2).sum(), rel=1e-9
+        )
+        assert result.r2_left_out < result.r2 <= 1
 
 
 def test_a_point_that_alone_gives_the_slope_cannot_be_left_out() -> None:
@@ -67,54 +71,54 @@ def test_a_point_that_alone_gives_the_slope_cannot_be_left_out() -> None:
     frames = zoo(5, depth=[7, 7, 7, 7, 8], measured_top1=measured)
     row = at(regressions(*frames), "characteristic", "depth")
     assert row["r2"] > 0
-    assert "without one of the models it does not vary" in row["reason"]
+    assert "without one of the models" in row["reason"]
 
 
 def test_statistics_of_a_signature() -> None:
-    found = statistics([0.2, np.nan, 0.4, 0.9])
-    assert tuple(found) == STATISTICS
-    assert found["mean"] == pytest.approx(0.5)
-    assert (found["median"], found["min"], found["max"]) == (0.4, 0.2, 0.9)
-    assert found["std"] == pytest.approx(np.std([0.2, 0.4, 0.9]))
-    assert (found["max/mean"], found["max/median"]) == pytest.approx((1.8, 2.25))
+    by_name = statistics([0.2, np.nan, 0.4, 0.9])
+    assert tuple(by_name) == STATISTICS
+    assert by_name["mean"] == pytest.approx(0.5)
+    assert (by_name["median"], by_name["min"], by_name["max"]) == (0.4, 0.2, 0.9)
+    assert by_name["std"] == pytest.approx(np.std([0.2, 0.4, 0.9]))
+    assert (by_name["max/mean"], by_name["max/median"]) == pytest.approx((1.8, 2.25))
     assert all(math.isnan(value) for value in statistics([np.nan]).values())
     assert math.isnan(statistics([0.0, 0.0])["max/mean"])
 
 
 def test_every_predictor_is_fitted_on_its_own_sites() -> None:
     scores, known = zoo(12, seed=3)
-    found = regressions(scores, known, permutations=99)
+    table = regressions(scores, known, permutations=99)
     top1 = known.set_index("run_id")["measured_top1"]
     roles = {"signature": ["main", "gate"], "gates": ["gate"], "main": ["main"]}
     for kind, kept in roles.items():
         by_run = scores[scores["role"].isin(kept)].groupby("run_id")["affinity"]
         x = (by_run.max() / by_run.median()).loc[top1.index]
-        theirs, row = stats.linregress(x, top1), at(found, kind, "max/median")
+        theirs, row = stats.linregress(x, top1), at(table, kind, "max/median")
         assert row["r2"] == pytest.approx(theirs.rvalue**2, abs=1e-10)
         assert row["slope"] == pytest.approx(theirs.slope, rel=1e-9)
     x = known["parameters"]
-    row = at(found, "characteristic", "parameters")
+    row = at(table, "characteristic", "parameters")
     assert row["r2"] == pytest.approx(stats.pearsonr(x, known["measured_top1"]).statistic ** 2)
-    assert set(found["n"]) == {12}
-    assert set(found["accuracy"]) == {"12 measured"}
-    assert provenance_of(found).runs == 12
+    assert set(table["n"]) == {12}
+    assert set(table["accuracy"]) == {"12 measured"}
+    assert provenance_of(table).runs == 12
 
 
 def test_the_best_of_each_kind_is_picked_once() -> None:
-    found = regressions(*zoo(9, seed=4), permutations=199)
-    assert len(found) == 3 * len(STATISTICS) + len(CHARACTERISTICS)
-    for _, rows in found.groupby("kind"):
+    table = regressions(*zoo(9, seed=4), permutations=199)
+    assert len(table) == 3 * len(STATISTICS) + len(CHARACTERISTICS)
+    for _, rows in table.groupby("kind"):
         (picked,) = rows[rows["picked"]].to_dict("records")
         assert picked["r2"] == rows["r2"].max()
         # Accounting for the picking never makes a p-value smaller.
         assert picked["p_picked"] >= picked["p"]
         assert rows.loc[~rows["picked"], "p_picked"].isna().all()
-    assert set(found["kind"]) == set(KINDS)
+    assert set(table["kind"]) == set(KINDS)
 
 
 def test_few_models_are_tried_in_every_order() -> None:
     scores, known = zoo(5, seed=5, gates=False)
-    found = regressions(scores, known)
+    table = regressions(scores, known)
     y = known["measured_top1"].to_numpy()
     predictors = {name: known[name].to_numpy(float) for name in CHARACTERISTICS}
     by_order = {
@@ -124,22 +128,22 @@ def test_few_models_are_tried_in_every_order() -> None:
     for name, each in by_order.items():
         observed = np.corrcoef(predictors[name], y)[0, 1] ** 2
         expected = np.mean(np.array(each) >= observed - 1e-12)
-        assert at(found, "characteristic", name)["p"] == pytest.approx(expected, abs=1e-12)
+        assert at(table, "characteristic", name)["p"] == pytest.approx(expected, abs=1e-12)
     largest = np.max(list(by_order.values()), axis=0)
-    (picked,) = found[found["picked"] & (found["kind"] == "characteristic")].to_dict("records")
+    (picked,) = table[table["picked"] & (table["kind"] == "characteristic")].to_dict("records")
     assert picked["p_picked"] == pytest.approx(np.mean(largest >= picked["r2"] - 1e-12))
 
 
 def test_a_true_line_is_found_and_noise_beside_it_is_not() -> None:
     scores, known = zoo(30, seed=6)
     known["measured_top1"] = 0.3 + 0.002 * known["depth"] + RNG(1).normal(0, 0.01, 30)
-    found = regressions(scores, known, permutations=999)
-    row = at(found, "characteristic", "depth")
+    table = regressions(scores, known, permutations=999)
+    row = at(table, "characteristic", "depth")
     assert row["picked"]
     assert row["slope"] == pytest.approx(0.002, rel=0.05)
     assert row["r2_left_out"] > 0.95
     assert row["p_picked"] == pytest.approx(1 / 1000)
-    assert found.loc[found["picked"] & (found["kind"] != "characteristic"), "p_picked"].min() > 0.05
+    assert table.loc[table["picked"] & (table["kind"] != "characteristic"), "p_picked"].min() > 0.05
 
 
 @pytest.mark.slow(seconds=2)
@@ -148,19 +152,19 @@ def test_p_is_uniform_and_picking_is_accounted_for_where_there_is_nothing() -> N
     groups, size = 300, 6
     scores, known = zoo(groups * size, seed=7, sites=6)
     known["family_group"] = np.repeat([f"g{number:03}" for number in range(groups)], size)
-    found = regressions(scores, known)
+    table = regressions(scores, known)
     for kind, predictor in (("signature", "std"), ("gates", "mean"), ("characteristic", "depth")):
-        rows = found[(found["kind"] == kind) & (found["predictor"] == predictor)]
+        rows = table[(table["kind"] == kind) & (table["predictor"] == predictor)]
         assert stats.kstest(rows["p"], "uniform").pvalue > 0.001, (kind, predictor)
     for kind in KINDS:
-        picked = found[found["picked"] & (found["kind"] == kind)]
+        picked = table[table["picked"] & (table["kind"] == kind)]
         assert len(picked) == groups
         assert stats.kstest(picked["p_picked"], "uniform").pvalue > 0.001, kind
         for level in (0.05, 0.2):
             error = (level * (1 - level) / groups) ** 0.5
             assert abs((picked["p_picked"] <= level).mean() - level) < 3.5 * error, (kind, level)
     # The p-value of the picked one alone would be far from honest.
-    naive = found.loc[found["picked"] & (found["kind"] == "signature"), "p"]
+    naive = table.loc[table["picked"] & (table["kind"] == "signature"), "p"]
     assert (naive <= 0.05).mean() > 0.1
 
 
@@ -170,59 +174,59 @@ def test_p_is_uniform_with_drawn_orders_and_gaps() -> None:
     scores, known = zoo(groups * size, seed=8, sites=4, gates=False)
     known["family_group"] = np.repeat([f"g{number:03}" for number in range(groups)], size)
     known["depth"] = known["depth"].astype(float).where(RNG(9).random(len(known)) > 1 / 3)
-    found = regressions(scores, known, permutations=199, seed=1)
-    rows = found[found["predictor"] == "depth"]
+    table = regressions(scores, known, permutations=199, seed=1)
+    rows = table[table["predictor"] == "depth"]
     assert 4 < rows["n"].mean() < 9
     assert stats.kstest(rows["p"].dropna(), "uniform").pvalue > 0.001
-    picked = found[found["picked"] & (found["kind"] == "characteristic")]
+    picked = table[table["picked"] & (table["kind"] == "characteristic")]
     assert stats.kstest(picked["p_picked"], "uniform").pvalue > 0.001
 
 
 def test_what_cannot_be_fitted_says_why() -> None:
     scores, known = zoo(6, gates=False, depth=[None] * 6, gflops=[2.0] * 6)
-    found = regressions(scores, known)
+    table = regressions(scores, known)
     for kind, predictor, words in (
         ("gates", "mean", "no model has a gate"),
         ("characteristic", "depth", "no model has a known depth"),
         ("characteristic", "gflops", "gflops does not vary"),
     ):
-        row = at(found, kind, predictor)
+        row = at(table, kind, predictor)
         assert words in row["reason"]
         assert row[["r2", "slope", "p", "p_picked"]].isna().all()
         assert not row["picked"]
-    assert found[found["kind"] == "gates"]["picked"].sum() == 0
+    assert table[table["kind"] == "gates"]["picked"].sum() == 0
     for changed, words in (
         ({"measured_top1": [0.5] * 6}, "top-1 does not vary"),
         ({"measured_top1": [0.5, 0.6, 0.7, None, None, None]}, "3 models, at least 4"),
         ({"measured_top1": [None] * 6}, "no model has a known top-1"),
     ):
-        found = regressions(scores, known.assign(**changed))
-        assert found["reason"].str.contains(words).all()
-        assert found["r2"].isna().all()
+        table = regressions(scores, known.assign(**changed))
+        assert table["reason"].str.contains(words).all()
+        assert table["r2"].isna().all()
 
 
 def test_measured_or_reported_is_said() -> None:
     measured, reported = [0.1, 0.2, None, 0.4, 0.6], [0.9, None, 0.7, 0.6, 0.1]
     frames = zoo(5, measured_top1=measured, reported_top1=reported, depth=[1, 2, 3, 4, 5])
-    found = regressions(*frames)
-    assert set(found["accuracy"]) == {"4 measured, 1 reported"}
+    table = regressions(*frames)
+    assert set(table["accuracy"]) == {"4 measured, 1 reported"}
     expected = stats.linregress([1, 2, 3, 4, 5], [0.1, 0.2, 0.7, 0.4, 0.6]).slope
-    assert at(found, "characteristic", "depth")["slope"] == pytest.approx(expected)
-    found = regressions(*frames, accuracy="reported")
-    assert set(found["accuracy"]) == {"1 measured, 4 reported"}
+    assert at(table, "characteristic", "depth")["slope"] == pytest.approx(expected)
+    table = regressions(*frames, accuracy="reported")
+    assert set(table["accuracy"]) == {"1 measured, 4 reported"}
     expected = stats.linregress([1, 2, 3, 4, 5], [0.9, 0.2, 0.7, 0.6, 0.1]).slope
-    assert at(found, "characteristic", "depth")["slope"] == pytest.approx(expected)
+    assert at(table, "characteristic", "depth")["slope"] == pytest.approx(expected)
 
 
 def test_groups_and_datasets_are_apart_and_others_have_no_part() -> None:
     scores, known = zoo(14)
     known["family_group"] = ["a"] * 5 + ["b"] * 5 + [None] * 4
     known.loc[[3, 4], "dataset"] = "cifar"
-    found = regressions(scores, known)
-    counts = found[found["predictor"] == "depth"].set_index(["group", "dataset"])["n"]
+    table = regressions(scores, known)
+    counts = table[table["predictor"] == "depth"].set_index(["group", "dataset"])["n"]
     assert counts.to_dict() == {("a", "cifar"): 2, ("a", "digits"): 3, ("b", "digits"): 5}
     unmeasured = models(["none"])
-    assert len(regressions(scores, pd.concat([known, unmeasured]))) == len(found)
+    assert len(regressions(scores, pd.concat([known, unmeasured]))) == len(table)
     assert regressions(scores.head(0), known).empty
 
 
@@ -234,16 +238,16 @@ def test_the_seed_decides() -> None:
 
 
 def test_orders() -> None:
-    found = orders(4, 9, 0)
-    assert found.exact
-    assert {tuple(row) for row in found.indices} == set(itertools.permutations(range(4)))
+    result = orders(4, 9, 0)
+    assert result.exact
+    assert {tuple(row) for row in result.indices} == set(itertools.permutations(range(4)))
     assert len(orders(8, 9, 0).indices) == MOST_ORDERS
     drawn = orders(9, 50, 0)
     assert not drawn.exact
     assert (np.sort(drawn.indices, axis=1) == np.arange(9)).all()
     # None of 50 reached it: not 0, but one of 51.
     assert drawn.p(1.0, np.zeros(50)) == pytest.approx(1 / 51)
-    assert found.p(1.0, np.r_[1.0 - 1e-15, np.zeros(23)]) == pytest.approx(1 / 24)
+    assert result.p(1.0, np.r_[1.0 - 1e-15, np.zeros(23)]) == pytest.approx(1 / 24)
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -263,9 +267,9 @@ def test_poolings_and_random_weights_stand_apart() -> None:
         known.assign(run_id=known["run_id"] + "s", pooling="sum"),
         known.assign(run_id=known["run_id"] + "i", checkpoint="init:0", measured_top1=0.1),
     ]
-    found = regressions(pd.concat([scores, again, born]), pd.concat(runs), permutations=9)
+    table = regressions(pd.concat([scores, again, born]), pd.concat(runs), permutations=9)
     alone = regressions(scores, known, permutations=9)
-    assert set(found["n"]) == {6}
+    assert set(table["n"]) == {6}
     for name in ("digits", "digits, pooled sum"):
-        own = found[found["dataset"] == name].reset_index(drop=True)
-        pd.testing.assert_frame_equal(own.drop(columns="dataset"), alone.drop(columns="dataset"))
+        group = table[table["dataset"] == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(group.drop(columns="dataset"), alone.drop(columns="dataset"))

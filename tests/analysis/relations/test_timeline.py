@@ -13,7 +13,7 @@ from tests.analysis.made import signature, signatures
 
 
 def test_one_row_a_model_oldest_first() -> None:
-    found = timeline(
+    table = timeline(
         signatures(
             signature("new", [0.1, 0.5, 0.9], year=2022, family="B"),
             signature("old", [0.4, np.nan, 0.2, 0.3], year=2012, family="A"),
@@ -22,18 +22,18 @@ def test_one_row_a_model_oldest_first() -> None:
             signature("lower", [0.2, 0.3], year=2015, family="Z"),
         )
     )
-    assert list(found["model"]) == ["old", "lower", "middle", "new", "unknown"]
-    assert found["year"].tolist()[:4] == [2012, 2015, 2015, 2022]
-    assert found["year"].isna().tolist() == [False] * 4 + [True]
-    old = found.iloc[0]
+    assert list(table["model"]) == ["old", "lower", "middle", "new", "unknown"]
+    assert table["year"].tolist()[:4] == [2012, 2015, 2015, 2022]
+    assert table["year"].isna().tolist() == [False] * 4 + [True]
+    old = table.iloc[0]
     assert (old["lowest"], old["median"], old["highest"], old["sites"]) == (0.2, 0.3, 0.4, 3)
-    assert provenance_of(found).runs == 5
+    assert provenance_of(table).runs == 5
 
 
 def test_a_model_without_any_score_is_there_and_blank() -> None:
-    found = timeline(signature("dead", [np.nan, np.nan]))
-    assert found["sites"].tolist() == [0]
-    assert math.isnan(found["median"].iloc[0])
+    table = timeline(signature("dead", [np.nan, np.nan]))
+    assert table["sites"].tolist() == [0]
+    assert math.isnan(table["median"].iloc[0])
 
 
 def test_two_runs_with_one_label_are_two() -> None:
@@ -42,15 +42,15 @@ def test_two_runs_with_one_label_are_two() -> None:
 
 
 def test_nothing() -> None:
-    found = timeline(signature("a", [0.5]).head(0))
-    assert found.empty
-    assert isinstance(found["year"].dtype, pd.Int64Dtype)
+    table = timeline(signature("a", [0.5]).head(0))
+    assert table.empty
+    assert isinstance(table["year"].dtype, pd.Int64Dtype)
 
 
 def test_numbers_agree_with_numpy() -> None:
     values = np.random.default_rng(0).random((20, 31))
-    found = timeline(signatures(*(signature(f"m{i:02}", row) for i, row in enumerate(values))))
-    ordered = found.sort_values("model")
+    table = timeline(signatures(*(signature(f"m{i:02}", row) for i, row in enumerate(values))))
+    ordered = table.sort_values("model")
     for name, expected in (
         ("lowest", values.min(axis=1)),
         ("median", np.median(values, axis=1)),

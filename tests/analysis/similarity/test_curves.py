@@ -23,11 +23,11 @@ def test_curves_follow_the_frame_and_their_sites_the_execution() -> None:
 
 def test_what_has_no_affinity_is_left_out_and_counted() -> None:
     signatures = frame({"a": [0.1, NAN, 0.3, NAN], "none": [NAN, NAN], "b": [0.5]})
-    found = curves(signatures)
-    assert [curve.model for curve in found] == ["a", "b"]
-    assert [curve.left_out for curve in found] == [2, 0]
-    assert found[0].sites is not None
-    assert found[0].sites.tolist() == [0, 2]
+    signature_curves = curves(signatures)
+    assert [curve.model for curve in signature_curves] == ["a", "b"]
+    assert [curve.left_out for curve in signature_curves] == [2, 0]
+    assert signature_curves[0].sites is not None
+    assert signature_curves[0].sites.tolist() == [0, 2]
     assert without_curve(signatures) == ("none",)
     assert curves(signatures.iloc[:0]) == []
 
@@ -45,18 +45,18 @@ def test_a_missing_site_leaves_its_neighbours_where_they_are() -> None:
     """Its own depths go to the nearest that are there, the earlier one of two equally near."""
     values = np.linspace(0.2, 0.8, 7)
     (holed,) = curves(frame({"a": np.where([0, 0, 1, 0, 1, 0, 0], NAN, values)}))
-    found = normalised(holed.values, "relative", 13, depths=holed.depths)
+    resampled = normalised(holed.values, "relative", 13, depths=holed.depths)
     sites = [0, 0, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 6]
-    assert found.tolist() == values[sites].tolist()
+    assert resampled.tolist() == values[sites].tolist()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 400])
 def test_relative_holds_the_score_of_the_nearest_site(size: int) -> None:
     values = np.random.default_rng(size).random(size)
-    found = normalised(values, "relative")
-    assert found.shape == (100,)
-    assert (found[0], found[-1]) == (values[0], values[-1])
-    for place, value in enumerate(found):
+    resampled = normalised(values, "relative")
+    assert resampled.shape == (100,)
+    assert (resampled[0], resampled[-1]) == (values[0], values[-1])
+    for place, value in enumerate(resampled):
         exact = place / 99 * (size - 1)
         (site,) = np.flatnonzero(values == value)
         assert abs(site - exact) <= 0.5 + 1e-9
@@ -76,7 +76,7 @@ def test_the_others_leave_a_curve_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("values", "normalisation", "points", "words"),
     [
-        ([0.5], "z-score", 100, "'z-score', must be one of raw, length, relative"),
+        ([0.5], "z-score", 100, "'z-score'.* raw, length, relative"),
         ([], "raw", 100, "no values"),
         ([0.5], "relative", 1, "1 relative depths, must be at least 2"),
     ],

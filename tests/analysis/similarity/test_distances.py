@@ -133,9 +133,9 @@ def test_a_new_model_costs_one_row(tmp_path: Path, warped: list[int]) -> None:
     first = whole[whole["model"] != "m4"]
     fresh = distance_matrix(whole, cache=False).values
     for wanted in (first, whole, whole, first.iloc[::-1]):
-        found = distance_matrix(wanted)
-        places = [int(model[1:]) for model in found.runs["model"]]
-        assert (found.values == fresh[np.ix_(places, places)]).all()
+        result = distance_matrix(wanted)
+        places = [int(model[1:]) for model in result.runs["model"]]
+        assert (result.values == fresh[np.ix_(places, places)]).all()
     # The last two ask for what is known, and nothing is warped.
     assert warped == [36, 28, 8]
     with closing(sqlite3.connect(tmp_path / "cache" / FILE_NAME)) as file:
@@ -158,9 +158,9 @@ def test_bands_and_normalisations_are_kept_apart(tmp_path: Path, warped: list[in
     signatures = at_home(tmp_path, 6)
     asked = [(name, band) for name in NORMALISATIONS for band in (None, 1, 0)]
     for name, band in (*asked, *asked):
-        found = distance_matrix(signatures, name, band).values  # type: ignore[arg-type]
+        result = distance_matrix(signatures, name, band).values  # type: ignore[arg-type]
         alone = distance_matrix(signatures, name, band, cache=False).values  # type: ignore[arg-type]
-        assert (found == alone).all()
+        assert (result == alone).all()
     # Raw and length have the same sums: two of the nine cost nothing even at first, a band each.
     assert len(warped) - 2 * len(asked) == 6
 
@@ -262,9 +262,9 @@ def test_many_processes_may_use_it_at_once(tmp_path: Path, warped: list[int]) ->
     assert [process.exitcode for process in processes] == [0] * 3
     for seed in (0, 1):
         signatures = at_home(tmp_path, 8, seed)
-        found = distance_matrix(signatures).values
+        result = distance_matrix(signatures).values
         assert warped == [28] * seed
-        assert (found == distance_matrix(signatures, cache=False).values).all()
+        assert (result == distance_matrix(signatures, cache=False).values).all()
 
 
 def test_a_digest_knows_a_curve_by_its_values() -> None:

@@ -33,14 +33,14 @@ def waves(models: int = 4) -> dict[str, NDArray[np.float64]]:
 @pytest.mark.parametrize("normalisation", ["raw", "relative"])
 def test_kmeans_finds_what_rises_and_what_falls(normalisation: Any) -> None:
     made = distance_matrix(frame(waves()), normalisation)
-    found = kmeans(made, 2)
+    fitted = kmeans(made, 2)
     rising = {name for name in waves() if name[0] == "r"}
-    parts = {frozenset(names) for _, names in found.table.groupby("cluster")["model"]}
+    parts = {frozenset(names) for _, names in fitted.table.groupby("cluster")["model"]}
     assert parts == {frozenset(rising), frozenset(waves().keys() - rising)}
-    assert found.agreement["adjusted_rand"][0] == 1.0
-    for number, rows in found.curves.groupby("cluster"):
+    assert fitted.agreement["adjusted_rand"][0] == 1.0
+    for number, rows in fitted.curves.groupby("cluster"):
         middle = rows["affinity"].to_numpy()
-        ends = waves()[found.table.loc[found.table["cluster"] == number, "model"].iloc[0]]
+        ends = waves()[fitted.table.loc[fitted.table["cluster"] == number, "model"].iloc[0]]
         assert (middle[-1] > middle[0]) == (ends[-1] > ends[0])
         assert (rows["models"] == 4).all()
         assert rows["relative_depth"].iloc[[0, -1]].tolist() == [0.0, 1.0]
@@ -49,13 +49,13 @@ def test_kmeans_finds_what_rises_and_what_falls(normalisation: Any) -> None:
 def test_distances_to_barycentres_are_warping_distances() -> None:
     rng = np.random.default_rng(2)
     made = distance_matrix(frame({f"m{number}": rng.random(12) for number in range(9)}), "raw", 0)
-    found = kmeans(made, 3, seed=4)
-    for curve, row in zip(made.curves, found.table.itertuples(), strict=True):
-        centre = found.curves.loc[found.curves["cluster"] == row.cluster, "affinity"]
+    fitted = kmeans(made, 3, seed=4)
+    for curve, row in zip(made.curves, fitted.table.itertuples(), strict=True):
+        centre = fitted.curves.loc[fitted.curves["cluster"] == row.cluster, "affinity"]
         assert row.distance == pytest.approx(dtw(curve.values, centre, 0))
-    assert found.inertia == pytest.approx((found.table["distance"] ** 2).mean())
+    assert fitted.inertia == pytest.approx((fitted.table["distance"] ** 2).mean())
     again = kmeans(made, 3, seed=4)
-    pd.testing.assert_frame_equal(again.table, found.table)
+    pd.testing.assert_frame_equal(again.table, fitted.table)
 
 
 @pytest.mark.filterwarnings("ignore:h5py not installed:UserWarning")
@@ -63,10 +63,10 @@ def test_one_cluster_has_a_mean_that_averaging_does_not_improve() -> None:
     from tslearn.barycenters import dtw_barycenter_averaging
 
     made = distance_matrix(frame({name: values[:6] for name, values in waves().items()}), "raw")
-    found = kmeans(made, 1)
+    fitted = kmeans(made, 1)
     curves = [curve.values for curve in made.curves]
-    theirs = dtw_barycenter_averaging(curves, init_barycenter=found.curves["affinity"].to_numpy())
-    ours = np.mean([dtw(curve, found.curves["affinity"]) ** 2 for curve in curves])
+    theirs = dtw_barycenter_averaging(curves, init_barycenter=fitted.curves["affinity"].to_numpy())
+    ours = np.mean([dtw(curve, fitted.curves["affinity"]) ** 2 for curve in curves])
     assert ours <= np.mean([dtw(curve, theirs[:, 0]) ** 2 for curve in curves]) * 1.001
 
 
@@ -76,20 +76,20 @@ def test_kmeans_of_few_and_equal_models() -> None:
     assert same.inertia == pytest.approx(0.0)
     with pytest.raises(SettingsError, match="4 clusters of 3 models"):
         kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.5}), 4)
-    with pytest.raises(SettingsError, match="no means for the normalisation 'length'"):
+    with pytest.raises(SettingsError, match="normalisation 'length'"):
         kmeans(matrix(0, 3, "length"), 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_cluster_holds_most_models(seed: int) -> None:
     places = {"a1": 0.1, "a2": 0.12, "b1": 0.5, "b2": 0.51, "b3": 0.52, "b4": 0.53, "c1": 0.9}
-    found = kmeans(placed(places), 3, seed)
-    assert found.table["cluster"].tolist() == [2, 2, 1, 1, 1, 1, 3]
-    assert found.curves["models"].tolist() == [4, 2, 1]
+    fitted = kmeans(placed(places), 3, seed)
+    assert fitted.table["cluster"].tolist() == [2, 2, 1, 1, 1, 1, 3]
+    assert fitted.curves["models"].tolist() == [4, 2, 1]
 
 
 def test_more_clusters_than_different_curves_leave_some_out() -> None:
-    found = kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.9}), 3)
-    used = sorted(found.table["cluster"].unique())
+    fitted = kmeans(placed({"a": 0.5, "b": 0.5, "c": 0.9}), 3)
+    used = sorted(fitted.table["cluster"].unique())
     assert used == list(range(1, len(used) + 1))
-    assert sorted(found.curves["cluster"].unique()) == used
+    assert sorted(fitted.curves["cluster"].unique()) == used

@@ -159,7 +159,7 @@ def test_a_family_of_random_weights_suggests_nothing() -> None:
     places = {"a1": 0.1, "a2": 0.2, "b1": 0.3}
     made = placed(places, checkpoint={"a1": "bundled", "a2": "init:0", "b1": "bundled"})
     reasons = family_predictions(made).set_index("model")["reason"]
-    assert reasons["a1"] == "no other trained architecture of its family"
+    assert "trained architecture" in reasons["a1"]
     assert reasons["b1"] == "the only architecture of its family"
 
 

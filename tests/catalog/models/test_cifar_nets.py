@@ -100,9 +100,9 @@ def test_parameters_are_as_published(depth: int, millions: float) -> None:
 def test_keys_are_those_of_the_public_checkpoints(depth: int, file: str) -> None:
     path = shared(f"data/checkpoints/{file}")
     published = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-    own = SOURCE.get(f"cifar_resnet{depth}").build().state_dict()
+    ours = SOURCE.get(f"cifar_resnet{depth}").build().state_dict()
     assert {key.removeprefix("module."): value.shape for key, value in published.items()} == {
-        key: value.shape for key, value in own.items() if not key.endswith("num_batches_tracked")
+        key: value.shape for key, value in ours.items() if not key.endswith("num_batches_tracked")
     }
 
 

@@ -31,8 +31,8 @@ SOURCES = {source.name: source for source in (TorchvisionSource(), CifarSource()
 )
 def test_a_network_counted_anew_costs_what_the_table_says(source: str, name: str) -> None:
     with torch.device("meta"):
-        own = SOURCES.get(source)
-        network = (own.get(name).build() if own else timm.create_model(name)).eval()
+        ours = SOURCES.get(source)
+        network = (ours.get(name).build() if ours else timm.create_model(name)).eval()
         known = counted(source, name)
         assert known is not None
         image = torch.zeros(1, 3, known.size, known.size)

@@ -179,8 +179,8 @@ class Brought:
     def get(self, name: str) -> models.Architecture:
         if name != "resnet18":
             raise UnknownName("brought architecture", name, self.names())
-        (own,) = find("torchvision:resnet18")
-        return own
+        (resnet,) = find("torchvision:resnet18")
+        return resnet
 
     def published(self) -> tuple[()]:
         return ()

@@ -540,8 +540,8 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 def test_rules_are_followed_by_name_not_by_replacement(tmp_path: Path) -> None:
     entry: Published = ENTRIES["lightly_byol_100"]
     other = {f"teacher_backbone.{key}": -tensor for key, tensor in FEATURES.items()}
-    own = {f"backbone.{key}": tensor for key, tensor in FEATURES.items()}
-    torch.save({"state_dict": {**other, **own}}, tmp_path / "file")
+    features = {f"backbone.{key}": tensor for key, tensor in FEATURES.items()}
+    torch.save({"state_dict": {**other, **features}}, tmp_path / "file")
     loaded, dropped = _load(tmp_path / "file", entry.rules)
     _assert_same(loaded, FEATURES)
     assert set(dropped) == set(other)

@@ -101,8 +101,8 @@ def one_life(home: Home, first: int, attempt: int, moment: str | None, feed: Fee
     if not os.WIFSIGNALED(status):
         raise SystemExit(f"the writer was not killed but ended with {status} at {moment}")
     with os.fdopen(reading) as pipe:
-        said = [int(line) for line in pipe]
-    return said[-1] if said else first
+        printed = [int(line) for line in pipe]
+    return printed[-1] if printed else first
 
 
 def main(folder: str, lives: int, feed: Feed) -> None:

@@ -102,8 +102,8 @@ def test_a_new_store_has_every_installed_metric(
 def test_a_metric_may_have_a_word_of_sql_for_its_name(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    word = schema.Column("select", "DOUBLE", "What the toy measures.")
-    monkeypatch.setattr(schema, "installed_columns", lambda: (word,))
+    reserved = schema.Column("select", "DOUBLE", "What the toy measures.")
+    monkeypatch.setattr(schema, "installed_columns", lambda: (reserved,))
     one = BatchScores(0, 512, (score(select=0.5),), 512, 400, 500, 1.5)
     with Writer.open(home) as writer:
         writer.write([run(status="done")], [BatchRecord("r1", 1, one, 512)])

@@ -522,7 +522,7 @@ def test_a_second_program_is_looked_at_too(tmp_path: Path) -> None:
 def test_a_tensor_that_claims_any_size_is_refused_before_it_is_made(tmp_path: Path) -> None:
     wide = torch.ones(1, dtype=torch.float16).expand(2**20, 2**20)
     path = _saved(tmp_path / "file", {"weight": wide, "bias": torch.ones(2)})
-    with pytest.raises(CheckpointError, match="weight is 1048576x1048576, needed 2x3"):
+    with pytest.raises(CheckpointError, match="1048576x1048576, needed 2x3"):
         load_weights(nn.Linear(3, 2), path, "test:linear")
 
 
@@ -569,8 +569,8 @@ def test_containers_are_followed_exactly(tmp_path: Path) -> None:
     path = _saved(tmp_path / "file", {"a": {"b": STATE, "model": {"x": torch.ones(1)}}, "model": 1})
     _assert_state(read_content(path).weights(("a", "b")))
     for container, words in [
-        (("a",), r"no named tensors: a dict with the keys b, model; .* under a"),
-        (("a", "c"), r"no dict 'c' under a, .*: it holds a dict with the keys b, model"),
+        (("a",), r"no named tensors: .* b, model; .* under a"),
+        (("a", "c"), r"no dict 'c' under a, .* b, model"),
         (("c",), "no dict 'c', where"),
         (("model", "x"), "no dict 'model'"),
         (("a", "b", "conv.weight"), "no dict 'conv.weight' under a > b"),

@@ -27,7 +27,7 @@ def registry(tmp_path: Path):
         yield registry
 
 
-def said(*arguments: str, home: Path, code: int = 0) -> Result:
+def command(*arguments: str, home: Path, code: int = 0) -> Result:
     ended = CliRunner().invoke(app, ["--home", str(home), *arguments])
     assert ended.exit_code == code, ended.stderr
     return ended
@@ -58,10 +58,10 @@ def test_what_is_done_has_a_hint_of_its_own(registry, tmp_path):
 
 def test_nothing_to_move_is_said_so(registry, tmp_path):
     home = tmp_path / "home"
-    assert said("retry", "--all", home=home).stderr.startswith("nothing to try again")
-    ended = said("cancel", "--all", home=home)
+    assert command("retry", "--all", home=home).stderr.startswith("nothing to try again")
+    ended = command("cancel", "--all", home=home)
     assert f"{job().title}\n1 job cancelled; survey retry undoes this" in ended.stderr
-    assert said("cancel", "--all", home=home).stderr.startswith("nothing to cancel")
+    assert command("cancel", "--all", home=home).stderr.startswith("nothing to cancel")
 
 
 def test_watching_ends_with_ctrl_c_and_no_error(registry, tmp_path, monkeypatch):
@@ -69,6 +69,6 @@ def test_watching_ends_with_ctrl_c_and_no_error(registry, tmp_path, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", interrupted)
-    ended = said("status", "--watch", home=tmp_path / "home")
+    ended = command("status", "--watch", home=tmp_path / "home")
     assert "1 todo; no scan is writing" in ended.stderr
     assert "interrupted" not in ended.stderr

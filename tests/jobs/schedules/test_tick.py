@@ -384,7 +384,7 @@ def test_a_process_of_this_host_is_alive_while_it_lives_and_no_longer(home):
     assert not is_gone(theirs, at(20))
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert is_gone(theirs, at(9)), "a process that nobody waited for has ended all the same"
+    assert is_gone(theirs, at(9)), "a zombie process has ended"
     child.communicate()
     assert is_gone(theirs, at(9))
 

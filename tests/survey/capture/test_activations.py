@@ -178,13 +178,13 @@ def test_every_activation_module_is_one_site(subtests: pytest.Subtests) -> None:
 
 def _timms_own() -> list[type[nn.Module]]:
     homes = (timm.layers.activations, activations_me)
-    found = [
+    result = [
         kind
         for home in homes
         for kind in vars(home).values()
         if isinstance(kind, type) and issubclass(kind, nn.Module)
     ]
-    return [*found, metaformer.SquaredReLU, metaformer.StarReLU]
+    return [*result, metaformer.SquaredReLU, metaformer.StarReLU]
 
 
 def test_timms_own_activations_are_one_site(subtests: pytest.Subtests) -> None:

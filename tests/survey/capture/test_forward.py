@@ -251,7 +251,7 @@ HIDDEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "compiled": (_compiled, "OptimizedModule"),
     "recurrent": (lambda: nn.Sequential(nn.LSTM(4, 4)), "0 is a LSTM"),
     "recurrent cell": (lambda: nn.Sequential(nn.GRUCell(4, 4)), "0 is a GRUCell"),
-    "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself is a Transformer"),
+    "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself"),
 }
 
 
@@ -448,8 +448,8 @@ def test_zeros_are_counted_before_and_after_every_kind_of_activation(
             with torch.inference_mode():
                 expected = activation(images.clone())
                 _, (pair,) = Capture(nn.Sequential(activation).eval()).forward(images.clone())
-            for found, tensor in ((pair.before, images), (pair.after, expected)):
-                assert (found.near, found.values) == (
+            for result, tensor in ((pair.before, images), (pair.after, expected)):
+                assert (result.near, result.values) == (
                     int((tensor.abs() <= 1e-3).sum()),
                     tensor.numel(),
                 )

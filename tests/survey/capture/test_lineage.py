@@ -167,7 +167,7 @@ def test_writing_into_parts_deepens_the_whole() -> None:
 def test_attention_passes_depth_on_from_query_key_and_value() -> None:
     attention = nn.MultiheadAttention(4, 2, batch_first=True)
 
-    def own(x: torch.Tensor) -> object:
+    def attended(x: torch.Tensor) -> object:
         tokens = x.flatten(2).mT
         deeper = relu(relu(relu(tokens)))
         return deeper, tanh(attention(tokens, tokens, tokens)[0])
@@ -179,7 +179,7 @@ def test_attention_passes_depth_on_from_query_key_and_value() -> None:
         return tanh(mixed), deeper
 
     assert [depth for _, depth, _ in sites(cross, attention)] == [1, 2, 3, 1, 1, 2, 3]
-    assert [depth for _, depth, _ in sites(own, attention)] == [1, 2, 3, 1]
+    assert [depth for _, depth, _ in sites(attended, attention)] == [1, 2, 3, 1]
 
 
 def test_what_is_hidden_from_torch_makes_no_gates() -> None:

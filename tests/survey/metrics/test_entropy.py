@@ -15,12 +15,12 @@ from tests.survey.metrics.pairs import coloured, get, why_not
 
 def slow_entropy(matrix: torch.Tensor) -> float:
     """Evaluate H + log c of each row's histogram in c bins, and average over rows."""
-    found = []
+    result = []
     for row in matrix.numpy():
         counts, _ = np.histogram(row, bins=len(row))
         shares = counts[counts > 0] / len(row)
-        found.append(-(shares * np.log(shares)).sum() + np.log(len(row)))
-    return float(np.mean(found))
+        result.append(-(shares * np.log(shares)).sum() + np.log(len(row)))
+    return float(np.mean(result))
 
 
 @given(n=st.integers(2, 20), c=st.integers(1, 60), seed=st.integers(0, 10**6), dead=st.booleans())

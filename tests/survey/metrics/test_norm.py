@@ -18,8 +18,8 @@ def test_the_norms_equal_their_definitions(n: int, c: int) -> None:
     expected = float(np.sqrt(((x - y).numpy() ** 2).sum()))
     assert get("norm", x, y) == pytest.approx(expected, rel=1e-12)
     assert get("norm_per_element", x, y) == pytest.approx(expected / math.sqrt(n * c), rel=1e-12)
-    own = float(np.sqrt((x.numpy() ** 2).sum()))
-    assert get("norm_relative", x, y) == pytest.approx(expected / own, rel=1e-12)
+    input_norm = float(np.sqrt((x.numpy() ** 2).sum()))
+    assert get("norm_relative", x, y) == pytest.approx(expected / input_norm, rel=1e-12)
 
 
 def test_repeating_the_images_moves_only_the_published_norm() -> None:
