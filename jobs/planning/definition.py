@@ -38,6 +38,9 @@ LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy", "numba")
 #: The installed version of a library.
 library_version = functools.cache(version)
 
+#: The keys of a survey file that are lists of tables.
+_LISTS = ("models", "datasets")
+
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
@@ -214,8 +217,8 @@ def parse_definition(
         raise SettingsError(f"settings is {declared!r}, must be a table: [settings]")
     given = {
         "name": name,
-        # A list without entries stands for the default.
-        **{key: value for key, value in values.items() if value != []},
+        # A list of tables without entries stands for the default.
+        **{key: value for key, value in values.items() if value != [] or key not in _LISTS},
         "settings": MeasureSettings.from_dict({**declared, **(settings or {})}),
         "remeasure": [*_listed(values.get("remeasure", [])), *remeasure],
     }

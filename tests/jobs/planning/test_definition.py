@@ -57,6 +57,7 @@ def test_without_a_dataset_it_is_digits(tmp_path, datasets):
     ("text", "named", "hint"),
     [
         ("[[model]]\nname = 'x'", "survey key 'model'", "models"),
+        ("dataset = []\n[[models]]\nname='x'", "survey key 'dataset'", "datasets"),
         ("[[models]]\nnam = 'x'", "model key 'nam'", "name"),
         ("[[models]]\nname='x'\n[settings]\nmicrobatch=3", "setting 'microbatch'", "micro_batch"),
         ("[[models]]\nname='x'\n[settings]\nimages_per_score=1", "images_per_score is 1", ""),
