@@ -39,6 +39,14 @@ _Number = int | pydantic.FiniteFloat
 _Deviation = Annotated[_Number, Field(gt=0)]
 
 
+def _ordered(value: object) -> object:
+    """Return a list as a tuple, and anything else as it is: a set has no order of channels."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+_Channels = pydantic.BeforeValidator(_ordered)
+
+
 class SurveyAttribute(pydantic.BaseModel):
     """What the attribute ``survey`` of a function may hold."""
 
@@ -48,9 +56,8 @@ class SurveyAttribute(pydantic.BaseModel):
     resize: PositiveInt = TRANSFORM.resize
     interpolation: Literal["bilinear", "bicubic"] = TRANSFORM.interpolation
     crop: Literal["center", "squash"] = TRANSFORM.crop
-    # Lists too.
-    mean: tuple[_Number, _Number, _Number] = Field(TRANSFORM.mean, strict=False)
-    std: tuple[_Deviation, _Deviation, _Deviation] = Field(TRANSFORM.std, strict=False)
+    mean: Annotated[tuple[_Number, _Number, _Number], _Channels] = TRANSFORM.mean
+    std: Annotated[tuple[_Deviation, _Deviation, _Deviation], _Channels] = TRANSFORM.std
     #: 0 where outputs are no classes.
     classes: pydantic.NonNegativeInt = 0
     family: str = Field("own", pattern=r"\S")

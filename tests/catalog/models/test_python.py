@@ -51,6 +51,7 @@ def described(attribute):
 half_sized = described({"size": 2})
 typo = described({"sizes": 8})
 no_number = described({"mean": [0.5, "a", 0.5]})
+no_order = described({"mean": {0.4, 0.5, 0.6}})
 infinite = described({"mean": [0.5, 0.5, float("inf")]})
 no_deviation = described({"std": [0.5, 0, 0.5]})
 minus = described({"classes": -1})
@@ -110,6 +111,7 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
         ("own_nets:CONSTANT", "CONSTANT"),
         ("own_nets:typo", "sizes = 8"),
         ("own_nets:no_number", r"mean\.1 = 'a'"),
+        ("own_nets:no_order", "mean = {0"),
         ("own_nets:infinite", r"mean\.2 = inf"),
         ("own_nets:no_deviation", r"std\.1 = 0"),
         ("own_nets:minus", "classes = -1"),
