@@ -15,6 +15,7 @@ from analysis.data.provenance import Provenance, provenance_of
 from analysis.text import missing
 from catalog.open_home import open_home
 from catalog.store.reader import query
+from catalog.store.schema import quoted_name
 
 #: Columns that hold the label of a model.
 _MODELS = ("model", "other_model", "nearest_model", "residual", "plain", "name")
@@ -82,5 +83,6 @@ def statement(
     lines = [", ".join(quoted[start : start + 6]) for start in range(0, len(quoted), 6)]
     inside = ",\n  ".join(lines) or "''"
     order = "architecture, run_id" + (", site" if view == "signatures" else "")
-    head = f"SELECT {', '.join(columns)}\nFROM {view}"
+    names = [each if each == "*" else quoted_name(each) for each in columns]
+    head = f"SELECT {', '.join(names)}\nFROM {view}"
     return f"{head}\nWHERE run_id IN (\n  {inside})\nORDER BY {order}\n"

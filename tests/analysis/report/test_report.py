@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +25,7 @@ from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, write_report
 from analysis.report.data import slug
+from analysis.report.data import statement as sql_of
 from analysis.report.elements import page_table
 from analysis.report.folder import MARKER, report_folder, require_free
 from analysis.report.inline_svg import embedded
@@ -212,6 +214,14 @@ def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written:
     (clause,) = chance_sentences(accuracy_spread(rows))
     (page,) = [page for path, page in pages(written) if path.stem == "regressions"]
     assert clause in "".join(page.text)
+
+
+def test_a_statement_may_name_columns_as_words_of_sql() -> None:
+    columns = 'run_id VARCHAR, architecture VARCHAR, site INTEGER, "all" DOUBLE'
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE signatures ({columns})")
+        connection.execute("INSERT INTO signatures VALUES ('r1', 'net', 0, 0.5)")
+        assert connection.execute(sql_of(["r1"], ("site", "all"))).fetchall() == [(0, 0.5)]
 
 
 def test_every_figure_has_its_data_and_its_statement(written: Report) -> None:
