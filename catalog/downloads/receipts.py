@@ -116,5 +116,8 @@ def write_note(path: Path, note: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two processes may write the same note.
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    fresh.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
-    fresh.replace(path)
+    try:
+        fresh.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

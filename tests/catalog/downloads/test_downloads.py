@@ -23,6 +23,7 @@ from huggingface_hub import constants
 
 from catalog.downloads import FileStore, transfer
 from catalog.downloads import store as store_module
+from catalog.downloads.receipts import write_note
 from catalog.downloads.responses import is_page
 from catalog.downloads.urls import browser_address, direct_address, public_address
 from catalog.models.base import RemoteFile
@@ -830,3 +831,10 @@ def test_passwords_and_tokens_of_an_address_are_never_shown(
     assert "SECRET" not in shown
     assert public_address(url) in shown
     assert "SECRET" not in "".join(str(p) for p in store.root.rglob("*"))
+
+
+def test_a_note_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "note.json").mkdir()
+    with pytest.raises(OSError, match="note"):
+        write_note(tmp_path / "note.json", RemoteFile(url="https://host/file", name="file"))
+    assert [path.name for path in tmp_path.iterdir()] == ["note.json"]
