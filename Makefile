@@ -44,7 +44,7 @@ demo: $(STAMP)  ## Survey the bundled zoo on a local Ray and print the signature
 
 # Quick tests do not wait, and each process collects all tests.
 check: PROCESSES = 2
-check: lint  ## Run lint and the tests that are quick: two to three minutes
+check: lint  ## Run lint and the tests that are quick: about two minutes
 	@$(PYTEST) -m quick $(ARGS)
 
 test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)

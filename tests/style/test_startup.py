@@ -14,6 +14,8 @@ from catalog.open_home import open_home
 from survey.extensions import GROUPS
 from tests.style.repository import ROOT
 
+pytestmark = pytest.mark.slow(seconds=9)
+
 HEAVY = ("torch", "ray", "duckdb", "sqlalchemy", "pandas", "altair", "timm")
 
 

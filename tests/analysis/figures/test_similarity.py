@@ -28,6 +28,8 @@ from survey.errors import SettingsError
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed
 
+pytestmark = pytest.mark.slow(seconds=11)
+
 
 @pytest.fixture(scope="module")
 def matrix():

@@ -250,6 +250,7 @@ def test_the_document_holds_the_studies_that_were_run(tmp_path):
     }
 
 
+@pytest.mark.slow(seconds=4)
 def test_the_documentation_is_that_of_its_tables(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "docs" / "figures", tmp_path / "figures")
     monkeypatch.setattr(studies_page, "save", lambda chart, path: chart.to_dict())

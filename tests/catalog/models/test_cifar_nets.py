@@ -12,6 +12,8 @@ from survey import MeasureSettings, measure
 from survey.errors import UnknownName
 from tests.shared_data import shared
 
+pytestmark = pytest.mark.slow(seconds=7)
+
 SOURCE = CifarSource()
 
 

@@ -30,6 +30,8 @@ from catalog.weights.strict_loading import load_weights, without_classifier
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared
 
+pytestmark = pytest.mark.slow(seconds=12)
+
 State = dict[str, torch.Tensor]
 
 ENTRIES = {entry.name: entry for entry in SelfSupervisedSource().published()}

@@ -27,6 +27,8 @@ from catalog.models.timm import TimmSource, adapt
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared
 
+pytestmark = pytest.mark.slow(seconds=9)
+
 SOURCE = TimmSource()
 PUBLISHED = {weights.name: weights for weights in SOURCE.published()}
 

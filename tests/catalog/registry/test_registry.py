@@ -357,6 +357,7 @@ def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
         assert registry.jobs() == []
 
 
+@pytest.mark.slow(seconds=5)
 def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
     """Whoever looks while a home is made, or after its maker was killed, sees all or nothing."""
     command = [sys.executable, "-c", OPEN, str(tmp_path / "home")]

@@ -18,6 +18,8 @@ from survey.errors import SettingsError
 from survey.results import BatchScores
 from tests.catalog.records import batch, run, score, stored
 
+pytestmark = pytest.mark.slow(seconds=8)
+
 ALL = "SELECT batch, site, cka, toy FROM batch_scores ORDER BY ALL"
 
 

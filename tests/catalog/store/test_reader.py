@@ -25,6 +25,8 @@ from catalog.store.writer import Writer
 from survey.errors import SettingsError, StoreError, UnknownName
 from tests.catalog.records import SITES, batch, run, score, stored
 
+pytestmark = pytest.mark.slow(seconds=10)
+
 ROOT = Path(__file__).resolve().parents[3]
 
 READER = f"""

@@ -34,6 +34,8 @@ from survey.errors import StoreError
 from survey.results import SiteScore
 from tests.catalog.records import SITES, batch, run, score, stored
 
+pytestmark = pytest.mark.slow(seconds=12)
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -33,6 +33,8 @@ from jobs.schedules.process import is_gone, this_process
 from jobs.schedules.tick import MOST_LOSSES, Pace, Ran, look, tick
 from tests.jobs.jobs import ON_CPU
 
+pytestmark = pytest.mark.slow(seconds=12)
+
 ROOT = Path(__file__).resolve().parents[3]
 
 #: The schedule's beginning; due times are full hours.
