@@ -151,6 +151,7 @@ def survey(packages: Path) -> Iterator[SurveyProcess]:
         yield process
 
 
+@pytest.mark.long
 def test_they_keep_the_contracts(packages: Path) -> None:
     python(packages, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toy.py")
 

@@ -52,6 +52,7 @@ def test_the_rooms_are_in_it_whole_and_nothing_else(wheel: Path) -> None:
     assert names == {name for name in files if name.split("/")[0] in ROOMS}
 
 
+@pytest.mark.long
 def test_it_measures_asks_and_reports_outside_of_the_checkout(
     commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

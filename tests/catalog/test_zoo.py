@@ -104,6 +104,7 @@ def test_an_installation_without_the_files_says_how_to_get_them(
     assert "catalog.zoo.train" in str(caught.value.hint)
 
 
+@pytest.mark.long
 def test_training_again_gives_the_same_weights_and_keeps_the_records_of_others(
     tmp_path: Path,
 ) -> None:

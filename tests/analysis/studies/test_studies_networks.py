@@ -40,6 +40,7 @@ def test_a_batch_larger_than_the_dataset_is_refused():
         batch_size_scores("digits_vgg7", (64, 360), dataset="digits:heldout")
 
 
+@pytest.mark.long
 def test_training_makes_a_network_less_linear(caplog):
     with caplog.at_level("INFO", "analysis.studies"):
         table = training_scores(["small:digits_vgg7"])
@@ -51,6 +52,7 @@ def test_training_makes_a_network_less_linear(caplog):
     assert "facet" in training_chart(table).to_dict()
 
 
+@pytest.mark.long
 def test_a_seed_is_a_training_of_its_own():
     table = seed_scores("digits_vgg7", (1, 2), epochs=1)
     signatures = table.pivot_table(index="site", columns="seed", values="affinity")
