@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -75,8 +76,7 @@ def _home(home: Path) -> Iterator[Finding]:
     with Registry(opened) as registry:
         jobs = registry.jobs()
     yield Finding("registry", "ok", f"{opened.registry}: {counted(len(jobs), 'job')}")
-    used = sum(path.stat().st_size for path in opened.cache.rglob("*") if path.is_file())
-    yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(used)}")
+    yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(_bytes_below(opened.cache))}")
     waiting = len(segment_paths(opened.spool))
     writer = writing_process(opened)
     if writer:
@@ -87,6 +87,16 @@ def _home(home: Path) -> Iterator[Finding]:
         yield Finding("spool", "attention", f"not merged yet: {segments}", hint)
     else:
         yield Finding("spool", "ok", "nothing waits")
+
+
+def _bytes_below(folder: Path) -> int:
+    """Return the bytes of a folder's files; one that a scan removes meanwhile counts nothing."""
+    total = 0
+    for below, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(below, name).lstat().st_size
+    return total
 
 
 def _disk(home: Path) -> Iterator[Finding]:
