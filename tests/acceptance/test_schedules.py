@@ -96,6 +96,7 @@ def test_jobs_that_fail_are_told_by_the_exit_code(tmp_path, zoo):
 
 
 @pytest.mark.slow(seconds=15)
+@pytest.mark.long
 def test_commands_at_once_carry_a_due_time_out_once(tmp_path, zoo):
     home = tmp_path / "home"
     due_now(home, zoo)

@@ -269,6 +269,7 @@ def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
     assert "all models, model digits_plain20; 1 run" in "".join(Page(one).text)
 
 
+@pytest.mark.long
 def test_the_same_runs_give_the_same_files(home: Path, written: Report, tmp_path: Path) -> None:
     chosen = Selection(models=("digits_plain*",))
     both = [write_report(home, tmp_path / name, chosen).folder for name in ("one", "two")]

@@ -236,6 +236,7 @@ def test_the_source_of_a_token_is_named_and_never_the_token(tokenless, monkeypat
 
 
 @pytest.mark.slow(seconds=60)
+@pytest.mark.long
 @pytest.mark.ray
 def test_a_lost_head_ends_the_scan_with_an_error_and_not_with_the_process():
     with head(TOKEN) as started:
