@@ -109,10 +109,9 @@ class SurveyOptions(ModelOptions):
         """
         from jobs.planning.definition import DEFAULT_DATASET, parse_definition, read_definition
 
-        settings, parts, expected = (
-            {name: value for name in names if (value := getattr(self, name)) is not None}
-            for names in (_SETTINGS, ("limit", "order_seed"), ("expect_top1",))
-        )
+        settings = _given({name: getattr(self, name) for name in _SETTINGS})
+        parts = _given({"limit": self.limit, "order_seed": self.order_seed})
+        expected = _given({"expect_top1": self.expect_top1})
         libraries = self.remeasure or ()
         if self.file is not None:
             names = (self.model, self.checkpoint, self.dataset, self.stratified)
@@ -135,3 +134,8 @@ class SurveyOptions(ModelOptions):
             "datasets": [{"name": n, **parts} for n in datasets],
         }
         return parse_definition(values, "command line", Path(), settings, libraries)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that were given."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -97,6 +97,11 @@ def ends(event: Event) -> bool:
     return isinstance(event, (Finished, Failed))
 
 
+def _loses_worker(event: Event) -> bool:
+    """Return whether an event says that its worker is gone."""
+    return isinstance(event, Lost) or (isinstance(event, Failed) and event.stage == "worker")
+
+
 def batches_of(job: Job) -> int:
     """Return how many batches a job has, a partial last one included."""
     return -(-job.images // job.settings.images_per_score)
@@ -156,8 +161,7 @@ class _Bars(_Display):
             self._print(closing(job, event))
             if ends(event) and self._overall is not None:
                 self._bars.advance(self._overall)
-            lost = isinstance(event, Lost) or getattr(event, "stage", "") == "worker"
-            if lost and (host := self._hosts.get(attempt)) in self._lines:
+            if _loses_worker(event) and (host := self._hosts.get(attempt)) in self._lines:
                 self._bars.remove_task(self._lines.pop(host))
 
     def _line(self, host: Host) -> TaskID:
