@@ -23,8 +23,8 @@ from survey.results import BatchScores, Site, SiteScore
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTable:
-    """One stored table."""
+class Relation:
+    """A table or a view of the store."""
 
     #: Its name in SQL.
     name: str
@@ -40,15 +40,15 @@ class StoredTable:
 
 
 @dataclass(frozen=True, slots=True)
-class View(StoredTable):
-    """One view; the same SQL serves the stored view and a reader's temporary one."""
+class View(Relation):
+    """A view; the same SQL serves the stored view and a reader's temporary one."""
 
     #: Its query, over unqualified names.
     sql: str
 
 
-def comments(entry: StoredTable) -> Iterator[str]:
-    """Yield the ``COMMENT ON`` statements of a table or view and of its columns."""
+def comments(entry: Relation) -> Iterator[str]:
+    """Yield the ``COMMENT ON`` statements of a relation and of its columns."""
     kind = "VIEW" if isinstance(entry, View) else "TABLE"
     yield f"COMMENT ON {kind} {entry.name} IS {_quoted(entry.sentence)}"
     for column in entry.columns:
@@ -90,13 +90,13 @@ _AFFINITY, *_OTHERS = metric_columns(QUANTITIES)
 #: What is measured beside the affinity; NULL with an entry in ``notes`` where there is no value.
 METRIC_COLUMNS = tuple(_OTHERS)
 
-RUNS = StoredTable(
+RUNS = Relation(
     "runs",
     "One row a run: what was measured, how, with what, and what became of it.",
     columns_of(RunRecord),
 )
 
-BATCHES = StoredTable(
+BATCHES = Relation(
     "batches",
     "One row a batch of images of a run: its accuracy counts and where to go on after it.",
     _chosen(
@@ -119,7 +119,7 @@ _SCORE_COLUMNS = columns_of(SiteScore)
 
 # No primary key: an index over so many rows costs more than the table. A batch and its scores come
 # and go together, so the key of ``batches`` keeps both unique.
-BATCH_SCORES = StoredTable(
+BATCH_SCORES = Relation(
     "batch_scores",
     "One row an activation site and batch, unique in (run_id, batch, site).",
     (
@@ -134,7 +134,7 @@ BATCH_SCORES = StoredTable(
     ),
 )
 
-NETWORK_SCORES = StoredTable(
+NETWORK_SCORES = Relation(
     "network_scores",
     "One row a measure of a whole network.",
     (
@@ -146,7 +146,7 @@ NETWORK_SCORES = StoredTable(
     ),
 )
 
-SEGMENTS = StoredTable(
+SEGMENTS = Relation(
     "segments",
     "One row a spool segment already merged, so that each is merged at most once.",
     (
@@ -155,7 +155,7 @@ SEGMENTS = StoredTable(
     ),
 )
 
-MIGRATIONS = StoredTable(
+MIGRATIONS = Relation(
     "migrations",
     "One row a numbered change of this schema that was applied.",
     (

@@ -26,7 +26,7 @@ from catalog.store.schema import (
     BATCH_SCORES,
     BATCHES,
     RUNS,
-    StoredTable,
+    Relation,
     comments,
     quoted_name,
     views,
@@ -187,7 +187,7 @@ def _placed(rows: pa.Table) -> pa.Table:
     return rows.append_column(PLACE, pa.array(np.arange(rows.num_rows)))
 
 
-def _rows(table: StoredTable, staged: Staged) -> str:
+def _rows(table: Relation, staged: Staged) -> str:
     if table is not BATCH_SCORES:
         return f"SELECT {', '.join(table.names)} FROM temp.spooled_{table.name}"
     # Scores are many: they stay where they came from.
@@ -197,7 +197,7 @@ def _rows(table: StoredTable, staged: Staged) -> str:
     )
 
 
-def _union(table: StoredTable, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
+def _union(table: Relation, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
     names = ", ".join(map(quoted_name, staged or table.names))
     return (
         f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"

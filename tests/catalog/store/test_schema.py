@@ -69,7 +69,7 @@ def test_a_new_home_records_its_migrations(home: Home) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_declared_columns_are_those_of_the_store_and_of_arrow(
-    home: Home, entry: schema.StoredTable | schema.View
+    home: Home, entry: schema.Relation
 ) -> None:
     described = query(home, f"DESCRIBE {entry.name}").to_pylist()
     types = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
