@@ -22,12 +22,13 @@ import ray
 
 from catalog.open_home import open_home
 from jobs.planning.definition import parse_definition
-from jobs.planning.job import Job, Task
+from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
+from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of
 from jobs.scan.reporter import Reporter
 

@@ -23,11 +23,12 @@ import pytest
 
 from catalog.store.records import BatchRecord
 from jobs.planning.definition import parse_definition
-from jobs.planning.job import Job, Task
+from jobs.planning.job import Job
 from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.base import Runner
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import RunnerOptions
+from jobs.runners.task import Task
 from jobs.runners.worker import run_task
 from jobs.schedules.process import birth
 

@@ -1,11 +1,11 @@
-"""A job, with the key made from everything its numbers depend on, and a task: an attempt at it."""
+"""A job, with the key made from everything its numbers depend on."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from catalog.models.base import InputTransform, Reported
 from catalog.registry.rows import JobEntry
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
-from survey.stopping import Spread
 
 #: Hexadecimal digits of a job's key in a run's id.
 RUN_ID_LENGTH = 12
@@ -122,40 +121,6 @@ class Job:
         """Return the settings as stored, with the library versions in the key."""
         chosen = {"libraries": dict(self.libraries)} if self.libraries else {}
         return {**self.settings.to_dict(), **chosen}
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Consecutive batches of a job. Shards meet between batch scores, so that none changes."""
-
-    #: The first batch.
-    first: int = 0
-    #: One past the last batch; None for all that remain.
-    stop: int | None = None
-    #: Place of the first image in the dataset's order; None where a worker has to count, because
-    #: images before it may be broken.
-    position: int | None = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One attempt of one worker at one shard of a job."""
-
-    job: Job
-    #: Number of the attempt at the job, counting from 1. Events of earlier attempts are ignored.
-    attempt: int
-    shard: Shard = Shard()
-    #: Images in one forward pass: the settings', or fewer where those did not fit.
-    micro_batch: int = 0
-    #: Seconds it may take; None without a deadline.
-    deadline: float | None = None
-    #: The scores of the batches before the shard; a precision is reached on top of them.
-    spread: Spread = field(default_factory=Spread)
-
-    @property
-    def run_id(self) -> str:
-        """The run it belongs to."""
-        return self.job.run_id
 
 
 def _determining(settings: MeasureSettings) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Self
 
-from jobs.planning.job import Task
 from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Event, Host
+from jobs.runners.task import Task
 
 
 class TaskSource(Protocol):

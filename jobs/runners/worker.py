@@ -25,9 +25,10 @@ from catalog.models.base import InputTransform
 from catalog.models.counting import model_cost
 from catalog.pixel_cache.cache import PixelCache
 from catalog.store.records import BatchRecord
-from jobs.planning.job import Job, Task
+from jobs.planning.job import Job
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.heartbeat import Heartbeat
+from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
 from survey import CatalogError, ClusterError, SurveyError, measure_batches
 

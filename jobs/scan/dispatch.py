@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from catalog.registry.attempts import AttemptStart
 from catalog.registry.registry import Registry
-from jobs.planning.job import Job, Task
+from jobs.planning.job import Job
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import Limits
+from jobs.runners.task import Task
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.recorder import Recorder
 from jobs.scan.shards import shard_count, split

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from catalog.store.records import BatchRecord, RunState
-from jobs.planning.job import Job, Shard, Task
+from jobs.planning.job import Job
 from jobs.runners.events import Finished, Started
+from jobs.runners.task import Shard, Task
 from jobs.scan.shards import remaining_shards
 from survey.stopping import Spread
 

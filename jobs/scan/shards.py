@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from catalog.store.records import Span
-from jobs.planning.job import Shard
+from jobs.runners.task import Shard
 
 #: Seconds a shard should last at least: every shard loads the network again.
 LEAST_SECONDS = 60.0

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jobs.planning.job import Task
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Host
 from jobs.runners.heartbeat import EventBatch, Heartbeat, event_batches
+from jobs.runners.task import Task
 
 
 class TaskFunction(Protocol):

@@ -11,12 +11,12 @@ from typing import Any
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
-from jobs.planning.job import Task
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned
 from jobs.runners.heartbeat import EventBatch
 from jobs.runners.ray.actor import TaskFunction, start_worker
 from jobs.runners.ray.cluster import first_line, last_line
+from jobs.runners.task import Task
 from survey import ClusterError
 
 #: Event batches a worker may be ahead of the writer: bounds memory when the store is slow.

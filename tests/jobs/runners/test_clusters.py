@@ -43,7 +43,7 @@ from types import SimpleNamespace
 import jobs.runners.ray.runner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
-from jobs.planning.job import Task
+from jobs.runners.task import Task
 from survey import ClusterError
 
 # Not as long as a scan waits: how long that may be is asserted below.

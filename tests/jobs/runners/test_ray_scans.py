@@ -12,7 +12,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
 from jobs.operations.control import find_job, move_jobs
-from jobs.planning.job import Job, Task
+from jobs.planning.job import Job
 from jobs.run import run_survey
 from jobs.runners.events import Event, Finished, Started
 from jobs.runners.heartbeat import WAITING, Heartbeat
@@ -20,6 +20,7 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits, RunnerOptions
 from jobs.runners.ray.runner import RayRunner
 from jobs.runners.ray.worker_handle import AHEAD
+from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of
 from jobs.scan.reporter import Reporter
 from tests.jobs.jobs import declared

@@ -13,9 +13,9 @@ from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from catalog.models.cifar import CifarSource
 from catalog.store.records import BatchRecord
-from jobs.planning.job import Shard, Task
 from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
+from jobs.runners.task import Shard, Task
 from jobs.runners.worker import normalise, run_task
 from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread

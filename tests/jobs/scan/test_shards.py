@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.store.records import Span
-from jobs.planning.job import Shard
+from jobs.runners.task import Shard
 from jobs.scan.shards import LEAST_SECONDS, remaining_shards, shard_count, split
 
 

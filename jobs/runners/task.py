@@ -1,0 +1,42 @@
+"""A task: one attempt of one worker at one shard of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jobs.planning.job import Job
+from survey.stopping import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Consecutive batches of a job. Shards meet between batch scores, so that none changes."""
+
+    #: The first batch.
+    first: int = 0
+    #: One past the last batch; None for all that remain.
+    stop: int | None = None
+    #: Place of the first image in the dataset's order; None where a worker has to count, because
+    #: images before it may be broken.
+    position: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One attempt at one shard of a job."""
+
+    job: Job
+    #: Number of the attempt at the job, counting from 1. Events of earlier attempts are ignored.
+    attempt: int
+    shard: Shard = Shard()
+    #: Images in one forward pass: the settings', or fewer where those did not fit.
+    micro_batch: int = 0
+    #: Seconds it may take; None without a deadline.
+    deadline: float | None = None
+    #: The scores of the batches before the shard; a precision is reached on top of them.
+    spread: Spread = field(default_factory=Spread)
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+        return self.job.run_id
