@@ -102,10 +102,10 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
         return _init(detail)
     if kind == "file" and detail:
         path = base_dir / at_home(detail)
-        if not path.is_file():
-            happened = "is not a file" if path.exists() else "does not exist"
+        # What is there but is no file fails alone, when it is loaded.
+        if not path.exists():
             raise CheckpointError(
-                f"checkpoint file {path} {happened}",
+                f"checkpoint file {path} does not exist",
                 hint="a relative path starts where the command was called, or beside the survey"
                 " file",
             )

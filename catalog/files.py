@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from catalog.bounds import open_file
 from survey.errors import CheckpointError
 
 
@@ -25,10 +26,10 @@ def file_sha256(path: Path) -> str:
     Raises
     ------
     CheckpointError
-        If the file cannot be read.
+        If it cannot be read, or is a pipe, a device, a socket or a folder.
     """
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as problem:
         raise CheckpointError(

@@ -19,7 +19,10 @@ from typing import BinaryIO
 import torch
 
 #: Most operations of one pickle; a large network with its optimiser takes some hundred thousand.
-MOST_OPERATIONS = 3_000_000
+MOST_OPERATIONS = 1_000_000
+#: Most tensors of a file: torch takes a tenth of a millisecond for each. The largest networks of
+#: the catalog have some thousands, an optimiser two for each of them.
+MOST_TENSORS = 30_000
 #: Most values that are met when all that is hashed or handed to a call is walked through.
 MOST_UNFOLDED = 1_000_000
 #: Most levels of values in values; Python hashes a tuple by calling itself for each.
@@ -31,6 +34,12 @@ MOST_ODD_KEYS = 5_000
 
 class PickleBombError(Exception):
     """A pickle would take far more memory or time than a file of weights does."""
+
+
+def require_few_tensors(tensors: int) -> None:
+    """Raise PickleBombError for a file of more tensors than any network has."""
+    if tensors > MOST_TENSORS:
+        raise PickleBombError(f"it holds more than {MOST_TENSORS:,} tensors")
 
 
 class Inert:
@@ -173,6 +182,7 @@ class _StackMachine:
         self._memo: dict[object, _Value] = {}
         self._left = MOST_UNFOLDED
         self._odd_keys = 0
+        self._storages = 0
 
     def step(self, operation: pickletools.OpcodeInfo, argument: object) -> None:
         """Follow one operation."""
@@ -191,6 +201,9 @@ class _StackMachine:
     def _make(self, operation: pickletools.OpcodeInfo, argument: object) -> None:
         taken = self._take(operation)
         name = operation.name
+        if name.endswith("PERSID"):
+            self._storages += 1
+            require_few_tensors(self._storages)
         if name in _WALKING:
             # Values of a dict are neither hashed nor handed on, and hold the weights.
             self._walk(taken[1::2] if name.startswith("SETITEM") else taken[name in _GROWING :])

@@ -19,9 +19,16 @@ from typing import BinaryIO, NoReturn
 import torch
 from safetensors import safe_open
 
+from catalog.bounds import open_file, read_at_most
 from catalog.weights import filetypes
 from catalog.weights.filetypes import unreadable
-from catalog.weights.pickle_scan import STAND_INS, PickleBombError, names_asked_for, standing_in
+from catalog.weights.pickle_scan import (
+    STAND_INS,
+    PickleBombError,
+    names_asked_for,
+    require_few_tensors,
+    standing_in,
+)
 from survey.errors import CheckpointError
 
 #: Keys under which training scripts keep the weights, in the order they are looked for.
@@ -133,9 +140,11 @@ def read_content(path: Path) -> Content:
     try:
         if filetypes.is_safetensors(path):
             with safe_open(path, framework="pt", device="cpu") as file:
-                return Content(path, {name: file.get_tensor(name) for name in list(file.keys())})
+                names = list(file.keys())
+                require_few_tensors(len(names))
+                return Content(path, {name: file.get_tensor(name) for name in names})
         filetypes.check_kind(path)
-        with path.open("rb") as opened:
+        with open_file(path) as opened:
             return Content(path, _payload(path, opened))
     except (CheckpointError, OSError):
         raise
@@ -162,13 +171,20 @@ def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
         if programs:
             filetypes.check_directory(path, archive, opened)
         if not (programs or unpacked):
-            member = io.BytesIO(archive.read(_only_member(path, archive)))
+            member = _unpacked(archive, _only_member(path, archive))
             return _payload(path, member, unpacked=True)
         # All of them: which one torch takes depends on how the archive's folder is called.
         names = []
         for program in programs:
-            names += names_asked_for(io.BytesIO(archive.read(program)))
+            names += names_asked_for(_unpacked(archive, program))
     return _tensors_only(path, opened, names)
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> io.BytesIO:
+    """Return a file of an archive whose sizes were checked."""
+    # In pieces: asked for all at once, zipfile unpacks gigabytes before it looks at the size.
+    with archive.open(name) as stream:
+        return io.BytesIO(read_at_most(stream, archive.getinfo(name).file_size, name))
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> str:

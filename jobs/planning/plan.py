@@ -6,6 +6,7 @@ Reads the catalog; measures nothing and starts nothing.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.staleness import Staleness
-from survey import CatalogError, SettingsError
+from survey import CatalogError, CheckpointError, SettingsError
 
 if TYPE_CHECKING:
     from catalog.downloads import FileStore
@@ -109,10 +110,18 @@ class Holdings:
         return open_dataset(name, base, self.store, folder)
 
     def sha256(self, checkpoint: Checkpoint) -> str:
-        """Return the sha256 of a checkpoint's bytes."""
-        if self.hashes is None or checkpoint.path is None:
+        """Return the sha256 of a checkpoint's bytes; of its path, where they cannot be read.
+
+        Such a checkpoint fails alone, when it is loaded, and not the survey that names it.
+        """
+        if checkpoint.path is None:
             return checkpoint.sha256()
-        return self.hashes.checkpoint_sha256(checkpoint.path)
+        try:
+            if self.hashes is None:
+                return checkpoint.sha256()
+            return self.hashes.checkpoint_sha256(checkpoint.path)
+        except CheckpointError:
+            return hashlib.sha256(f"unreadable:{checkpoint.path}".encode()).hexdigest()
 
     def fingerprint(self, dataset: ImageDataset) -> str:
         """Return the sha256 over a dataset's content and order."""

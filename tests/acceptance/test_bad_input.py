@@ -91,13 +91,16 @@ def bad_checkpoints(folder: Path) -> dict[str, Path]:
     """Write files that no loader should accept."""
     (architecture,) = find("small:digits_vgg7")
     (other,) = find("small:digits_vgg9")
-    paths = {name: folder / f"{name}.pth" for name in ("bomb", "cut", "other", "page", "empty")}
+    names = ("bomb", "cut", "other", "page", "empty", "pipe", "folder")
+    paths = {name: folder / f"{name}.pth" for name in names}
     torch.save({"state_dict": Bomb(folder / "mark")}, paths["bomb"])
     torch.save(architecture.build().state_dict(), paths["cut"])
     paths["cut"].write_bytes(paths["cut"].read_bytes()[:-2000])
     torch.save(other.build().state_dict(), paths["other"])
     paths["page"].write_text("<!DOCTYPE html><html>Quota exceeded</html>")
     paths["empty"].write_bytes(b"")
+    os.mkfifo(paths["pipe"])
+    paths["folder"].mkdir()
     return paths
 
 

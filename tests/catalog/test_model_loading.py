@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import os
 import pickle
+import socket
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -120,12 +122,30 @@ def test_without_bundled_weights_the_choices_are_named(tmp_path: Path) -> None:
         resolve("bundled", TINY, tmp_path)
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for reference, words in [("file:none.pt", "does not exist"), ("file:folder", "is not a file")]:
-        with pytest.raises(CheckpointError, match=words) as caught:
-            resolve(reference, TINY, tmp_path)
-        assert caught.value.hint
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist") as caught:
+        resolve("file:none.pt", TINY, tmp_path)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket"])
+def test_what_is_no_ordinary_file_fails_at_once_when_it_is_loaded(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / kind
+    listening = socket.socket(socket.AF_UNIX)
+    make = {
+        "pipe": os.mkfifo,
+        "device": lambda place: place.symlink_to("/dev/zero"),
+        "folder": Path.mkdir,
+        "socket": lambda place: listening.bind(str(place)),
+    }
+    with listening:
+        make[kind](path)
+        checkpoint = resolve(f"file:{kind}", TINY, tmp_path)
+        with pytest.raises(CheckpointError, match=str(path)) as caught:
+            load_model(TINY, checkpoint)
+    assert caught.value.hint
 
 
 # Random initialisation.

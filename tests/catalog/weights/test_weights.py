@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 import time
+import tracemalloc
 import types
 import zipfile
 import zlib
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
@@ -499,8 +501,51 @@ def test_an_archive_that_unpacks_to_far_more_is_not_unpacked(tmp_path: Path) -> 
     path = tmp_path / "bomb.zip"
     for name in ("archive/data.pkl", "weights.pth"):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(name, bytes(2**24))
-        _refused(path, "16,777,216.* 10 times")
+            archive.writestr(name, bytes(2**25))
+        _refused(path, "33,554,432 bytes")
+
+
+@pytest.mark.parametrize("name", ["archive/data.pkl", "weights.pth"])
+def test_a_list_that_lies_about_sizes_makes_no_memory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, bytes(2**26))
+    listed = bytearray(path.read_bytes())
+    size = listed.rindex(b"PK\1\2") + 24
+    listed[size : size + 4] = struct.pack("<I", 1000)
+    path.write_bytes(listed)
+    tracemalloc.start()
+    try:
+        _refused(path, "damaged")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_flipped_byte_is_refused_wherever_it_lies(tmp_path: Path) -> None:
+    path = _saved(tmp_path / "file", STATE)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        (weights,) = (m for m in archive.infolist() if m.filename.endswith("data/0"))
+    start = whole.index(STATE["conv.weight"].numpy().tobytes())
+    for place in range(start, start + weights.file_size, 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        # torch itself sees nothing.
+        assert torch.load(path, weights_only=True).keys() == STATE.keys()
+        _refused(path, "damaged")
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+def test_more_tensors_than_any_network_has_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+) -> None:
+    many = {str(number): torch.ones(1) for number in range(20)}
+    path = _saved(tmp_path / "file", many, _use_new_zipfile_serialization=zipped)
+    assert len(read_content(path).weights().tensors) == 20
+    safetensors.torch.save_file(many, tmp_path / "safe")
+    monkeypatch.setattr(pickle_scan, "MOST_TENSORS", 19)
+    _refused(path, "more than 19 tensors")
+    _refused(tmp_path / "safe", "more than 19 tensors")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
