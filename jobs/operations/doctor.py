@@ -147,12 +147,14 @@ def _ray(_home: Path) -> Iterator[Finding]:
 
 
 def _token(_home: Path) -> Iterator[Finding]:
-    from jobs.runners.ray.cluster import token_source
+    from jobs.runners.ray.cluster import exposed_token, token_source
 
     source = token_source()
     if source is None:
         hint = "a cluster on the network needs one: `ray get-auth-token --generate` makes it"
         yield Finding("token", "ok", "none here: only a local Ray, which makes its own", hint)
+    elif path := exposed_token():
+        yield Finding("token", "attention", f"other users can read {path}", f"chmod 600 {path}")
     else:
         yield Finding("token", "ok", f"a token for clusters comes from {source}")
 

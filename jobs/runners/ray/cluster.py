@@ -1,7 +1,7 @@
-"""Joining a Ray cluster, or starting a local one that no other machine can reach.
+"""Joining a Ray cluster, or starting a local one that no other machine or user can reach.
 
-Whoever reaches a Ray that asks for no token can run any code on it. A local Ray asks for one; a
-cluster that does not is joined on loopback alone, or with ``--insecure``.
+Whoever reaches a Ray that asks for no token can run any code on it. A local Ray asks for one that
+is its own; a cluster that does not is joined on loopback alone, or with ``--insecure``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import secrets
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import ray
 from ray.exceptions import AuthenticationError, RayError
@@ -19,6 +24,7 @@ from ray.exceptions import AuthenticationError, RayError
 from jobs.planning.worker_layout import local_cores
 from jobs.runners.ray import private
 from jobs.runners.ray.private import Head, Refused, Silent
+from jobs.runners.ray.session_folder import session_folder
 from survey import ClusterError, SettingsError
 
 #: Seconds that connecting to a cluster's head may take.
@@ -33,8 +39,9 @@ _HOW_TO_ENTER = (
 )
 
 
-def connect(address: str | None, *, insecure: bool = False) -> Head:
-    """Start a local Ray, or join the cluster at an address.
+@contextmanager
+def connected(address: str | None, *, insecure: bool = False) -> Iterator[Head]:
+    """Start a local Ray and end it, or join the cluster at an address and leave it.
 
     Parameters
     ----------
@@ -44,8 +51,8 @@ def connect(address: str | None, *, insecure: bool = False) -> Head:
     insecure : bool
         Whether to join a cluster beyond loopback that asks for no token.
 
-    Returns
-    -------
+    Yields
+    ------
     Head
         The cluster's head.
 
@@ -57,28 +64,22 @@ def connect(address: str | None, *, insecure: bool = False) -> Head:
         If no head answers there, the cluster asks for no token or refuses ours, it runs other
         versions, or Ray cannot be started.
     """
-    if address is not None:
-        address = _resolved(address)
-        _check(address, insecure=insecure)
-    else:
-        _set_token_mode("token")
-    # Ray takes the termination signal for itself and ends the process with a dump.
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM) if main else None
-    try:
-        if address is None:
-            _start()
-        else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = "a local Ray could not be started" if address is None else f"no Ray at {address!r}"
-        raise ClusterError(
-            f"{where}: {first_line(error)}", hint="try --runner local, or see survey doctor"
-        ) from error
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
-    return Head(ray.get_runtime_context().gcs_address, private.token_header())
+    private.silence()
+    with ExitStack() as left:
+        if address is not None:
+            address = _resolved(address)
+            left.enter_context(_environment(RAY_AUTH_MODE=_mode(address, insecure=insecure)))
+        try:
+            start = {"address": address} if address else left.enter_context(_local())
+            # Also after a start that was interrupted, and before the processes' folder is removed.
+            left.callback(ray.shutdown, wait_for_processes=True)
+            _init(start)
+        except (RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+            what = f"no Ray at {address!r}" if address else "a local Ray could not be started"
+            raise ClusterError(
+                f"{what}: {first_line(error)}", hint="try --runner local, or see survey doctor"
+            ) from error
+        yield Head(ray.get_runtime_context().gcs_address, private.token_header())
 
 
 def token_source() -> str | None:
@@ -94,6 +95,17 @@ def token_source() -> str | None:
     return next(named, "~/.ray/auth_token")
 
 
+def exposed_token() -> Path | None:
+    """Return the file that the token for clusters comes from, if other users can read it."""
+    files = {
+        "RAY_AUTH_TOKEN_PATH": os.environ.get("RAY_AUTH_TOKEN_PATH"),  # noqa: TID251 - Ray's own
+        "~/.ray/auth_token": "~/.ray/auth_token",
+    }
+    name = files.get(token_source() or "")
+    path = Path(name).expanduser() if name else None
+    return path if path and path.stat().st_mode & 0o077 else None
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -104,26 +116,51 @@ def last_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
-def _start() -> None:
-    """Start a local Ray."""
-    # "local": without an address Ray would join whatever a stale file points to.
+def _init(start: dict[str, Any]) -> None:
+    """Start or join Ray."""
+    # Ray takes the termination signal for itself and ends the process with a dump.
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM) if main else None
+    try:
+        ray.init(**start, log_to_driver=False, logging_level=logging.ERROR)
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _local() -> Iterator[dict[str, Any]]:
+    """Yield what starts a local Ray."""
     private.stay_on_loopback()
-    ray.init(
-        address="local",
-        num_cpus=local_cores(),
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        object_store_memory=OBJECT_STORE_BYTES,
-        _system_config={"enable_metrics_collection": False},
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    # A token of its own: the user's may be known to others, and Ray writes one that all can read.
+    closed = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    with session_folder() as folder, _environment(**closed, **private.NO_METRICS):
+        # "local": without an address Ray would join whatever a stale file points to.
+        yield {
+            "address": "local",
+            "num_cpus": local_cores(),
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+            "_temp_dir": str(folder),
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_system_config": {"enable_metrics_collection": False},
+        }
 
 
-def _set_token_mode(mode: str) -> None:
-    """Use a token or none: Ray wants the same on both sides."""
-    os.environ["RAY_AUTH_MODE"] = mode  # noqa: TID251 - Ray takes it from nowhere else
-    private.use_token_mode()
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set what Ray and its processes take from the environment alone."""
+    environment = os.environ  # noqa: TID251 - as the sentence above says
+    before = {name: environment[name] for name in variables if name in environment}
+    environment.update(variables)
+    private.read_environment()
+    try:
+        yield
+    finally:
+        for name in variables:
+            del environment[name]
+        environment.update(before)
+        private.read_environment()
 
 
 def _resolved(address: str) -> str:
@@ -151,15 +188,18 @@ def _resolved(address: str) -> str:
     return address
 
 
-def _check(address: str, *, insecure: bool) -> None:
-    """Refuse an address that Ray would try for ever, or a cluster that is not safe to join."""
+def _mode(address: str, *, insecure: bool) -> str:
+    """Return whether a cluster asks for a token, as Ray names it: it wants both sides to agree.
+
+    Refuses an address that Ray would try for ever, and a cluster that is not safe to join.
+    """
     host, port = private.host_and_port(address)
     _require_listening(address, host, int(port))
+    mode = "disabled"
     try:
         versions = Head(address).versions()
     except Refused:
-        versions = _versions_with_token(address)
-        _set_token_mode("token")
+        versions, mode = _versions_with_token(address), "token"
     except Silent as error:
         raise ClusterError(
             f"no Ray at {address!r}: something listens there, but not as a cluster's head: {error}",
@@ -173,7 +213,6 @@ def _check(address: str, *, insecure: bool) -> None:
                 hint="start it with RAY_AUTH_MODE=token (docs/clusters.md); --insecure joins it"
                 " as it is",
             )
-        _set_token_mode("disabled")
     try:
         private.require_same(versions)
     except RuntimeError as error:
@@ -181,6 +220,7 @@ def _check(address: str, *, insecure: bool) -> None:
             f"the cluster at {address!r} cannot be joined: {' '.join(str(error).split())}",
             hint="install the same requirements.lock with the same Python on every machine",
         ) from None
+    return mode
 
 
 def _versions_with_token(address: str) -> dict[str, str]:

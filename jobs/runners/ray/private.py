@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import ray
 from ray._common.network_utils import parse_address
-from ray._private import services
+from ray._private import services, worker
 from ray._private.utils import check_version_info
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
@@ -27,9 +27,15 @@ _messages: Any = gcs_service_pb2
 _stubs: Any = gcs_service_pb2_grpc
 _raylet: Any = ray._raylet
 _services: Any = services
+_worker: Any = worker
 
 #: Seconds that the head may take to answer.
 ANSWER_SECONDS = 5.0
+
+
+#: Environment variables that keep Ray's monitor and dashboard from serving their metrics to all who
+#: ask: no port has that number, and they go on without.
+NO_METRICS = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 
 class Silent(Exception):
@@ -105,8 +111,8 @@ def _reason(error: grpc.RpcError) -> str:
     return text.rpartition(": ")[2].strip() or text
 
 
-def use_token_mode() -> None:
-    """Let Ray read anew from the environment whether it uses a token."""
+def read_environment() -> None:
+    """Let Ray read anew from the environment whether it uses a token, and which."""
     _raylet.Config.initialize("")
     _token_loader()
 
@@ -161,6 +167,11 @@ def stay_on_loopback() -> None:
     without asking for its token.
     """
     _services.resolve_ip_for_localhost = lambda host: host
+
+
+def silence() -> None:
+    """Keep Ray's lines about its processes out of this one's output; workers' events tell them."""
+    _worker._worker_logs_enabled = False
 
 
 def require_same(versions: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Self
 
 import ray
@@ -18,7 +19,7 @@ from jobs.runners.base import TaskSource
 from jobs.runners.events import Event
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.actor import TaskFunction
-from jobs.runners.ray.cluster import connect
+from jobs.runners.ray.cluster import connected
 from jobs.runners.ray.private import Head, Refused, Silent
 from jobs.runners.ray.worker_handle import WorkerHandle
 from survey import ClusterError, SettingsError
@@ -55,6 +56,8 @@ class RayRunner:
     #: The workers; known once the runner is entered.
     devices: Devices
     _head: Head
+    #: What is left, or ended, at the end.
+    _left: ExitStack
 
     def __init__(
         self, options: RunnerOptions | None = None, function: TaskFunction | None = None
@@ -75,9 +78,10 @@ class RayRunner:
         self._unfit: set[str] = set()
 
     def __enter__(self) -> Self:
-        self._head = connect(self._options.address, insecure=self._options.insecure)
-        self._answered = time.monotonic()
-        try:
+        wanted = self._options
+        with ExitStack() as left:
+            self._head = left.enter_context(connected(wanted.address, insecure=wanted.insecure))
+            self._answered = time.monotonic()
             machines = self._alive()
             if not machines:
                 raise ClusterError(
@@ -85,19 +89,16 @@ class RayRunner:
                     hint="let workers join first: min_workers of at least 1 where it grows itself",
                 )
             self.machines = machines
-            wanted = self._options
             self.devices = choose_devices(
                 wanted.device, wanted.workers, machines, wanted.gpus_per_worker, wanted.threads
             )
-        except BaseException:
-            ray.shutdown()
-            raise
+            self._left = left.pop_all()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for worker in self._workers:
-            worker.stop()
-        ray.shutdown()
+        with self._left:
+            for worker in self._workers:
+                worker.stop()
 
     def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
         """Yield the events of all workers, in the order of their arrival."""

@@ -13,27 +13,26 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import pytest
 import ray
 from ray._private import services
 from ray._raylet import AuthenticationTokenLoader
 
 from jobs.operations.doctor import CHECKS, checkup
-from jobs.runners.ray.cluster import CONNECT_SECONDS, connect, token_source
+from jobs.runners.ray.cluster import CONNECT_SECONDS, connected, exposed_token, token_source
 from jobs.runners.ray.private import ANSWER_SECONDS, Head, Silent
 from jobs.runners.ray.runner import HEAD_SECONDS, MACHINES_SECONDS
 from survey import ClusterError, SettingsError
-from tests.jobs.runners.ray_heads import TOKEN, answer, free_port, head
+from tests.jobs.runners.ray_heads import TOKEN, free_port, head
 from tests.style.repository import ROOT
 
 #: Joins a cluster and prints what there is on it.
 JOIN = """
 import sys
-from jobs.runners.ray.cluster import connect
+from jobs.runners.ray.cluster import connected
 import ray
-head = connect(sys.argv[1], insecure="--insecure" in sys.argv)
-print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machines()])
+with connected(sys.argv[1], insecure="--insecure" in sys.argv) as head:
+    print(ray.get(ray.remote(lambda: 6 * 7).remote()), [m.cores for m in head.machines()])
 """
 
 #: Runs a runner whose worker never ends its task; prints a line once the worker is there.
@@ -117,10 +116,16 @@ def join(port, *arguments, host="127.0.0.1", **environment):
     )
 
 
+def refused(address, **how):
+    """Try to join a cluster that is not to be joined."""
+    with connected(address, **how):
+        pytest.fail("it was joined")
+
+
 @pytest.mark.ray
 def test_an_open_cluster_beyond_loopback_is_refused(open_head):
     with pytest.raises(ClusterError) as caught:
-        connect(f"{outer()}:{open_head.port}")
+        refused(f"{outer()}:{open_head.port}")
     assert "--insecure" in caught.value.hint
     assert not ray.is_initialized()
 
@@ -145,12 +150,12 @@ def test_a_cluster_with_a_token_lets_in_who_has_it(closed_head):
 def test_a_missing_or_wrong_token_is_refused_and_never_shown(closed_head, tokenless, monkeypatch):
     address = f"127.0.0.1:{closed_head.port}"
     with pytest.raises(ClusterError) as caught:
-        connect(address, insecure=True)
+        refused(address, insecure=True)
     assert "RAY_AUTH_TOKEN" in caught.value.hint
     wrong = "f" * 64
     monkeypatch.setenv("RAY_AUTH_TOKEN", wrong)
     with pytest.raises(ClusterError, match="from RAY_AUTH_TOKEN") as caught:
-        connect(address)
+        refused(address)
     assert wrong not in f"{caught.value.message} {caught.value.hint} {caught.value.__cause__}"
 
 
@@ -160,24 +165,9 @@ def test_a_cluster_of_other_versions_is_refused_with_both(open_head, monkeypatch
     assert here == {"ray_version": ray.__version__, "python_version": platform.python_version()}
     monkeypatch.setattr(Head, "versions", lambda self: {**here, "ray_version": "2.9.0"})
     with pytest.raises(ClusterError, match=r"2\.9\.0") as caught:
-        connect(f"127.0.0.1:{open_head.port}")
+        refused(f"127.0.0.1:{open_head.port}")
     assert ray.__version__ in caught.value.message
     assert not ray.is_initialized()
-
-
-@pytest.mark.ray
-def test_a_local_ray_refuses_a_client_without_its_token(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
-    # Also where the environment would have it open.
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    try:
-        address = connect(None).address
-        assert address.startswith("127.0.0.1:")
-        assert answer(address, None) is grpc.StatusCode.UNAUTHENTICATED
-        assert answer(address, "f" * 64) is grpc.StatusCode.UNAUTHENTICATED
-        assert answer(address, TOKEN) is grpc.StatusCode.OK
-    finally:
-        ray.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -185,19 +175,19 @@ def test_a_local_ray_refuses_a_client_without_its_token(monkeypatch, tmp_path):
 )
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(SettingsError, match=re.escape(address)):
-        connect(address)
+        refused(address)
 
 
 def test_auto_takes_the_address_of_the_environment(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:10001")
     with pytest.raises(SettingsError, match="ray://127"):
-        connect("auto")
+        refused("auto")
 
 
 def test_an_address_where_nobody_listens_is_refused_at_once():
     began = time.monotonic()
     with pytest.raises(ClusterError) as caught:
-        connect(f"127.0.0.1:{free_port()}")
+        refused(f"127.0.0.1:{free_port()}")
     assert "--address" in caught.value.hint
     assert time.monotonic() - began < CONNECT_SECONDS
 
@@ -215,7 +205,7 @@ def test_something_else_that_listens_is_no_head():
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         pool.submit(hang_up, server)
         with pytest.raises(ClusterError) as caught:
-            connect(f"127.0.0.1:{server.getsockname()[1]}")
+            refused(f"127.0.0.1:{server.getsockname()[1]}")
         assert "6379" in caught.value.hint
         server.shutdown(socket.SHUT_RDWR)
 
@@ -273,3 +263,17 @@ def test_the_checkup_names_the_source_of_the_token(tokenless, monkeypatch, tmp_p
     (with_token,) = checkup(tmp_path)
     assert with_token.detail.endswith("RAY_AUTH_TOKEN")
     assert TOKEN not in str(with_token)
+
+
+@pytest.mark.parametrize("name", ["home/.ray/auth_token", "elsewhere"])
+def test_a_token_file_that_others_can_read_is_shown(name, tokenless, monkeypatch, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TOKEN)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if name == "elsewhere":
+        monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(path))
+    path.chmod(0o644)
+    assert exposed_token() == path
+    path.chmod(0o600)
+    assert exposed_token() is None

@@ -1,26 +1,96 @@
-"""The local Ray: what it listens on, and what it is not started with."""
+"""The local Ray: who can reach it, what it leaves behind, and what it prints."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import pytest
 import ray
+from ray._private import worker
 
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.runner import RayRunner
+from jobs.runners.ray.session_folder import MARK, PREFIX, SOCKET, SOCKET_BYTES, session_folder
 from survey import SettingsError
 from tests.acceptance.test_real_data import descendants
 from tests.jobs.jobs import ON_CPU
+from tests.jobs.runners.ray_heads import TOKEN, answer
+from tests.style.repository import ROOT
 
 LISTENING = "0A"
 
+#: A user who has no right to anything here.
+NOBODY = 65534
 
-def listening(family: str) -> dict[str, str]:
-    """Return the address each listening socket of the machine is bound to, by inode."""
+#: As that user, tries all doors of a session's folder and all ports; prints what came of each.
+INTRUDER = f"""
+import http.client, json, os, socket, sys
+from pathlib import Path
+from tests.jobs.runners.ray_heads import answer
+
+session, pid, *ports = sys.argv[1:]
+session = Path(session)
+outer = session.parents[1]
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+
+def connect():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(session / "sockets" / "raylet"))
+
+def asked(port):
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=2)
+    try:
+        connection.request("GET", "/metrics")
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return answer(f"127.0.0.1:{{port}}", None).name
+
+doors = dict(
+    outer=lambda: os.listdir(outer),
+    session=lambda: os.listdir(session),
+    log=lambda: (session / "logs" / "raylet.out").read_bytes(),
+    write=lambda: (session / "mine").touch(),
+    replace=lambda: outer.rename(outer.with_name("mine")),
+    connect=connect,
+    token=lambda: Path("/proc", pid, "environ").read_bytes(),
+)
+opened = []
+for name, door in doors.items():
+    try:
+        door()
+        opened.append(name)
+    except PermissionError:
+        pass
+print(json.dumps([opened, [asked(port) for port in ports]]))
+"""
+
+#: Begins a session and waits to be killed.
+HOLDING = """
+import time
+from jobs.runners.ray.session_folder import session_folder
+with session_folder() as folder:
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def listening(family: str) -> dict[str, tuple[str, int]]:
+    """Return the address and port each listening socket of the machine is bound to, by inode."""
     lines = [line.split() for line in Path(f"/proc/net/{family}").read_text().splitlines()[1:]]
-    return {line[9]: line[1].split(":")[0] for line in lines if line[3] == LISTENING}
+    bound = {line[9]: line[1].split(":") for line in lines if line[3] == LISTENING}
+    return {inode: (address, int(port, 16)) for inode, (address, port) in bound.items()}
 
 
 def sockets(pid: int) -> set[str]:
@@ -36,17 +106,145 @@ def sockets(pid: int) -> set[str]:
     return inodes
 
 
-@pytest.mark.ray
-def test_a_local_ray_listens_on_loopback_alone():
-    with RayRunner(ON_CPU):
-        ray.get(ray.remote(lambda: 1).remote())
+@dataclass(frozen=True)
+class Local:
+    """A local Ray that runs."""
+
+    #: The folder of its session, as Ray names it.
+    session: Path
+    #: The address of its head.
+    address: str
+    token: str
+
+    @staticmethod
+    def ports() -> set[tuple[str, str, int]]:
+        """Return what its processes listen on: family, address and port of each."""
         ours = set().union(*(sockets(pid) for pid in descendants(os.getpid())))
-        tcp = {a for inode, a in listening("tcp").items() if inode in ours}
-        tcp6 = {a for inode, a in listening("tcp6").items() if inode in ours}
-    assert tcp | tcp6
-    assert tcp <= {"0100007F"}
+        return {
+            (family, *bound)
+            for family in ("tcp", "tcp6")
+            for inode, bound in listening(family).items()
+            if inode in ours
+        }
+
+
+@pytest.fixture(scope="module")
+def local():
+    """One for all, started as a survey without an address does, whatever the environment says."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_AUTH_TOKEN", TOKEN)
+        patched.setenv("RAY_AUTH_MODE", "disabled")
+        with RayRunner(ON_CPU):
+            ray.get(ray.remote(lambda: 1).remote())
+            session = Path(worker._global_node.address_info["session_dir"])
+            address = ray.get_runtime_context().gcs_address
+            yield Local(session, address, os.environ["RAY_AUTH_TOKEN"])
+        assert not session.parents[1].exists()
+        assert (os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]) == (TOKEN, "disabled")
+
+
+@pytest.mark.ray
+def test_a_local_ray_listens_on_loopback_alone(local):
+    bound = {(family, address) for family, address, _ in local.ports()}
+    assert bound
     loopback6 = {"00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
-    assert tcp6 <= loopback6
+    assert bound <= {("tcp", "0100007F"), *(("tcp6", address) for address in loopback6)}
+
+
+@pytest.mark.ray
+def test_a_local_ray_refuses_a_client_without_its_own_token(local):
+    assert local.address.startswith("127.0.0.1:")
+    for token in (None, "f" * 64, TOKEN):
+        assert answer(local.address, token) is grpc.StatusCode.UNAUTHENTICATED
+    assert answer(local.address, local.token) is grpc.StatusCode.OK
+
+
+@pytest.mark.ray
+def test_the_folder_of_a_local_ray_is_its_users_alone(local):
+    outer = local.session.parents[1].stat()
+    # Below it Ray makes folders that all could write to.
+    assert (outer.st_uid, stat.S_IMODE(outer.st_mode)) == (os.getuid(), 0o700)
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_another_user_gets_nothing_of_a_local_ray(local):
+    head = next(pid for pid in descendants(os.getpid()) if "gcs_server" in command(pid))
+    ports = sorted({str(port) for _, _, port in local.ports()})
+    tried = subprocess.run(
+        [sys.executable, "-c", INTRUDER, str(local.session), str(head), *ports],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    opened, answers = json.loads(tried.stdout)
+    assert opened == []
+    # Some serve no such question, be it with a token.
+    assert set(answers) <= {401, "UNAUTHENTICATED", "UNIMPLEMENTED"}
+    assert {401, "UNAUTHENTICATED"} <= set(answers)
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+
+
+@pytest.mark.ray
+def test_a_worker_that_dies_prints_nothing(local, capfd):
+    actor = ray.remote(type("Mortal", (), {"end": lambda _: os.kill(os.getpid(), 9)})).remote()
+    with pytest.raises(ray.exceptions.RayError):
+        ray.get(actor.end.remote())
+    time.sleep(2)  # until Ray would have told
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def temporary(monkeypatch):
+    """A temporary folder with a path as short as the machine's own."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def test_a_session_folder_goes_with_its_session_however_that_ends(temporary):
+    with session_folder() as folder:
+        assert folder.is_relative_to(temporary)
+        (folder / "deeper").mkdir()
+    with pytest.raises(KeyboardInterrupt), session_folder():
+        raise KeyboardInterrupt
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_folder_of_a_killed_session_is_removed_by_the_next_and_no_other(temporary):
+    others = [temporary / f"{PREFIX}{name}" for name in ("of-a-user", "of-another")]
+    for other in others:
+        (other / "ray").mkdir(parents=True)
+    (others[1] / MARK).touch()
+    if os.getuid() == 0:
+        os.chown(others[1], NOBODY, NOBODY)
+    else:
+        others.pop()
+    holding = subprocess.Popen(
+        [sys.executable, "-c", HOLDING], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    held = Path(holding.stdout.readline().strip())
+    with session_folder():
+        assert held.exists()
+    holding.send_signal(signal.SIGKILL)
+    holding.communicate()
+    assert held.exists()
+    with session_folder() as folder:
+        assert {*temporary.iterdir()} == {*others, folder.parent}
+
+
+def test_a_temporary_folder_too_deep_for_sockets_is_passed_by(temporary, monkeypatch):
+    deep = temporary / ("x" * (SOCKET_BYTES - len(SOCKET)))
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with session_folder() as folder:
+        assert not folder.is_relative_to(deep)
+        assert len(str(folder.parent / SOCKET)) <= SOCKET_BYTES
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
