@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
+from catalog.models.user_code import UserCode
 from survey.errors import SettingsError
 
 
@@ -25,9 +26,12 @@ def show_model(name: str) -> pa.Table:
     SettingsError
         If it stands for several.
     """
+    from catalog.models.consent import lacking_consent
     from catalog.models.published import published
     from catalog.models.selection import is_glob, select
 
+    if code := lacking_consent(name):
+        return _table(_code_facts(name, code))
     chosen = select(name)
     if is_glob(name) and len(chosen) > 1:
         raise SettingsError(
@@ -40,6 +44,13 @@ def show_model(name: str) -> pa.Table:
         facts += _weights_facts(published(weights))
     if not named:
         facts += _weights_names(chosen[0].architecture)
+    return _table(facts)
+
+
+_Fact = tuple[str, Any, str | None]
+
+
+def _table(facts: list[_Fact]) -> pa.Table:
     rows = [
         {"fact": fact, "value": _shown(value), "source": source}
         for fact, value, source in facts
@@ -48,7 +59,15 @@ def show_model(name: str) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-_Fact = tuple[str, Any, str | None]
+def _code_facts(name: str, code: UserCode) -> list[_Fact]:
+    """Return what is known of a network without running the code that nobody consented to."""
+    unknown = "unknown: nobody consented to run its code yet (survey run --trust)"
+    return [
+        ("architecture", name, name),
+        ("code", f"{len(code.files):,} files below {code.root}", None),
+        ("sha256 of the code", code.sha256, None),
+        ("family, input, classes, parameters", unknown, None),
+    ]
 
 
 def _architecture_facts(architecture: Architecture) -> list[_Fact]:

@@ -99,6 +99,10 @@ class UnknownName(CatalogError):
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 
 
+class UntrustedCode(CatalogError):
+    """Code of the user's own would run that nobody consented to."""
+
+
 class CheckpointError(CatalogError):
     """A file of weights is refused."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -20,6 +21,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("RAY_worker_niceness", "0")
 # Ray asks on a terminal otherwise, and reports to its makers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+# No test may consent to code in a developer's name.
+_STATE = tempfile.TemporaryDirectory(prefix="survey-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=50, database=None

@@ -174,6 +174,8 @@ class Architecture:
     #: Parameters and billions of multiply-adds as published; None where not published.
     published_parameters: int | None = None
     published_gflops: float | None = None
+    #: sha256 of the user's code that defines it; None where an installed package does.
+    code_sha256: str | None = None
     #: Builds the network with its ordinary random initialisation.
     build: Callable[[], nn.Module] = field(repr=False, compare=False, kw_only=True)
 

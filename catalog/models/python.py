@@ -1,6 +1,7 @@
 """Networks from the user's code: ``python:MODULE:FUNCTION`` names a function that returns one.
 
-Naming such a model runs the user's code, as importing their module would; nothing else here does.
+Looking such a model up runs the user's code, where there is consent to that: see
+``catalog.models.consent``.
 An attribute ``survey`` of the function describes how its network is used::
 
     def make_net() -> nn.Module: ...
@@ -13,26 +14,25 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import re
-import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import pydantic
 from pydantic import Field, PositiveInt
 
 from catalog.models.base import Architecture, InputTransform, ModelSource
+from catalog.models.consent import consented, module_of
 from survey.errors import CatalogError, UnknownName
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from catalog.models.user_code import UserCode
+
 #: How images are prepared where the function does not say.
 TRANSFORM = InputTransform(size=224, resize=256)
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 #: Whole numbers stay whole: how a transform is written is part of a run's id.
 _Number = int | pydantic.FiniteFloat
 # Pixels divided by a deviation of 0 would be infinite, and so would every score after it.
@@ -77,7 +77,7 @@ class PythonSource(ModelSource):
     name = "python"
 
     def get(self, name: str) -> Architecture:
-        """Return the network that a function returns; imports its module.
+        """Return the network that a function returns; imports its module, given consent.
 
         Parameters
         ----------
@@ -88,13 +88,17 @@ class PythonSource(ModelSource):
         ------
         UnknownName
             If the name is not of that form.
+        UntrustedCode
+            If nobody consented to the module's code as it is now.
         CatalogError
-            If the module cannot be imported, has no such function, or its ``survey`` attribute
-            holds an unknown key or an unusable value.
+            If there is no such module, it cannot be imported or has no such function, or its
+            ``survey`` attribute holds an unknown key or an unusable value.
         """
-        if not _NAME.fullmatch(name):
+        module = module_of(f"{self.name}:{name}")
+        if module is None:
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
-        attribute = _attribute(name)
+        code = consented(module)
+        attribute = _attribute(name, code)
         transform = attribute.model_dump(exclude={"classes", "family"})
         return Architecture(
             source=self.name,
@@ -103,19 +107,16 @@ class PythonSource(ModelSource):
             classes=attribute.classes,
             transform=InputTransform(**transform),
             brings_weights=True,
-            module=name.partition(":")[0],
-            build=functools.partial(_build, name),
+            module=module,
+            code_sha256=code.sha256 if code else None,
+            build=functools.partial(_build, name, code),
         )
 
 
-def _function(name: str) -> Callable[[], Any]:
+def _function(name: str, code: UserCode | None) -> Callable[[], Any]:
     module_name, _, function_name = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        # A console script does not look there by itself, and users name what lies before them.
-        sys.path.append(here)
     try:
-        module = importlib.import_module(module_name)
+        module = code.load() if code else importlib.import_module(module_name)
     # A script that ends in sys.exit(main()) would otherwise end the survey silently.
     except (Exception, SystemExit) as problem:
         raise CatalogError(
@@ -132,10 +133,10 @@ def _function(name: str) -> Callable[[], Any]:
     return cast("Callable[[], Any]", function)
 
 
-def _attribute(name: str) -> SurveyAttribute:
+def _attribute(name: str, code: UserCode | None) -> SurveyAttribute:
     """Return a function's ``survey`` attribute, checked."""
     try:
-        return SurveyAttribute.model_validate(getattr(_function(name), "survey", {}))
+        return SurveyAttribute.model_validate(getattr(_function(name, code), "survey", {}))
     except pydantic.ValidationError as error:
         # Of a number that is neither whole nor another, the last is why it is no other.
         problem = error.errors()[-1]
@@ -148,10 +149,10 @@ def _attribute(name: str) -> SurveyAttribute:
         ) from None
 
 
-def _build(name: str) -> nn.Module:
+def _build(name: str, code: UserCode | None) -> nn.Module:
     from torch import nn
 
-    function = _function(name)
+    function = _function(name, code)
     try:
         inspect.signature(function).bind()
     except TypeError as problem:

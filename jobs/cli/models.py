@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from analysis.option_fields import option
+from jobs.cli.consent import recall_consent
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
@@ -54,6 +55,7 @@ def models(
                 "show takes neither filters nor --wide: it describes one model",
                 hint=f"survey models show {name}",
             )
+        recall_consent()
         table.write(show_model(name))
         return
     if name is not None:

@@ -7,6 +7,7 @@ from typing import Literal
 import typer
 
 from analysis.option_fields import option
+from jobs.cli.consent import recall_consent
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import SurveyOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
@@ -21,9 +22,13 @@ def plan(
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
-    """Show what a survey would measure, what is done already, and an estimate."""
+    """Show what a survey would measure, what is done already, and an estimate.
+
+    Of python: models whose code nobody consented to (survey run --trust), nothing is known.
+    """
     from jobs.operations.preview import forecast
 
+    recall_consent()
     foreseen = forecast(home, survey.definition(), device=device, workers=workers)
     table.write(foreseen.table())
     typer.echo(foreseen.summary(), err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from jobs.cli.consent import obtain_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
@@ -23,6 +24,7 @@ def run(
     *,
     survey: SurveyOptions,
     offline: OfflineOption = False,
+    trust: bool = trust_option(),
     options: RunnerOptions,
     limits: Limits,
     home: HomeOption = DEFAULT_HOME,
@@ -35,6 +37,7 @@ def run(
     from jobs.runners import make_runner
 
     definition, runner = survey.definition(), make_runner(options)
+    obtain_consent(definition, trust=trust)
     outcome = carry_out(home, definition, runner, offline=offline, limits=limits)
     report(home, outcome, table)
     if outcome.failed or outcome.unfetched:

@@ -12,6 +12,7 @@ import typer
 
 from analysis.option_fields import option
 from catalog.registry.policies import Missed, Overlap
+from jobs.cli.consent import obtain_consent, recall_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption
@@ -50,6 +51,7 @@ def add(
     overlap: Overlap = option(
         "skip", "Due time during an earlier run: skip or queue it, or replace that run."
     ),
+    trust: bool = trust_option(),
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Add a schedule. The file is read now; later changes to it have no effect.
@@ -58,6 +60,7 @@ def add(
     """
     from jobs.planning.definition import read_definition
     from jobs.planning.plan import check
+    from jobs.planning.user_models import without_unconsented
     from jobs.schedules.cron import new_entry
     from jobs.schedules.tables import coming_up
 
@@ -65,7 +68,10 @@ def add(
     entry = new_entry(
         name, definition, file, cron=cron, timezone=timezone, missed=missed, overlap=overlap
     )
-    check(definition, home)
+    # Before consent is recalled: adding runs none of the user's code.
+    check(without_unconsented(definition)[0], home)
+    # Nobody can be asked when it is due.
+    obtain_consent(definition, trust=trust)
     with _schedules(home, create=True) as schedules:
         schedule = schedules.add(entry, datetime.now(UTC))
     typer.echo(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}", err=True)
@@ -176,6 +182,7 @@ def tick(
     from jobs.schedules.tick import Pace
     from jobs.schedules.tick import tick as carry_out_due
 
+    recall_consent()
     # Not made here: a mistyped home would otherwise have nothing due for ever.
     opened = open_home(home, create=False)
 

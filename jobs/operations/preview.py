@@ -24,6 +24,7 @@ from jobs.planning.ordering import ordered
 from jobs.planning.plan import Holdings, Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.staleness import Staleness, staleness, summary
+from jobs.planning.user_models import Unconsented, without_unconsented
 from jobs.run import held_jobs
 from jobs.scan.progress_display import batches_of
 from survey.text import counted, format_bytes, format_duration
@@ -60,6 +61,8 @@ class Forecast:
     #: Bytes the most demanding job may hold.
     memory_bytes: int
     workers: int = 1
+    #: Jobs of which nothing is known until their code may run.
+    unconsented: tuple[Unconsented, ...] = ()
 
     def table(self) -> pa.Table:
         """Return one row a job."""
@@ -80,6 +83,7 @@ class Forecast:
         ]
         # Their run ids depend on what is in files that are not here.
         rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
+        rows += [{**dataclasses.asdict(job), "state": "unknown"} for job in self.unconsented]
         return pa.Table.from_pylist(rows, COLUMNS)
 
     def summary(self) -> str:
@@ -99,7 +103,9 @@ class Forecast:
         disk, memory = format_bytes(self.disk_bytes), format_bytes(self.memory_bytes)
         sizes = f"to fetch: {self.to_fetch}; disk: about {disk}; memory: about {memory} a worker"
         why = summary(self.plan.reasons.values())
-        return "\n".join(line for line in (jobs, why, sizes) if line)
+        unknown = counted(len(self.unconsented), "job")
+        code = f"{unknown} beside these: nobody consented to their code yet (survey run --trust)"
+        return "\n".join(each for each in (jobs, why, sizes, self.unconsented and code) if each)
 
 
 def forecast(
@@ -120,6 +126,7 @@ def forecast(
     """
     states: dict[str, RunState] = {}
     held: Mapping[str, str] = {}
+    definition, unconsented = without_unconsented(definition)
     history, holdings, opened, files = History(), Holdings(), None, needed(definition)
     with ExitStack() as closing:
         if Home(home.absolute()).signatures.is_file():
@@ -145,6 +152,7 @@ def forecast(
         pixel_bytes(todo) + row_bytes(todo, states),
         max((memory_bytes(job, history) for job in todo), default=0),
         workers,
+        unconsented,
     )
 
 

@@ -70,6 +70,9 @@ class Job:
     facts: ModelFacts = ModelFacts()
     #: The accuracy expected of its weights on this dataset; None where unknown.
     expectation: Expectation | None = None
+    #: sha256 of the user's code that defines the network; None where an installed package does. No
+    #: part of the key: structure and weights are.
+    code_sha256: str | None = None
     #: Name and version of each library whose version is part of the key.
     libraries: tuple[tuple[str, str], ...] = ()
 

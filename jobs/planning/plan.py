@@ -251,6 +251,7 @@ def _jobs(
                 reported=reported[0] if reported else None,
             ),
             expectation=expectation(choice.full_name, declared, reported),
+            code_sha256=architecture.code_sha256,
             libraries=definition.library_versions,
         )
 

@@ -15,6 +15,7 @@ from catalog.datasets import needed_files
 from catalog.models.base import RemoteFile
 from jobs.planning.definition import Definition
 from jobs.planning.plan import targets
+from jobs.planning.user_models import without_unconsented
 from survey import CatalogError, DownloadError, SettingsError, UnreachableError
 from survey.text import counted, format_bytes
 
@@ -48,7 +49,9 @@ def needed(definition: Definition) -> list[RemoteFile]:
     UnknownName, CatalogError
         If a model, checkpoint or dataset is unknown or unusable.
     """
-    files = [target.file for target in targets(definition) if target.file is not None]
+    # Code of the user's brings its weights itself, so that none has to run.
+    known, _ = without_unconsented(definition)
+    files = [target.file for target in targets(known) if target.file is not None]
     for choice in definition.datasets:
         files += needed_files(choice.full_name)
     return list({file.url: file for file in files}.values())

@@ -22,6 +22,7 @@ from catalog.home import Home
 from catalog.model_loading import load_model
 from catalog.models import find
 from catalog.models.base import InputTransform
+from catalog.models.consent import admit
 from catalog.models.counting import model_cost
 from catalog.pixel_cache.cache import PixelCache
 from catalog.store.records import BatchRecord
@@ -81,7 +82,10 @@ def _run(
     # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     reset_peak_memory(device)
+    if job.code_sha256 is not None:
+        admit([job.code_sha256])
     (architecture,) = find(job.full_name)
+    _require_planned("code", job.code_sha256, architecture.code_sha256)
     stage.name = "load"
     home = Home(job.home) if job.home else None
     store, folder = (FileStore(home.files), home.datasets) if home else (None, None)

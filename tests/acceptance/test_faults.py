@@ -34,7 +34,7 @@ ZOO = (
     "run",
     *(f"-mpython:tests.acceptance.patient:{name}" for name in ("first", "second", "third")),
     *("-m", "python:tests.acceptance.patient:fourth"),
-    *("-d", "digits:heldout", "--images-per-score", "32"),
+    *("-d", "digits:heldout", "--images-per-score", "32", "--trust"),
 )
 
 #: Batches of one of its runs, the last of them partial.
@@ -43,7 +43,7 @@ ZOO_BATCHES = 12
 #: A scan that lasts more than a minute, in many small batches.
 LONG = (
     *("run", "-m", "python:tests.acceptance.patient:slowest"),
-    *("-m", "python:tests.acceptance.patient:slower", "--images-per-score", "32"),
+    *("-m", "python:tests.acceptance.patient:slower", "--images-per-score", "32", "--trust"),
 )
 
 #: Asks again and again through the command line, so that the answers span most of a minute.
@@ -277,7 +277,7 @@ def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     names = ("crashes", "hangs", "nan", "good")
     models = [argument for name in names for argument in ("-m", f"python:nasty:{name}")]
     scan = survey_process(
-        *("run", *models, "--images-per-score", "32", "--stall", "12"),
+        *("run", *models, "--images-per-score", "32", "--stall", "12", "--trust"),
         home=home,
         code=1,
         cwd=tmp_path,

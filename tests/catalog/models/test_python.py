@@ -15,6 +15,7 @@ from catalog.checkpoint_references import resolve
 from catalog.model_loading import load_model
 from catalog.models import find
 from catalog.models.base import InputTransform
+from catalog.models.consent import trust
 from catalog.models.cost_table import cost_of
 from catalog.models.selection import select
 from survey import extensions
@@ -72,10 +73,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "script.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    # A source changed within a second, with its length kept, would be taken for its byte code.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     for name in ("own_nets", "broken_nets", "script"):
         monkeypatch.delitem(sys.modules, name, raising=False)
+        trust(f"python:{name}:net")
     return "own_nets"
 
 
@@ -98,6 +98,7 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
     for change in ("nn.ReLU()", "nn.GELU()"), ("Conv2d(3, 4, 3)", "Conv2d(3, 4, 3, bias=False)"):
         (tmp_path / "own_nets.py").write_text(SOURCE.replace(*change))
         del sys.modules["own_nets"]
+        trust("python:own_nets:plain")
         assert resolve(None, architecture, Path()).sha256() != before
 
 

@@ -1,6 +1,7 @@
 """One worker: its events, and that a continued job equals one that never stopped."""
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import jobs.runners.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from catalog.models.cifar import CifarSource
+from catalog.models.consent import trust
 from catalog.store.records import BatchRecord
 from jobs.planning.plan import Holdings, make_plan
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
@@ -237,6 +239,30 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     (gone,) = events_of(planned)
     assert isinstance(gone, Failed)
     assert str(file) in gone.message
+
+
+def test_code_that_changed_after_the_plan_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    source = tmp_path / "changing_nets.py"
+    source.write_text(
+        "from torch import nn\n"
+        "def net(): return nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU())\n"
+        "net.survey = {'size': 8}\n"
+    )
+    name = "python:changing_nets:net"
+    trust(name)
+    planned = job(model=name)
+    assert isinstance(events_of(planned)[-1], Finished)
+    source.write_text(source.read_text().replace("192, 4", "192, 5"))
+    monkeypatch.delitem(sys.modules, "changing_nets")
+    (failed,) = events_of(planned)
+    assert failed.stage == "build"
+    assert "changing_nets" not in sys.modules
+    # Consent to the new content is none to measure it under the plan's id.
+    trust(name)
+    (failed,) = events_of(planned)
+    assert "changed" in failed.message
 
 
 @pytest.mark.parametrize(
