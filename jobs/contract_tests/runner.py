@@ -6,6 +6,9 @@ of scikit-learn. The tests of a runner's package hold ::
     class TestMyRunner(RunnerContract):
         def make_runner(self, options: RunnerOptions) -> Runner:
             return MyRunner(options)
+
+        def dying_starts(self, count: int) -> AbstractContextManager[object]:
+            return ...  # in it, so many of the runner's workers die while they start
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,6 +35,7 @@ from jobs.runners.options import RunnerOptions
 from jobs.runners.task import Task
 from jobs.runners.worker import run_task
 from jobs.schedules.process import birth
+from survey import ClusterError
 
 #: Events after which no other one of the same attempt may come.
 ENDS = (Finished, Failed, Lost, Returned)
@@ -102,6 +107,13 @@ class RunnerContract:
         """Return a runner that is not entered yet."""
         raise NotImplementedError
 
+    def dying_starts(self, count: int) -> AbstractContextManager[object]:
+        """Return a context in which the next ``count`` workers die before they ask for tasks.
+
+        Not needed where workers are not processes of their own.
+        """
+        raise NotImplementedError
+
     def run(self, tasks: Tasks, react: Callable[[Event], None] | None = None) -> list[Event]:
         """Return the events of a runner, after reacting to each as it comes."""
         events: list[Event] = []
@@ -162,13 +174,22 @@ class RunnerContract:
                 (job,) = (job for job in jobs if job.run_id == event.run_id)
                 tasks.waiting.append(Task(job, event.attempt + 10))
 
-        events = self.run(tasks, react)
+        with self.dying_starts(1):
+            events = self.run(tasks, react)
         ends = {(e.run_id, e.attempt): type(e) for e in events if isinstance(e, ENDS)}
         assert ends.pop((first.run_id, first.attempt)) is Lost
         assert [ends.pop((task.run_id, task.attempt)) for task in rest] == [Returned] * len(rest)
         assert ends == {(task.run_id, task.attempt + 10): Finished for task in (first, *rest)}
         assert _is_in_order(events)
         assert len({host.pid for host in tasks.hosts}) > 1
+
+    def test_it_ends_with_the_cause_if_no_worker_ever_starts(self) -> None:
+        self._require_processes()
+        tasks = Tasks(short_jobs(0))
+        with self.dying_starts(1000), pytest.raises(ClusterError) as caught:
+            self.run(tasks)
+        assert caught.value.hint
+        assert (tasks.hosts, len(tasks.waiting)) == ([], 1)
 
     def test_leaving_stops_the_workers(self) -> None:
         self._require_processes()

@@ -41,6 +41,9 @@ class Runner(Protocol):
     computes them one after another. The runner itself adds two events: ``Lost`` ends the attempt
     of a worker that died or hung, and ``Returned`` each of its tasks that had not begun. No event
     of an attempt follows its end. The attempt of a withdrawn run may end without an event.
+
+    A worker that dies before it asks for tasks costs no attempt. The runner starts another, on
+    another machine where it can, a bounded number of times in a row.
     """
 
     #: What ``--runner`` calls it.
@@ -83,5 +86,5 @@ class Runner(Protocol):
         Raises
         ------
         survey.ClusterError
-            If no worker can go on.
+            If no worker can go on, or none starts: with the cause.
         """

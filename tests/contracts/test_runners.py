@@ -8,7 +8,7 @@ from jobs.contract_tests.runner import RunnerContract
 from jobs.runners import make_runner
 from jobs.runners.options import RunnerOptions
 from survey import SettingsError
-from tests.jobs.runners.ray_heads import head
+from tests.jobs.runners.ray_heads import dying_starts, head
 
 
 class TestLocalRunner(RunnerContract):
@@ -38,3 +38,6 @@ class TestRayRunner(RunnerContract):
 
     def make_runner(self, options):
         return make_runner(dataclasses.replace(options, address=self.address))
+
+    def dying_starts(self, count):
+        return dying_starts(count)

@@ -8,6 +8,7 @@ its workers with it, one that joins brings new ones.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Self
@@ -21,7 +22,7 @@ from jobs.runners.options import RunnerOptions
 from jobs.runners.ray.actor import TaskFunction
 from jobs.runners.ray.cluster import connected
 from jobs.runners.ray.private import Head, Refused, Silent
-from jobs.runners.ray.worker_handle import WorkerHandle
+from jobs.runners.ray.worker_handle import DiedStarting, WorkerHandle
 from survey import ClusterError, SettingsError
 from survey.text import format_duration
 
@@ -33,6 +34,10 @@ HEAD_SECONDS = 30.0
 
 #: Seconds to wait for an event before workers are checked for hanging or cancelled runs.
 ROUND_SECONDS = 1.0
+
+
+#: Workers that one machine may lose in a row while they start; it gets no more then.
+LOST_STARTS = 3
 
 
 class RayRunner:
@@ -74,8 +79,10 @@ class RayRunner:
         #: The machines at the start.
         self.machines: Sequence[Machine] = ()
         self._workers: list[WorkerHandle] = []
-        #: Machines on which a worker could not serve.
-        self._unfit: set[str] = set()
+        #: The machines when they were last asked for.
+        self._present: Sequence[Machine] = ()
+        #: Workers lost in a row while they started, by machine.
+        self._lost_starts: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         wanted = self._options
@@ -139,14 +146,29 @@ class RayRunner:
 
     def _taken(self, worker: WorkerHandle) -> tuple[Event, ...]:
         try:
-            return worker.take()
-        except ClusterError:
-            # The survey goes on without a machine that cannot serve, unless it is the last one.
-            self._unfit.add(worker.machine)
-            self._workers = [other for other in self._workers if other is not worker]
-            if not self._workers:
-                raise
+            events = worker.take()
+        except ClusterError as error:
+            self._replace(worker, error)
             return ()
+        # It has started.
+        del self._lost_starts[worker.machine]
+        return events
+
+    def _replace(self, worker: WorkerHandle, error: ClusterError) -> None:
+        """Start another worker for one that did not start, where the fewest were lost before.
+
+        Raises
+        ------
+        ClusterError
+            If no machine is left to start one on.
+        """
+        self._lost_starts[worker.machine] += 1 if isinstance(error, DiedStarting) else LOST_STARTS
+        self._workers = [other for other in self._workers if other is not worker]
+        self._place()
+        if not self._workers:
+            raise ClusterError(
+                f"no worker starts on any machine: {error.message}", hint=error.hint
+            ) from error
 
     def _checked(self, worker: WorkerHandle, source: TaskSource) -> tuple[Event, ...]:
         """Stop a worker that hangs or whose run was withdrawn."""
@@ -175,9 +197,14 @@ class RayRunner:
         for worker in [worker for worker in self._workers if worker.machine not in names]:
             self._workers.remove(worker)
             yield worker.give_up("the worker's machine was lost")
-        fit = [machine for machine in machines if machine.name not in self._unfit]
-        fixed = self._options.workers is not None
-        devices = self.devices if fixed else grown(self.devices, fit)
+        self._present = machines
+        self._place()
+
+    def _place(self) -> None:
+        """Place workers where there is room, first where none was lost while it started."""
+        fit = [each for each in self._present if self._lost_starts[each.name] < LOST_STARTS]
+        fit.sort(key=lambda machine: self._lost_starts[machine.name])
+        devices = self.devices if self._options.workers is not None else grown(self.devices, fit)
         allow_cpu = self._options.allow_cpu_for_gpu
         self._workers += [
             WorkerHandle(name, devices, allow_cpu, self._function)

@@ -23,6 +23,10 @@ from survey import ClusterError
 AHEAD = 2
 
 
+class DiedStarting(ClusterError):
+    """A worker died before it was ready; another one may live."""
+
+
 @dataclass
 class WorkerHandle:
     """One worker on one machine, with at most one actor at a time and one stream of its events."""
@@ -81,8 +85,10 @@ class WorkerHandle:
 
         Raises
         ------
+        DiedStarting
+            If it died before it was ready.
         ClusterError
-            If the worker cannot serve on its machine.
+            If no worker can serve on its machine.
         """
         if self.host is None:
             self._take_host()
@@ -134,7 +140,10 @@ class WorkerHandle:
             ) from error
         except RayError as error:
             self.stop()
-            raise ClusterError(f"a worker cannot be started: {first_line(error)}") from error
+            raise DiedStarting(
+                f"a worker died while it started: {first_line(error)}",
+                hint="see survey doctor there; too little memory is a frequent cause",
+            ) from error
         self.awaited = None
 
     def _lose(self, message: str, *, of_memory: bool = False) -> tuple[Event, ...]:

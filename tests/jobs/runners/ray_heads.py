@@ -10,12 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import pytest
+import ray
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+from jobs.runners.ray import actor
 
 #: What a token looks like; worth nothing elsewhere.
 TOKEN = "0123456789abcdef" * 4
@@ -97,6 +101,23 @@ def answer(address: str, token: str | None) -> grpc.StatusCode:
         except grpc.RpcError as error:
             return error.code()
     return grpc.StatusCode.OK
+
+
+@contextlib.contextmanager
+def dying_starts(count: int, of: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
+    """Kill the next workers, those on machines that are meant, before they are ready."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        # Travels to the workers as it is here, and not by its name.
+        class Dying(actor.Worker):
+            def describe_host(self, allow_cpu):
+                died = [*Path(folder).iterdir()]
+                if len(died) < count and of(ray.get_runtime_context().get_node_id()):
+                    Path(folder, str(os.getpid())).touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().describe_host(allow_cpu)
+
+        patched.setattr(actor, "Worker", Dying)
+        yield
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:

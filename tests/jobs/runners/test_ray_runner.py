@@ -11,17 +11,23 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
 import ray
 from ray._private import worker
 
+from jobs.planning.worker_layout import Devices, Machine
+from jobs.runners.events import Host
 from jobs.runners.options import RunnerOptions
-from jobs.runners.ray.runner import RayRunner
+from jobs.runners.ray import runner
+from jobs.runners.ray.runner import LOST_STARTS, RayRunner
 from jobs.runners.ray.session_folder import MARK, PREFIX, SOCKET, SOCKET_BYTES, session_folder
-from survey import SettingsError
+from jobs.runners.ray.worker_handle import DiedStarting, WorkerHandle
+from survey import ClusterError, SettingsError
 from tests.acceptance.test_real_data import descendants
 from tests.jobs.jobs import ON_CPU
 from tests.jobs.runners.ray_heads import TOKEN, answer
@@ -245,6 +251,51 @@ def test_a_temporary_folder_too_deep_for_sockets_is_passed_by(temporary, monkeyp
     with session_folder() as folder:
         assert not folder.is_relative_to(deep)
         assert len(str(folder.parent / SOCKET)) <= SOCKET_BYTES
+
+
+def starts(monkeypatch, deaths: dict[str, int], machines: int, **options) -> list[str]:
+    """Run without tasks on machines a, b, ... that lose so many workers; return where it tried."""
+    tried: list[str] = []
+
+    class Frail(WorkerHandle):
+        def start(self):
+            tried.append(self.machine)
+            self._actor, self.awaited = self, object()
+
+        def take(self):
+            if tried.count(self.machine) <= deaths.get(self.machine, 0):
+                raise DiedStarting("killed", hint="memory")
+            self.awaited, self.host = None, Host("cpu", "", 1, self.machine, 1)
+            return ()
+
+    monkeypatch.setattr(runner, "WorkerHandle", Frail)
+    monkeypatch.setattr(runner.ray, "wait", lambda references, **_: (references, []))
+    made = RayRunner(RunnerOptions(device="cpu", **options))
+    made._alive = lambda: [Machine(name, 1) for name in "abcd"[:machines]]
+    made.devices = Devices("cpu", options.get("workers", machines), 1)
+    nothing = SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False)
+    try:
+        assert list(chain.from_iterable(made.run(nothing))) == []
+    except ClusterError as error:
+        tried += [error.hint] * ("killed" in error.message)
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("deaths", "machines", "options", "tried"),
+    [
+        ({"a": 1}, 1, {}, "aa"),
+        ({"a": LOST_STARTS - 1}, 1, {}, "a" * LOST_STARTS),
+        ({"a": 99}, 2, {"workers": 1}, "ab"),
+        ({"a": 99, "b": 1}, 2, {"workers": 1}, "abab"),
+        ({"a": 99, "b": 99, "c": 99}, 3, {"workers": 1}, [*("abc" * LOST_STARTS), "memory"]),
+        ({"a": 99}, 1, {}, [*("a" * LOST_STARTS), "memory"]),
+    ],
+)
+def test_a_worker_that_dies_while_starting_is_tried_elsewhere(
+    deaths, machines, options, tried, monkeypatch
+):
+    assert starts(monkeypatch, deaths, machines, **options) == list(tried)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
