@@ -16,8 +16,8 @@ import duckdb
 
 from survey.errors import StoreError
 
-#: What a query may use of memory; it does not spill to disk.
-READER_MEMORY = "2GB"
+#: Bytes that a query may use of memory; it does not spill to disk.
+READER_MEMORY_BYTES = 2_000_000_000
 
 #: Seconds for which a reader waits for the writer; a merge takes a fraction of one.
 WAIT_SECONDS = 30.0
@@ -32,7 +32,6 @@ _READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
-    "memory_limit": READER_MEMORY,
     "temp_directory": "",
 }
 
@@ -40,8 +39,17 @@ _READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _locking_down = threading.Lock()
 
 
-def connect_reading(path: Path) -> duckdb.DuckDBPyConnection:
+def connect_reading(
+    path: Path, memory_bytes: int = READER_MEMORY_BYTES
+) -> duckdb.DuckDBPyConnection:
     """Open the file read-only and locked down, waiting while a writer has it.
+
+    Parameters
+    ----------
+    path : Path
+        The store's file.
+    memory_bytes : int
+        What a query may use of memory; the same for all connections of a process.
 
     Raises
     ------
@@ -49,7 +57,7 @@ def connect_reading(path: Path) -> duckdb.DuckDBPyConnection:
         If it stays busy, is missing, or is no store.
     """
     deadline = time.monotonic() + WAIT_SECONDS
-    while (connection := _connect(path, reading=True)) is None:
+    while (connection := _connect(path, reading_with_bytes=memory_bytes)) is None:
         if time.monotonic() >= deadline:
             raise StoreError(
                 f"{path} was held by a writer for {WAIT_SECONDS:g} seconds",
@@ -68,7 +76,7 @@ def connect_writing(path: Path) -> duckdb.DuckDBPyConnection | None:
     StoreError
         If it is no store, or cannot be written.
     """
-    return _connect(path, reading=False)
+    return _connect(path)
 
 
 @contextmanager
@@ -82,13 +90,14 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _connect(path: Path, *, reading: bool) -> duckdb.DuckDBPyConnection | None:
+def _connect(path: Path, reading_with_bytes: int = 0) -> duckdb.DuckDBPyConnection | None:
     if not path.is_file():
         raise StoreError(f"{path} does not exist", hint="run `survey run` first or pass --home")
     with explained(path):
         try:
-            if reading:
-                return _locked_down(duckdb.connect(path, read_only=True, config=_READER_CONFIG))
+            if reading_with_bytes:
+                config = {**_READER_CONFIG, "memory_limit": f"{reading_with_bytes}B"}
+                return _locked_down(duckdb.connect(path, read_only=True, config=config))
             return _quiet(duckdb.connect(path))
         except (duckdb.IOException, duckdb.ConnectionException) as error:
             if _is_busy(error):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from catalog.home import Home, segment_paths
-from catalog.store.connection import connect_reading, explained
+from catalog.store.connection import READER_MEMORY_BYTES, connect_reading, explained
 from catalog.store.records import RunRecord, RunState, Span
 from catalog.store.upgrade import check_version
 from survey.errors import SettingsError, UnknownName
@@ -64,7 +64,9 @@ FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
 
 
 @contextmanager
-def reading(home: Home, metrics: Collection[str] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(
+    home: Home, metrics: Collection[str] = (), memory_bytes: int = READER_MEMORY_BYTES
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection on everything measured so far, locked down.
 
     Fetch results with ``connection.sql(...).to_arrow_table()``. Hold it no longer than one query:
@@ -76,6 +78,8 @@ def reading(home: Home, metrics: Collection[str] = ()) -> Iterator[duckdb.DuckDB
         Where the store lies.
     metrics : collection of str
         Metrics that have a column, of NULL, also where the store has none of them yet.
+    memory_bytes : int
+        What a query may use of memory.
 
     Raises
     ------
@@ -83,7 +87,7 @@ def reading(home: Home, metrics: Collection[str] = ()) -> Iterator[duckdb.DuckDB
         If the store is missing, stays busy, or is no store of ours.
     """
     early = _read_early(home)
-    with connect_reading(home.signatures) as connection:
+    with connect_reading(home.signatures, memory_bytes) as connection:
         check_version(connection, home.signatures)
         with explained(home.signatures):
             _show_spool(connection, home, early, metrics)
@@ -117,9 +121,8 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
     given = dict(parameters) if parameters else None
 
     def answer(metrics: Collection[str] = ()) -> pa.Table:
-        with reading(home, metrics) as connection, _refusing():
-            _require_one_statement(connection, sql)
-            return connection.sql(sql, params=given).to_arrow_table()
+        with reading(home, metrics) as connection, refusing():
+            return result_of(connection, sql, given).to_arrow_table()
 
     try:
         return answer()
@@ -138,7 +141,7 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
 
 def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
     """Return the rows of one of this program's statements without importing pyarrow."""
-    with reading(home) as connection, _refusing():
+    with reading(home) as connection, refusing():
         relation = connection.sql(sql)
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -216,17 +219,30 @@ def _show_spool(
         show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
 
 
-def _require_one_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+def result_of(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
+) -> duckdb.DuckDBPyRelation:
+    """Return the result of one statement, computed as it is fetched.
+
+    Raises
+    ------
+    SettingsError
+        If there is not one statement, or it has no result.
+    """
     count = len(connection.extract_statements(sql))
     if count != 1:
         raise SettingsError(
             f"the SQL holds {count} statements, one is allowed",
             hint="run them one at a time" if count else "write one, such as SELECT * FROM runs",
         )
+    result: duckdb.DuckDBPyRelation | None = connection.sql(sql, params=parameters)
+    if result is None:
+        raise SettingsError("the statement has no result", hint="write one that begins with SELECT")
+    return result
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def refusing() -> Iterator[None]:
     """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
     try:
         yield

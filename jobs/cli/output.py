@@ -1,14 +1,11 @@
-"""Tables as aligned text, JSON, CSV or Parquet, on standard output or in a file."""
+"""Where tables go: standard output or a file, in the format that the options name."""
 
 from __future__ import annotations
 
-import json
-import math
 import sys
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,13 +14,12 @@ import typer
 from jobs.choices import Format
 from jobs.cli.verb import FormatOption, JsonOption, OutputOption
 from survey.errors import SettingsError
-from survey.text import counted, harmless
+from survey.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A rule below the header and a space between columns, as ``rich.box`` writes boxes.
-_RULED = "    \n    \n -- \n    \n    \n    \n    \n    \n"
+    from jobs.operations.sql_query import SqlQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,21 @@ class TableFileOptions(TableOptions):
     def _emit(self, table: pa.Table) -> None:
         emit(table, self.format, self.output)
         if self.output is not None:
-            typer.echo(f"{counted(table.num_rows, 'row')} written to {self.output}", err=True)
+            self._echo_rows(table.num_rows)
+
+    def write_query(self, query: SqlQuery) -> None:
+        """Write the result of a query as it comes; its format is the one of these options."""
+        with _destination(self.format, self.output) as stream, closing(iter(query)) as pieces:
+            for piece in pieces:
+                stream.write(piece)
+        if self.output is not None:
+            self._echo_rows(query.rows)
+        if query.shown < query.rows:
+            rows = f"the first {query.shown:,} of {counted(query.rows, 'row')}"
+            typer.echo(f"{rows}; --format csv, json or parquet gives all", err=True)
+
+    def _echo_rows(self, rows: int) -> None:
+        typer.echo(f"{counted(rows, 'row')} written to {self.output}", err=True)
 
 
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002
@@ -83,25 +93,34 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
     SettingsError
         If Parquet would go to a terminal, or the file cannot be written.
     """
+    from jobs.operations.table_formats import write_batches
+
+    with _destination(format, output) as stream:
+        write_batches(table.schema, table.to_batches(), format, stream)
+
+
+@contextmanager
+def _destination(format: Format, output: Path | None) -> Iterator[BinaryIO]:  # noqa: A002
+    """Give what a table is written to; a file appears whole or not at all."""
     if format == "parquet" and output is None and sys.stdout.isatty():
         raise SettingsError(
             "Parquet is binary and standard output is a terminal",
             hint="add --output FILE, or redirect: > FILE",
         )
-    table = _with_unique_names(table)
     if output is None:
         sys.stdout.flush()
-        _write(table, format, sys.stdout.buffer)
+        yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     partial = output.with_name(output.name + ".partial")
     try:
         with partial.open("wb") as stream:
-            _write(table, format, stream)
+            yield stream
         partial.replace(output)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise SettingsError(f"{output} cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def emit_rows(
@@ -122,105 +141,16 @@ def emit_rows(
     format : {"table", "json", "csv", "parquet"}
         How.
     """
+    from jobs.operations.table_formats import json_pieces, table_text
+
     if format in ("csv", "parquet"):
         import pyarrow as pa
 
         types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
         schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
         emit(pa.Table.from_pylist(rows, schema), format)
+    elif format == "json":
+        typer.echo("".join(json_pieces(rows)), nl=False)
     else:
         numeric = {name: kind is not str for name, kind in kinds.items()}
-        typer.echo(_text(rows, numeric, format), nl=False)
-
-
-def _write(table: pa.Table, format: Format, stream: BinaryIO) -> None:  # noqa: A002
-    # Imported where they are needed: most verbs write text.
-    if format == "parquet":
-        from pyarrow.parquet import write_table
-
-        write_table(table, stream)
-    elif format == "csv":
-        from pyarrow.csv import write_csv
-
-        write_csv(_as_csv(table), stream)
-    else:
-        stream.write(_text(table.to_pylist(), _numeric(table), format).encode())
-
-
-def _numeric(table: pa.Table) -> dict[str, bool]:
-    """Return which columns hold numbers."""
-    from pyarrow.types import is_floating, is_integer
-
-    return {each.name: is_integer(each.type) or is_floating(each.type) for each in table.schema}
-
-
-def _with_unique_names(table: pa.Table) -> pa.Table:
-    """Number columns of the same name, which rows as dictionaries would lose."""
-    seen: Counter[str] = Counter()
-    names = []
-    for name in table.column_names:
-        names.append(f"{name}_{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return table.rename_columns(names)
-
-
-def _text(rows: list[dict[str, Any]], numeric: Mapping[str, bool], format: Format) -> str:  # noqa: A002
-    """Return rows as JSON, or as aligned text as wide as it needs.
-
-    Squeezing columns to the terminal's width would cut the very names a row is about.
-    """
-    if format == "json":
-        return json.dumps([_plain(row) for row in rows], indent=2, allow_nan=False) + "\n"
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=box.Box(_RULED), pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name, is_number in numeric.items():
-        shown.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
-    for row in rows:
-        shown.add_row(*(_cell(value) for value in row.values()))
-    console = Console(width=10_000, markup=False, highlight=False, color_system=None)
-    with console.capture() as capture:
-        console.print(shown)
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
-    if isinstance(value, list):
-        return ", ".join(str(item) for item in value) or "-"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    return str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
-
-
-def _as_csv(table: pa.Table) -> pa.Table:
-    """Return a table with lists as JSON text, and with no text that a spreadsheet would run."""
-    import pyarrow as pa
-
-    for place, field in enumerate(table.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        cells = table.column(place)
-        if pa.types.is_nested(kind):
-            texts = [None if cell is None else json.dumps(cell) for cell in cells.to_pylist()]
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            texts = [harmless(cell) for cell in cells.to_pylist()]
-        else:
-            continue
-        table = table.set_column(place, field.name, pa.array(texts, pa.large_string()))
-    return table.rename_columns([harmless(name) for name in table.column_names])
+        typer.echo(table_text(rows, numeric), nl=False)

@@ -105,5 +105,17 @@ def test_short_verbs_load_neither_torch_nor_extensions(
     assert not loaded & {"torch", "ray", "pandas", "altair", "timm", "toy_extension"}
 
 
+def test_the_process_of_a_query_loads_neither_torch_nor_pandas() -> None:
+    code = (
+        "import io, duckdb\n"
+        "from jobs.operations.sql_worker import write_result\n"
+        "for form in ('table', 'json', 'csv', 'parquet'):\n"
+        "    write_result(duckdb.sql('SELECT now(), \\'a\\', [1]'), form, io.BytesIO(), 9)\n"
+    )
+    loaded = loaded_after(code)
+    assert "pyarrow" in loaded
+    assert not loaded & {"torch", "ray", "pandas", "timm", "typer", "sqlalchemy"}
+
+
 def test_a_loaded_package_is_seen() -> None:
     assert "json" in loaded_after("import json")

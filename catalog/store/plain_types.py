@@ -1,0 +1,72 @@
+"""Values of SQL that files and texts cannot hold as they are, such as ``timestamp 'infinity'``.
+
+DuckDB itself gives them as text: Python's dates end with the year 9999, and Arrow has no type for
+some others.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+_KEPT = """
+boolean tinyint smallint integer bigint utinyint usmallint uinteger ubigint float double
+varchar null
+"""
+
+#: What Parquet holds beside these, as Arrow gives it.
+_KEPT_IN_PARQUET = """
+date time timestamp timestamp_s timestamp_ms timestamp_ns timestamp_with_time_zone decimal blob
+uuid enum map
+"""
+
+#: How times are shown in aligned text.
+_SECONDS = "%Y-%m-%d %H:%M:%S"
+
+
+def with_plain_types(relation: duckdb.DuckDBPyRelation, format: str) -> duckdb.DuckDBPyRelation:  # noqa: A002
+    """Return a result whose values a format can hold, computed as it is fetched.
+
+    Numbers, truth values, text, and lists and structures of them stay what they are; anything else
+    becomes text, by DuckDB's rules.
+
+    Parameters
+    ----------
+    relation : duckdb.DuckDBPyRelation
+        The result.
+    format : {"table", "json", "csv", "parquet"}
+        Parquet holds more types than the others; a table shows times to the second.
+    """
+    kept = frozenset(f"{_KEPT} {_KEPT_IN_PARQUET * (format == 'parquet')}".split())
+    columns, changed = [], False
+    for place, (name, kind) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
+        plain = _plain(kind, kept)
+        value = f"#{place}"
+        if format == "table" and kind.id.startswith("timestamp"):
+            value = f"strftime({value}, '{_SECONDS}')"
+        elif plain != str(kind):
+            value = f"CAST({value} AS {plain})"
+        changed |= value[0] != "#"
+        columns.append(f"{value} AS {_quoted(name)}")
+    return relation.project(", ".join(columns)) if changed else relation
+
+
+def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
+    """Return the SQL type that a type's values are given as."""
+    if kind.id in ("list", "array"):
+        ((_, of), *_) = _children(kind)
+        return str(kind) if _plain(of, kept) == str(of) else f"{_plain(of, kept)}[]"
+    if kind.id == "struct":
+        fields = (f"{_quoted(name)} {_plain(of, kept)}" for name, of in _children(kind))
+        return f"STRUCT({', '.join(fields)})"
+    return str(kind) if kind.id.replace(" ", "_") in kept else "VARCHAR"
+
+
+def _children(kind: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
+    return cast("list[tuple[str, DuckDBPyType]]", kind.children)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,158 @@
+"""Anyone's SQL: a query runs in a process of its own, which is ended when it takes too long.
+
+DuckDB cannot be interrupted within one call of a function, and its limit on memory does not count
+everything. A process can be ended at any moment, and the kernel bounds what it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from io import BufferedReader
+from typing import IO, Any, NoReturn, cast
+
+from catalog.home import Home
+from jobs.choices import Format
+from survey.errors import SettingsError, StoreError, SurveyError
+from survey.extensions import announced
+from survey.text import format_bytes, format_duration
+
+#: Seconds a query may take, until the last of its result is taken.
+TIMEOUT_SECONDS = 300.0
+
+#: Memory a query may take, in GB.
+MEMORY_GB = 2.0
+
+#: The least and the most that either may be set to.
+LIMITS = (0.1, 86_400.0)
+
+#: Rows that aligned text shows.
+ROWS_SHOWN = 1000
+
+# The folders that this process imports from, and not the current one unless it is among them.
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    " from jobs.operations.sql_worker import main; main()"
+)
+
+_PIECE_BYTES = 1 << 16
+
+_ERRORS: dict[str, type[SurveyError]] = {e.__name__: e for e in (SettingsError, StoreError)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What a query may take."""
+
+    #: Seconds until the last of its result is taken.
+    seconds: float = TIMEOUT_SECONDS
+    #: GB of memory, beside what the program and the store's waiting segments take.
+    memory_gb: float = MEMORY_GB
+    #: Rows that aligned text shows.
+    lines: int = ROWS_SHOWN
+
+    def __post_init__(self) -> None:
+        least, most = LIMITS
+        for name, value in (("--timeout", self.seconds), ("--memory", self.memory_gb)):
+            if not least <= value <= most:
+                raise SettingsError(f"{name} is {value:g}, allowed is {least:g} to {most:,.0f}")
+
+
+class SqlQuery:
+    """A query of everything measured so far; iterating over it gives its result in pieces.
+
+    Parameters
+    ----------
+    home : Home
+        Where the store lies.
+    sql : str
+        One statement; it may be anyone's.
+    format : {"table", "json", "csv", "parquet"}
+        The format of the result.
+    limits : QueryLimits, optional
+        What it may take.
+
+    Attributes
+    ----------
+    rows : int
+        The rows of the result, once it is all taken.
+    shown : int
+        Those that aligned text shows.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        sql: str,
+        format: Format,  # noqa: A002
+        limits: QueryLimits | None = None,
+    ) -> None:
+        self._home, self._limits = home, limits or QueryLimits()
+        self._asked = {"path": str(home.path), "sql": sql, "format": format}
+        self.rows = self.shown = 0
+
+    def __iter__(self) -> Generator[bytes]:
+        """Yield the result in pieces; the process ends where the iterator is closed early.
+
+        Raises
+        ------
+        SettingsError
+            If the statement is wrong, more than one, not allowed, or takes too much.
+        StoreError
+            If the store cannot be read.
+        """
+        report = yield from self._run()
+        if report.get("unknown") and announced("metric"):
+            # The name may be the column of an installed metric that was never stored. Packages are
+            # loaded only now.
+            report = yield from self._run(metrics=True)
+        if kind := report.get("error"):
+            raise _ERRORS[kind](report["message"], hint=report["hint"])
+        self.rows, self.shown = report["rows"], report["shown"]
+
+    def _run(self, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
+        asked = {**self._asked, **asdict(self._limits), "metrics": metrics}
+        with subprocess.Popen(  # noqa: S603 - this interpreter, and nothing of the statement
+            [sys.executable, "-I", "-c", _START, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C is for this process, which ends the other.
+            start_new_session=True,
+        ) as process:
+            given, result, report = process.stdin, process.stdout, process.stderr
+            try:
+                with suppress(BrokenPipeError), cast("IO[bytes]", given) as stream:
+                    stream.write(json.dumps(asked).encode())
+                while piece := cast("BufferedReader", result).read1(_PIECE_BYTES):
+                    yield piece
+                last = cast("IO[bytes]", report).read().decode(errors="replace").splitlines()[-1:]
+                process.wait()
+            finally:
+                process.kill()
+        if process.returncode == 0:
+            answer: dict[str, Any] = json.loads(last[0])
+            return answer if answer.get("error") != "memory" else self._refuse_memory()
+        return self._explain(-process.returncode, "".join(last))
+
+    def _explain(self, ended_by: int, last: str) -> NoReturn:
+        """Raise what ended the query's process: a signal, or else what it wrote last."""
+        if ended_by == signal.SIGALRM:
+            raise SettingsError(
+                f"the query took longer than {format_duration(self._limits.seconds)}",
+                hint="let it read or give less, or allow it more with --timeout",
+            )
+        if ended_by in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
+            self._refuse_memory()
+        raise StoreError(f"the query's process ended: {last}", hint="run `survey doctor`")
+
+    def _refuse_memory(self) -> NoReturn:
+        raise SettingsError(
+            f"the query takes more memory than {format_bytes(int(self._limits.memory_gb * 1e9))}",
+            hint="let it give fewer or shorter values, or allow it more with --memory",
+        )

@@ -1,0 +1,122 @@
+"""The process that one query runs in: it reads the store, writes the result and can do no more.
+
+DuckDB opens nothing but the store, and forbids itself to (``catalog.store.connection``). Beneath
+that the kernel is asked to refuse: before the statement is looked at, this process gives up opening
+files and connections, writing to files, and growing beyond the memory it was given; and it is
+ended when its time is over, also where whoever started it is not there any more.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import duckdb
+
+from catalog.home import Home
+from catalog.store.plain_types import with_plain_types
+from catalog.store.reader import reading, refusing, result_of
+from jobs.choices import Format
+from jobs.operations.table_formats import Written, write_batches
+from survey.errors import SurveyError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows that DuckDB hands over at once: those it computes at once.
+_BATCH_ROWS = 2048
+
+#: Characters of a refusal: the pipe must hold it.
+_LONGEST_MESSAGE = 10_000
+
+
+def main() -> None:
+    """Answer the query on standard input; at the end, report on standard error."""
+    asked = json.load(sys.stdin)
+    # Nothing handles this signal: it ends the process, whatever that does.
+    signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
+    try:
+        written = _answer(asked)
+        sys.stdout.buffer.flush()
+        report: dict[str, Any] = {"rows": written.rows, "shown": written.shown}
+    except (SurveyError, MemoryError) as error:
+        report = _refusal(error)
+    # Whoever reads the result to its end reads the report after it.
+    os.close(1)
+    os.write(2, b"\n" + json.dumps(report).encode())
+    os._exit(0)
+
+
+def _answer(asked: dict[str, Any]) -> Written:
+    home, sql, form = Home(Path(asked["path"])), asked["sql"], asked["format"]
+    memory_bytes = int(asked["memory_gb"] * 1e9)
+    metrics = _installed_metrics() if asked["metrics"] else []
+    with reading(home, metrics, memory_bytes) as connection, refusing():
+        # What is imported when it is first used is imported now.
+        write_result(connection.sql("SELECT 'text', 1.5, [1]"), form, io.BytesIO(), 1)
+        lock_down(memory_bytes)
+        return write_result(result_of(connection, sql), form, sys.stdout.buffer, asked["lines"])
+
+
+def write_result(
+    result: duckdb.DuckDBPyRelation,
+    format: Format,  # noqa: A002
+    stream: BinaryIO,
+    lines: int,
+) -> Written:
+    """Write a result in a format as it is computed, in a table no more than some lines of it."""
+    reader = with_plain_types(result, format).to_arrow_reader(_BATCH_ROWS)
+    return write_batches(reader.schema, _batches(reader), format, stream, lines)
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield batches; what DuckDB raises in computing one comes through Arrow as an ``OSError``."""
+    try:
+        yield from reader
+    except OSError as error:
+        if str(error).startswith("Out of Memory"):
+            raise MemoryError from error
+        raise duckdb.Error(str(error)) from error
+
+
+def lock_down(memory_bytes: int) -> None:
+    """Give up opening files and connections, writing to files, and taking more memory than this."""
+    taken = _data_bytes()
+    if taken is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (taken + memory_bytes,) * 2)
+    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(kind, (0, 0))
+
+
+def _data_bytes() -> int | None:
+    """Return the memory that this process could write to; None where the system does not tell."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
+    except OSError:
+        return None
+    return int(pages) * resource.getpagesize()
+
+
+def _installed_metrics() -> list[str]:
+    from catalog.store.schema import installed_columns
+
+    return [column.name for column in installed_columns()]
+
+
+def _refusal(error: SurveyError | MemoryError) -> dict[str, Any]:
+    cause = error.__cause__
+    if isinstance(error, MemoryError) or isinstance(cause, duckdb.OutOfMemoryException):
+        return {"error": "memory"}
+    return {
+        "error": type(error).__name__,
+        "message": error.message[:_LONGEST_MESSAGE],
+        "hint": error.hint,
+        "unknown": isinstance(cause, duckdb.BinderException),
+    }

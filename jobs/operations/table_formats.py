@@ -1,0 +1,235 @@
+"""Formats of tables: aligned text, JSON, CSV and Parquet, written batch by batch.
+
+However many rows there are, only a few batches are held at once; aligned text holds the rows that
+it shows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from jobs.choices import Format
+from survey.text import harmless
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Characters that aligned text shows of a cell.
+LONGEST_CELL = 4000
+
+#: Rows and bytes of a row group of Parquet: readers are quick with large ones.
+_GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How much of a table was written."""
+
+    #: All its rows.
+    rows: int
+    #: Those that were written: aligned text may stop at some number.
+    shown: int
+
+
+def write_batches(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    format: Format,  # noqa: A002
+    stream: BinaryIO,
+    most_lines: int | None = None,
+) -> Written:
+    """Write a table as its batches come.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Its columns.
+    batches : iterable of pyarrow.RecordBatch
+        Its rows.
+    format : {"table", "json", "csv", "parquet"}
+        How.
+    stream : binary file
+        Where.
+    most_lines : int, optional
+        Rows that aligned text shows; the others are counted. By default all are shown.
+
+    Returns
+    -------
+    Written
+        How many rows there were.
+    """
+    import pyarrow as pa
+
+    counter = _RowCounter()
+    names = _unique(schema.names)
+    schema = pa.schema([field.with_name(n) for field, n in zip(schema, names, strict=True)])
+    parts = (pa.Table.from_batches([b.rename_columns(names)], schema) for b in batches)
+    counted = counter.through(parts)
+    if format == "table":
+        rows: list[dict[str, Any]] = []
+        for part in counted:
+            room = None if most_lines is None else most_lines - len(rows)
+            rows += part.slice(0, room).to_pylist()
+        stream.write(table_text(rows, _numeric(schema)).encode())
+        return Written(counter.rows, len(rows))
+    if format == "json":
+        for piece in json_pieces(row for part in counted for row in part.to_pylist()):
+            stream.write(piece.encode())
+    elif format == "csv":
+        _write_csv(schema, counted, stream)
+    else:
+        _write_parquet(schema, counted, stream)
+    return Written(counter.rows, counter.rows)
+
+
+class _RowCounter:
+    """Counts the rows of tables on their way."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def through(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        for part in parts:
+            self.rows += part.num_rows
+            yield part
+
+
+def _write_csv(schema: pa.Schema, parts: Iterable[pa.Table], stream: BinaryIO) -> None:
+    # Imported where they are needed: most verbs write text.
+    import pyarrow as pa
+    from pyarrow.csv import CSVWriter
+
+    with CSVWriter(stream, _as_csv(pa.Table.from_batches([], schema)).schema) as writer:
+        for part in parts:
+            writer.write_table(_as_csv(part))
+
+
+def _write_parquet(schema: pa.Schema, parts: Iterable[pa.Table], stream: BinaryIO) -> None:
+    from pyarrow.parquet import ParquetWriter
+
+    with ParquetWriter(stream, schema) as writer:
+        for group in _row_groups(parts):
+            writer.write_table(group)
+
+
+def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    rows = size = 0
+    for part in parts:
+        waiting.append(part)
+        rows, size = rows + part.num_rows, size + part.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _numeric(schema: pa.Schema) -> dict[str, bool]:
+    """Return which columns hold numbers."""
+    from pyarrow.types import is_floating, is_integer
+
+    return {each.name: is_integer(each.type) or is_floating(each.type) for each in schema}
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Number columns of the same name, which rows as dictionaries would lose."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        unique.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return unique
+
+
+def json_pieces(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a JSON array of some rows, an object each."""
+    before = "["
+    for row in rows:
+        text = json.dumps([_plain(row)], indent=2, allow_nan=False)
+        yield before + text[1:-2]
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def table_text(rows: Iterable[Mapping[str, Any]], numeric: Mapping[str, bool]) -> str:
+    """Return rows as aligned text as wide as it needs, but for very long cells.
+
+    Squeezing columns to the terminal's width would cut the very names a row is about.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        The rows, with the columns in their order.
+    numeric : mapping of str to bool
+        The columns, and whether they hold numbers.
+    """
+    from rich.cells import cell_len
+
+    lines = [list(numeric), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    text = []
+    for line in lines:
+        columns = zip(line, widths, numeric.values(), strict=True)
+        padded = ((cell, " " * (width - cell_len(cell)), right) for cell, width, right in columns)
+        text.append("  ".join(p + cell if right else cell + p for cell, p, right in padded))
+    text.insert(1, "-" * (sum(widths) + 2 * len(widths) - 2))
+    return "\n".join(line.rstrip() for line in text) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
+    if isinstance(value, list):
+        text = ", ".join(str(item) for item in value) or "-"
+    elif isinstance(value, datetime):
+        text = value.strftime("%Y-%m-%d %H:%M:%S")
+    else:
+        text = str(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
+
+
+def _as_csv(table: pa.Table) -> pa.Table:
+    """Return a table with lists as JSON text, and with no text that a spreadsheet would run."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        cells = table.column(place)
+        if pa.types.is_nested(kind):
+            texts = [None if c is None else json.dumps(_plain(c)) for c in cells.to_pylist()]
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = [harmless(cell) for cell in cells.to_pylist()]
+        else:
+            continue
+        table = table.set_column(place, field.name, _string_array(texts))
+    return table.rename_columns([harmless(name) for name in table.column_names])
+
+
+def _string_array(texts: Iterable[str | None]) -> pa.Array:
+    # `pyarrow.array` would import pandas, which takes longer than most queries.
+    from pyarrow.lib import StringBuilder
+
+    builder = StringBuilder()
+    builder.append_values(texts)
+    return builder.finish()

@@ -1,0 +1,229 @@
+"""Anyone's SQL: bounded in time and memory, ended at once, and every value a value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet
+import pytest
+
+from catalog.home import Home
+from catalog.open_home import open_home
+from jobs.operations.sql_query import LIMITS, QueryLimits, SqlQuery
+from jobs.operations.sql_worker import write_result
+from survey.errors import SettingsError, StoreError
+from tests.style.repository import ROOT
+
+pytestmark = pytest.mark.slow(seconds=7)
+
+#: One call of one function that goes on for hours, and takes no memory.
+ENDLESS = (
+    "SELECT levenshtein(repeat('a', 4000000), repeat('b', 4000000 + range::INT)) FROM range(9)"
+)
+
+#: More than the memory that it is allowed, were it ever held whole.
+LARGE = "SELECT repeat('x', 1000) AS x FROM range(150000)"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return open_home(tmp_path_factory.mktemp("sql") / "home", create=True)
+
+
+def result(home: Home, sql: str, form: Any = "json", limits: QueryLimits | None = None) -> bytes:
+    return b"".join(SqlQuery(home, sql, form, limits))
+
+
+def formatted(sql: str, form: Any = "json") -> bytes:
+    stream = io.BytesIO()
+    with duckdb.connect() as connection:
+        write_result(connection.sql(sql), form, stream, 10)
+    return stream.getvalue()
+
+
+def children(pid: int) -> list[int]:
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def survey_sql(home: Home, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobs.cli.main", "--home", home.path, "sql", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_a_call_that_cannot_be_interrupted_ends_at_its_time(home: Home) -> None:
+    began = time.monotonic()
+    with pytest.raises(SettingsError, match=r"1\.5") as caught:
+        result(home, ENDLESS, limits=QueryLimits(seconds=1.5))
+    assert time.monotonic() - began < 10
+    assert "--timeout" in str(caught.value.hint)
+    assert not children(os.getpid())
+
+
+def test_ctrl_c_ends_query_and_process_at_once(home: Home) -> None:
+    with survey_sql(home, ENDLESS) as process:
+        deadline = time.monotonic() + 60
+        while not (found := children(process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.7)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert time.monotonic() - began < 3
+    assert not Path(f"/proc/{found[0]}").exists()
+
+
+def test_a_query_whose_reader_goes_away_ends(home: Home) -> None:
+    pieces = iter(SqlQuery(home, LARGE, "csv"))
+    next(pieces)
+    assert children(os.getpid())
+    pieces.close()
+    assert not children(os.getpid())
+
+
+def test_a_result_larger_than_the_memory_is_given_whole(home: Home, tmp_path: Path) -> None:
+    # Neither process holds the result: 150 MB, of 100 MB allowed.
+    code = f"""
+import resource, sys
+from catalog.home import Home
+from pathlib import Path
+from jobs.operations.sql_query import QueryLimits, SqlQuery
+query = SqlQuery(Home(Path(sys.argv[1])), {LARGE!r}, "csv", QueryLimits(memory_gb=0.1))
+size = sum(map(len, query))
+status = dict(line.split(":") for line in open("/proc/self/status"))
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(size, query.rows, status["VmHWM"].split()[0], peak)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, home.path],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    size, rows, own_kib, child_kib = map(int, ended.stdout.split())
+    assert (size, rows) == (150_000 * 1003 + 4, 150_000)
+    assert own_kib < 100_000
+    assert child_kib < 200_000
+
+
+def test_a_value_larger_than_the_memory_is_refused(home: Home) -> None:
+    sql = "SELECT repeat('x', 10000000 + range::INT) FROM range(50)"
+    with pytest.raises(SettingsError, match="200 MB") as caught:
+        result(home, sql, "csv", QueryLimits(memory_gb=0.2))
+    assert "--memory" in str(caught.value.hint)
+
+
+def test_a_table_shows_its_first_rows_and_counts_all(home: Home) -> None:
+    query = SqlQuery(home, "FROM range(3000000)", "table")
+    lines = b"".join(query).decode().split()
+    assert lines[2:] == [str(number) for number in range(1000)]
+    assert (query.shown, query.rows) == (1000, 3_000_000)
+
+
+#: Values that Python or Arrow cannot hold, with the text that DuckDB's own manual writes.
+AWKWARD = {
+    "timestamp 'infinity'": "infinity",
+    "timestamptz '-infinity'": "-infinity",
+    "date 'infinity'": "infinity",
+    "date '294247-01-10'": "294247-01-10",
+    "timestamp '2026-01-02 03:04:05'": "2026-01-02 03:04:05",
+    "170141183460469231731687303715884105727::HUGEINT": str(2**127 - 1),
+    "340282366920938463463374607431768211455::UHUGEINT": str(2**128 - 1),
+    f"{10**60}::BIGNUM": str(10**60),
+    "1.50::DECIMAL(38, 2)": "1.50",
+    "INTERVAL 14 MONTH": "1 year 2 months",
+    r"'\xAA'::BLOB": r"\xAA",
+    "'101'::BIT": "101",
+    "'b'::ENUM('a', 'b')": "b",
+    "'12:00:00+02'::TIMETZ": "12:00:00+02",
+    "MAP {'a': 1}": "{a=1}",
+    "union_value(a := 1)": "1",
+    "1::VARIANT": "1",
+}
+
+
+def test_values_beyond_pythons_are_values_in_every_format(tmp_path: Path) -> None:
+    sql = "SELECT " + ", ".join(f"{value} AS c{n}" for n, value in enumerate(AWKWARD))
+    expected = list(AWKWARD.values())
+    (row,) = json.loads(formatted(sql))
+    assert list(row.values()) == expected
+    (row,) = csv.DictReader(io.StringIO(formatted(sql, "csv").decode()))
+    assert list(row.values()) == expected
+    shown = formatted(sql, "table").decode().splitlines()[2]
+    assert " ".join(shown.split()) == " ".join(expected)
+    (tmp_path / "x.parquet").write_bytes(formatted(sql, "parquet"))
+    assert pyarrow.parquet.read_metadata(tmp_path / "x.parquet").num_rows == 1
+
+
+def test_numbers_and_what_holds_them_stay_numbers() -> None:
+    sql = """SELECT 1::UTINYINT AS a, 1.5 AS a, 'nan'::DOUBLE AS b, true AS c, NULL AS d,
+      [1, NULL] AS e, {'f': [0.25::FLOAT], 'g': date 'infinity'} AS h, [['x']] AS i"""
+    deep = {"f": [0.25], "g": "infinity"}
+    assert json.loads(formatted(sql)) == [
+        {"a": 1, "a_1": "1.5", "b": None, "c": True, "d": None, "e": [1, None], "h": deep,
+         "i": [["x"]]}
+    ]  # fmt: skip
+
+
+def test_errors_of_a_query_come_back_from_its_process(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="twelve"):
+        result(home, "SELECT CAST(if(range = 9999, 'twelve', '1') AS INT) FROM range(10000)")
+    with pytest.raises(SettingsError) as caught:
+        result(home, "SELECT afinity FROM signatures")
+    assert "affinity" in str(caught.value.hint)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "signatures.duckdb").write_bytes(b"x" * 9000)
+    with pytest.raises(StoreError, match=str(broken)):
+        result(Home(broken), "SELECT 1")
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, LIMITS[1] * 2, float("inf"), float("nan")])
+def test_limits_that_are_none_are_refused(value: float) -> None:
+    with pytest.raises(SettingsError):
+        QueryLimits(seconds=value)
+    with pytest.raises(SettingsError):
+        QueryLimits(memory_gb=value)
+
+
+def test_the_process_of_a_query_can_reach_nothing_by_itself(tmp_path: Path) -> None:
+    # Beneath DuckDB: whatever ran in that process, the kernel would refuse it.
+    code = f"""
+import socket, os
+from jobs.operations.sql_worker import lock_down
+kept = open({str(tmp_path / "kept")!r}, "wb", buffering=0)
+lock_down(50_000_000)
+def refused(action):
+    try:
+        action()
+    except (OSError, MemoryError):
+        return True
+print(*map(refused, [lambda: open("/etc/passwd"), lambda: socket.socket(), lambda: os.pipe(),
+      lambda: kept.write(b"x"), lambda: os.listdir("/"), lambda: bytearray(100_000_000)]))
+bytearray(20_000_000)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.split() == ["True"] * 6
