@@ -88,7 +88,8 @@ def score_pair(
 
 def _with_affinity(row: SiteScore, pair: Pair) -> SiteScore:
     variances = (pair.x.mean_variance, pair.y.mean_variance)
-    ridged: tuple[Flag, ...] = ("ridge",) if min(variances) < RIDGE_VARIANCE else ()
+    decided = pair.ridge == "absolute" and min(variances) < RIDGE_VARIANCE
+    ridged: tuple[Flag, ...] = ("ridge",) if decided else ()
     described = replace(
         row,
         input_variance=variances[0],

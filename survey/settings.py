@@ -6,7 +6,7 @@ Free of torch, so that planning, storing and reading need no numerics library.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from survey.errors import SettingsError, UnknownName
@@ -37,8 +37,9 @@ class MeasureSettings:
     shrinkage : {"ledoit-wolf", "none"}
         Covariance estimator. ``none`` divides by n - 1 and needs n well above the channels.
     ridge : {"absolute", "relative"}
-        ``absolute`` adds 1e-6 to every variance, as published; ``relative`` adds 1e-6 of the
-        mean variance, for sites whose variances are far below 1e-4.
+        ``relative`` adds 1e-6 of the mean variance to every variance, so that scores do not depend
+        on the scale of the activations; ``absolute`` adds 1e-6, as published, which decides the
+        score where variances are below 1e-4.
     pooling : {"mean", "pre", "sum", "flatten", "public_code"}
         ``mean`` activates, then averages over space; ``pre`` averages, then activates
         (Definition 3.1 taken literally); ``sum`` activates, then sums; ``flatten`` keeps every
@@ -60,7 +61,8 @@ class MeasureSettings:
     images_per_score: int = 512
     micro_batch: int = 64
     shrinkage: Shrinkage = "ledoit-wolf"
-    ridge: Ridge = "absolute"
+    # Keys left the default out, which was the absolute one.
+    ridge: Ridge = field(default="relative", metadata={"unrecorded": "absolute"})
     pooling: Pooling = "mean"
     precision: float | None = None
     least_batches: int = 8
@@ -83,9 +85,25 @@ class MeasureSettings:
                 raise UnknownName("setting", name, known)
         return cls(**values)
 
+    @classmethod
+    def from_record(cls, values: dict[str, Any]) -> MeasureSettings:
+        """Build settings from a stored record, which may be older than a setting or its default."""
+        return cls.from_dict(
+            {each.name: unrecorded(each) for each in dataclasses.fields(cls)} | values
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, in declared order."""
         return dataclasses.asdict(self)
+
+
+def unrecorded(field: dataclasses.Field[Any]) -> Any:
+    """Return what a key or a stored record means that leaves a field out.
+
+    That is the field's default; where the default has changed since, the one of then, which the
+    field's metadata hold as ``unrecorded``.
+    """
+    return field.metadata.get("unrecorded", field.default)
 
 
 def _require_precision(value: object) -> None:

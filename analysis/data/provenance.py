@@ -20,8 +20,8 @@ from survey.text import counted
 #: The pooling is not among them: it is part of what was measured.
 CONDITIONS = ("images_per_score", "shrinkage", "ridge")
 
-#: Values that a description leaves out.
-_USUAL = {"shrinkage": "ledoit-wolf", "ridge": "absolute"}
+#: Values that a description leaves out. The ridge is always named: its default has changed.
+_USUAL = {"shrinkage": "ledoit-wolf"}
 
 #: The keys of ``attrs``.
 CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
@@ -98,7 +98,7 @@ def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     Returns
     -------
     list of str
-        Such as ``512 images a score`` or ``128 images a score, shrinkage none``.
+        Such as ``512 images a score, ridge relative``.
     """
     return sorted({condition(run) for run in runs} - {""})
 
@@ -108,8 +108,9 @@ def condition(run: Mapping[str, Any]) -> str:
     known = {name: run[name] for name in CONDITIONS if not pd.isna(run[name])}
     if "images_per_score" not in known:
         return ""
-    unusual = [f"{name} {each}" for name, each in known.items() if each != _USUAL.get(name, each)]
-    return ", ".join((f"{int(known['images_per_score'])} images a score", *unusual))
+    images = int(known.pop("images_per_score"))
+    named = [f"{name} {each}" for name, each in known.items() if each != _USUAL.get(name)]
+    return ", ".join((f"{images} images a score", *named))
 
 
 def mixed(descriptions: Sequence[str]) -> str | None:

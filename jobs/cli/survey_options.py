@@ -70,7 +70,7 @@ class SurveyOptions(ModelOptions):
     images_per_score: int | None = _setting("images_per_score", "Images in one score.")
     micro_batch: int | None = _setting("micro_batch", "Images in one forward pass.")
     shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
-    ridge: str | None = _setting("ridge", "What is added to variances: absolute or relative.")
+    ridge: str | None = _setting("ridge", "What is added to variances: relative or absolute.")
     pooling: str | None = _setting(
         "pooling", "Pooling over space: mean, pre, sum, flatten or public_code."
     )

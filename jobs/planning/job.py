@@ -14,6 +14,7 @@ from catalog.models.base import InputTransform, Reported
 from catalog.registry.rows import JobEntry
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
+from survey.settings import unrecorded
 
 #: Hexadecimal digits of a job's key in a run's id.
 RUN_ID_LENGTH = 12
@@ -135,12 +136,13 @@ def _determining(settings: MeasureSettings) -> dict[str, Any]:
 
 
 def _chosen(values: InputTransform | MeasureSettings) -> dict[str, Any]:
-    """Return the fields that differ from their default, or have none.
+    """Return the fields that differ from what a key without them means.
 
-    A setting that is added later, with a default that changes no number, keeps every old key.
+    A setting that is added later, with a default that changes no number, keeps every old key; so
+    does a changed default, because ``unrecorded`` is then still the old one.
     """
     return {
         each.name: getattr(values, each.name)
         for each in dataclasses.fields(values)
-        if getattr(values, each.name) != each.default
+        if getattr(values, each.name) != unrecorded(each)
     }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.home import Home
 from catalog.store.reader import query
 from survey import MEASURING_VERSION
+from survey.settings import unrecorded
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -137,11 +138,11 @@ def _hash_change(what: str, before: str | None, now: str) -> Iterator[Change]:
 
 
 def _field_changes(what: str, before: Mapping[str, Any], now: Any) -> Iterator[Change]:
-    """Compare fields; one that is not recorded is newer than the run, and had its default."""
+    """Compare fields, also those that the run's record leaves out; see ``unrecorded``."""
     differing = []
     for field in dataclasses.fields(now):
         value = _plain(getattr(now, field.name))
-        old = before.get(field.name, _plain(field.default))
+        old = before.get(field.name, _plain(unrecorded(field)))
         if old != value:
             differing.append(f"{field.name} {_shown(old)} -> {_shown(value)}")
     if differing:

@@ -19,7 +19,7 @@ from catalog.registry.policies import Missed, Overlap
 from catalog.registry.rows import Schedule, ScheduleEntry
 from catalog.registry.schedules import Due
 from jobs.planning.definition import Definition, parse_definition
-from survey import SettingsError, UnknownName
+from survey import MeasureSettings, SettingsError, UnknownName
 
 #: How late a due time may be seen and still count as seen in time.
 GRACE_SECONDS = 60.0
@@ -96,7 +96,9 @@ def new_entry(
 
 def definition_of(schedule: ScheduleEntry) -> Definition:
     """Return the survey a schedule runs."""
-    return parse_definition(schedule.definition, schedule.name, Path(schedule.base))
+    stored = schedule.definition
+    settings = MeasureSettings.from_record(stored.get("settings", {})).to_dict()
+    return parse_definition({**stored, "settings": settings}, schedule.name, Path(schedule.base))
 
 
 def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:

@@ -36,7 +36,7 @@ def affinity_score(
     y: torch.Tensor | NDArray[np.floating],
     shrinkage: Shrinkage = "ledoit-wolf",
     *,
-    ridge: Ridge = "absolute",
+    ridge: Ridge = "relative",
 ) -> float:
     """Return how close the map from ``x`` to ``y`` is to an affine one; 1 is affine.
 
@@ -47,7 +47,10 @@ def affinity_score(
     shrinkage : {"ledoit-wolf", "none"}
         Covariance estimator. Shrinkage keeps the score defined when c comes near n.
     ridge : {"absolute", "relative"}
-        1e-6 added to every variance, as published, or 1e-6 of the mean variance.
+        1e-6 of the mean variance added to every variance, or 1e-6, as published. With the relative
+        one equal factors of ``x`` and ``y`` leave the score as it is, however small or large, while
+        their values are normal float64 numbers (2e-308 to 2e308). The absolute one lets the score
+        go to 1 as variances fall below 1e-6.
 
     Returns
     -------
@@ -120,6 +123,8 @@ def affinity(x: Rows, y: Rows, shrinkage: Shrinkage, ridge: Ridge) -> float:
     float
         At most 1. Below 0 the value is no score (see ``affinity_score``).
     """
+    if ridge == "relative":
+        x, y = x.in_range, y.in_range
     x_rows, y_rows = _coordinates(x, y)
     before, after = x.moments(shrinkage, ridge), y.moments(shrinkage, ridge)
     singular = before.trace > NEARLY_SINGULAR * before.identity_weight

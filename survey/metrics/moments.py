@@ -17,6 +17,10 @@ from survey.settings import Ridge, Shrinkage
 #: The ridge of the published script, added to every variance.
 RIDGE = 1e-6
 
+#: Sum of squares from which on, down, fourth powers of a matrix's values lose digits in float64;
+#: up from its inverse they overflow.
+SMALLEST = 1e-120
+
 #: Squared share of the greatest singular value under which a direction does not count: 1e-6, as in
 #: scikit-learn. What is smaller is the rounding of a float32 forward pass.
 NO_DIRECTION = 1e-12
@@ -78,6 +82,17 @@ class Rows:
         """Sum of all squares of the centred matrix, and of each row's."""
         squares = self.centred.square()
         return float(squares.sum()), squares.sum(dim=1)
+
+    @property
+    def in_range(self) -> Rows:
+        """The matrix, or the centred one over its largest value where squares leave float64.
+
+        For what does not depend on scale and shift: fourth powers of 1e-100 are 0 in float64.
+        """
+        if SMALLEST < self.scatter < 1 / SMALLEST:
+            return self
+        size = self.centred.abs().amax()
+        return Rows(self.centred / size) if bool(size > 0) else self
 
     @property
     def scatter(self) -> float:

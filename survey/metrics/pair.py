@@ -36,7 +36,7 @@ class Pair:
         x: torch.Tensor,
         y: torch.Tensor,
         shrinkage: Shrinkage = "ledoit-wolf",
-        ridge: Ridge = "absolute",
+        ridge: Ridge = "relative",
         *,
         before: NearZero | None = None,
         after: NearZero | None = None,

@@ -24,7 +24,9 @@ ORDERS = {
     "signatures": ("signatures", "run_id, site"),
 }
 
-HALF_DONE = ("-m", "small:digits_plain26", "-d", "digits", "--images-per-score", "128")
+#: The ridge that was the default then.
+RIDGE = ("--ridge", "absolute")
+HALF_DONE = ("-m", "small:digits_plain26", "-d", "digits", "--images-per-score", "128", *RIDGE)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_it_goes_on_with_what_is_half_done_and_repeats_nothing(old_home: Path) -
     before = expected(old_home)
     (done,) = [run for run in before["runs"] if run["status"] == "done"]
     (half,) = [run for run in before["runs"] if run["status"] == "running"]
-    again = ("-m", "small:digits_vgg7", "-d", "digits[:256]", "--images-per-score", "64")
+    again = ("-m", "small:digits_vgg7", "-d", "digits[:256]", "--images-per-score", "64", *RIDGE)
     survey("run", *again, "--runner", "local", home=old_home)
     survey("run", *HALF_DONE, "--micro-batch", "8", "--runner", "local", home=old_home)
     after = {run["run_id"]: run for run in read(old_home, "runs")}

@@ -28,7 +28,10 @@ def assert_agrees(
 ) -> None:
     """Compare every published measure at every site, and the number of columns kept."""
     settings = MeasureSettings(
-        images_per_score=len(images), micro_batch=micro_batch, pooling="public_code"
+        images_per_score=len(images),
+        micro_batch=micro_batch,
+        ridge="absolute",
+        pooling="public_code",
     )
     rows = list(measure(model, [images], settings))
     calls = watch(model, images.split(micro_batch), (nn.ReLU, nn.GELU))

@@ -13,7 +13,7 @@ Matrix = NDArray[np.float64]
 
 
 def slow_affinity(
-    x: Matrix, y: Matrix, shrinkage: str = "ledoit-wolf", ridge: str = "absolute"
+    x: Matrix, y: Matrix, shrinkage: str = "ledoit-wolf", ridge: str = "relative"
 ) -> float:
     """Evaluate 1 - sqrt(W2^2(T X, Y) / (2 tr Sy)) with c x c roots and the n x n cost matrix."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)

@@ -44,8 +44,14 @@ def test_settings_go_through_plain_values() -> None:
     assert MeasureSettings.from_dict(settings.to_dict()) == settings
     assert list(settings.to_dict()) == [field.name for field in dataclasses.fields(settings)]
     assert MeasureSettings.from_dict({}) == MeasureSettings(
-        512, 64, "ledoit-wolf", "absolute", "mean"
+        512, 64, "ledoit-wolf", "relative", "mean"
     )
+
+
+def test_a_record_without_a_ridge_is_of_the_absolute_one() -> None:
+    assert MeasureSettings.from_record({}) == MeasureSettings(ridge="absolute")
+    for settings in (MeasureSettings(), MeasureSettings(64, ridge="absolute", precision=0.01)):
+        assert MeasureSettings.from_record(settings.to_dict()) == settings
 
 
 def test_a_mistyped_name_is_answered_with_the_right_one() -> None:

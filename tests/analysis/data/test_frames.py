@@ -128,7 +128,7 @@ def test_frames_say_what_they_are_made_from(built):
     main = signatures(built, Selection(families="digits*"), role="main")
     assert main.attrs == {
         "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2],
-        "conditions": ["64 images a score"],
+        "conditions": ["64 images a score, ridge absolute"],
     }  # fmt: skip
     assert models(built).attrs["selection"] == "all models"
     assert provenance_of(main).runs == 1
@@ -139,7 +139,10 @@ def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
     store("many", [0.4, 0.5])
     store("few", [0.4, 0.5], architecture="vgg7", images_per_score=32, shrinkage="none")
     provenance = provenance_of(signatures(tmp_path))
-    ways = ("32 images a score, shrinkage none", "64 images a score")
+    ways = (
+        "32 images a score, shrinkage none, ridge absolute",
+        "64 images a score, ridge absolute",
+    )
     assert provenance.conditions == ways
     assert " or ".join(ways) in provenance.caption()
     assert "2 ways" in str(mixed(ways))

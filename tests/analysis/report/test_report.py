@@ -316,7 +316,10 @@ def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
 
     written = write_report(tmp_path / "home", tmp_path / "out", watch=watch)
     assert seen == [0, 1]
-    assert written.conditions == ("32 images a score", "64 images a score")
+    assert written.conditions == (
+        "32 images a score, ridge absolute",
+        "64 images a score, ridge absolute",
+    )
     assert "scores of different ways do not compare" in "".join(Page(written.index).text)
 
 

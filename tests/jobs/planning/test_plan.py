@@ -72,7 +72,7 @@ def test_too_few_images_name_the_setting():
         {"dataset_fingerprint": "0" * 64},
         {"transform": InputTransform(32, 32, mean=(0.5, 0.5, 0.5))},
         {"settings": MeasureSettings(images_per_score=128)},
-        {"settings": MeasureSettings(images_per_score=64, ridge="relative")},
+        {"settings": MeasureSettings(images_per_score=64, ridge="absolute")},
         {"settings": MeasureSettings(images_per_score=64, micro_batch=32)},
         {"settings": MeasureSettings(images_per_score=64, pooling="pre")},
     ],
@@ -111,4 +111,7 @@ def test_a_golden_key_stays_what_it_is():
         job(), dataset_fingerprint="d" * 64, checkpoint_sha256="c" * 64,
         settings=MeasureSettings(), transform=InputTransform(32, 32),
     )  # fmt: skip
-    assert made.run_id == "2d694895b20c"
+    # These ids are older than the relative ridge as the default.
+    assert made.run_id == "1c08a628537f"
+    absolute = dataclasses.replace(made, settings=MeasureSettings(ridge="absolute"))
+    assert absolute.run_id == "2d694895b20c"

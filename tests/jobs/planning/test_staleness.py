@@ -78,6 +78,17 @@ def test_a_setting_that_is_newer_than_the_run_had_its_default(planned: Job) -> N
     assert "least_batches" not in str(compared(least, row(planned)))
 
 
+def test_a_run_whose_record_names_no_ridge_had_the_absolute_one(planned: Job) -> None:
+    recorded = {k: v for k, v in planned.settings.to_dict().items() if k != "ridge"}
+    old = row(planned, settings=json.dumps(recorded))
+    assert [str(change) for change in compared(planned, old).changes] == [
+        "settings changed: ridge absolute -> relative"
+    ]
+    absolute = dataclasses.replace(planned.settings, ridge="absolute")
+    kept = compared(dataclasses.replace(planned, settings=absolute), old)
+    assert "settings" not in str(kept)
+
+
 def test_libraries_count_only_where_chosen(planned: Job) -> None:
     assert "torch" not in str(compared(planned, row(planned, torch_version="1.0")))
     chosen = dataclasses.replace(planned, libraries=(("torch", "2.0.0"),))

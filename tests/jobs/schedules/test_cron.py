@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
@@ -141,6 +142,16 @@ def test_a_schedule_holds_its_survey_wherever_its_file_goes():
     assert again.to_dict() == declared().to_dict()
     assert (again.name, again.base) == ("test", Path.cwd())
     assert Path(stored.origin).is_absolute()
+
+
+def test_a_schedule_keeps_its_ridge_also_where_its_record_names_none():
+    stored = entry()
+    recorded = stored.definition["settings"]
+    assert definition_of(stored).settings.ridge == recorded["ridge"] == "relative"
+    older = {name: value for name, value in recorded.items() if name != "ridge"}
+    for settings in (older, {**older, "ridge": "absolute"}):
+        old = replace(stored, definition={**stored.definition, "settings": settings})
+        assert definition_of(old).settings == replace(declared().settings, ridge="absolute")
 
 
 @pytest.mark.parametrize(

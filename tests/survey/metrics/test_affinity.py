@@ -47,7 +47,7 @@ def coloured(n: int, c: int, seed: int = 0) -> torch.Tensor:
     return normal(n, c, seed) @ mixing * scales + normal(1, c, seed + 2)
 
 
-def raw(x: torch.Tensor, y: torch.Tensor, shrinkage: str, ridge: str = "absolute") -> float:
+def raw(x: torch.Tensor, y: torch.Tensor, shrinkage: str, ridge: str = "relative") -> float:
     return affinity(Rows(x), Rows(y), shrinkage, ridge)  # type: ignore[arg-type]
 
 
@@ -70,7 +70,8 @@ def test_agrees_with_50_digits_where_covariances_are_singular_but_for_the_ridge(
 ) -> None:
     x = coloured(n, c)
     y = functional.gelu(x + 0.3 * normal(n, c, 9))
-    assert raw(x, y, "none") == pytest.approx(exact_affinity(x.numpy(), y.numpy()), abs=1e-9)
+    exact = exact_affinity(x.numpy(), y.numpy())
+    assert raw(x, y, "none", "absolute") == pytest.approx(exact, abs=1e-9)
 
 
 @given(
@@ -179,9 +180,31 @@ def test_a_rotation_of_channels_and_a_common_scale_do_not_matter() -> None:
     x = coloured(150, 10)
     y = functional.gelu(x)
     turn = torch.linalg.qr(normal(10, 10, 3)).Q
-    rho = affinity_score(x, y, ridge="relative")
-    assert affinity_score(x @ turn, y @ turn, ridge="relative") == pytest.approx(rho, abs=1e-9)
-    assert affinity_score(x * 1e-4, y * 1e-4, ridge="relative") == pytest.approx(rho, abs=1e-9)
+    rho = affinity_score(x, y)
+    assert affinity_score(x @ turn, y @ turn) == pytest.approx(rho, abs=1e-9)
+    assert affinity_score(x * 1e-4, y * 1e-4) == pytest.approx(rho, abs=1e-9)
+
+
+@pytest.mark.parametrize("shrinkage", SHRINKAGES)
+@pytest.mark.parametrize("shape", [(150, 10), (20, 40)])
+def test_the_score_is_that_of_every_scale(shape: tuple[int, int], shrinkage: str) -> None:
+    x = coloured(*shape)
+    y = functional.gelu(x)
+    rho = affinity_score(x, y, shrinkage)  # type: ignore[arg-type]
+    for factor in (1e-300, 1e-200, 1e-100, 1e-61, 1e-12, 1e-6, 1e6, 1e61, 1e200, 1e300):
+        scaled = affinity_score(factor * x, factor * y, shrinkage)  # type: ignore[arg-type]
+        assert scaled == pytest.approx(rho, abs=1e-9), factor
+    for factor in (1e-12, 1e6):
+        single = affinity_score((factor * x).float(), (factor * y).float(), shrinkage)  # type: ignore[arg-type]
+        assert single == pytest.approx(rho, abs=1e-6), factor
+
+
+def test_the_published_ridge_decides_the_score_of_small_activations() -> None:
+    x = coloured(150, 10)
+    scores = [affinity_score(f * x, f * x.relu(), ridge="absolute") for f in (1, 1e-4, 1e-200)]
+    assert scores[0] == pytest.approx(affinity_score(x, x.relu()), abs=1e-5)
+    assert scores[1] > scores[0] + 0.05
+    assert scores[2] == 1
 
 
 def test_the_best_pairing_may_not_be_the_given_one() -> None:
@@ -247,7 +270,7 @@ def test_a_constant_output_has_no_score(subtests: pytest.Subtests) -> None:
 
 def test_a_small_variance_on_a_large_mean_is_not_constant() -> None:
     x = normal(200, 3)
-    assert affinity_score(x, 1e3 + 1e-2 * x.relu(), ridge="relative") < 0.8
+    assert affinity_score(x, 1e3 + 1e-2 * x.relu()) < 0.8
 
 
 def test_a_value_outside_the_range_is_an_error_with_the_raw_value() -> None:
@@ -279,13 +302,13 @@ def test_overflow_is_told(subtests: pytest.Subtests) -> None:
             with subtests.test(scale=scale, shrinkage=shrinkage):
                 x = normal(50, 5) * scale
                 with pytest.raises(UndefinedScore) as caught:
-                    affinity_score(x, x.relu(), shrinkage)  # type: ignore[arg-type]
+                    affinity_score(x, x.relu(), shrinkage, ridge="absolute")  # type: ignore[arg-type]
                 assert caught.value.status in ("failed", "out_of_range")
 
 
 def test_a_constant_input_with_a_relative_ridge_is_told() -> None:
     with pytest.raises(UndefinedScore, match="cannot be evaluated"):
-        affinity_score(torch.ones(50, 5), normal(50, 5), ridge="relative")
+        affinity_score(torch.ones(50, 5), normal(50, 5))
 
 
 def test_unknown_settings_are_named() -> None:
