@@ -68,6 +68,8 @@ class Answer:
     caption: ClassVar[str] = ""
     #: How it is computed, for a page.
     method: ClassVar[str] = ""
+    #: What its p-values take for independent, where it has any.
+    unit: ClassVar[str] = ""
     #: The columns of its table, in order, of ``analysis.answers.columns`` where given by name; JSON
     #: has all columns of its rows.
     columns: ClassVar[Sequence[str | TableColumn]]
@@ -130,6 +132,10 @@ class Answer:
     def details(self) -> Sequence[str]:
         """Return how the result was computed and what it leaves out, in sentences."""
         return ()
+
+    def replication(self) -> Sequence[str]:
+        """Return the unit of replication of its p-values, as a sentence, where it has any."""
+        return [f"Unit of replication: {self.unit}."] if self.unit else []
 
     @property
     def known(self) -> bool:

@@ -106,10 +106,14 @@ _EVERY = (
     TableColumn("mean_difference", "difference of means", fixed(3)),
     TableColumn("other_family", "family", terminal="its family"),
     TableColumn("other_model", "neighbour", terminal="neighbour"),
+    TableColumn(
+        "n_effective", "effective n", fixed(1), "independent sites they are worth", optional=True
+    ),
     TableColumn("p", form=probability),
     TableColumn("p_corrected", "", probability, "Holm's correction over the table's tests"),
     TableColumn("p_picked", "p of the pick", probability, "of the best of its kind", "p as picked"),
     TableColumn("pearson", "Pearson's r", fixed(2)),
+    TableColumn("q", "", probability, "false discovery rate (Benjamini and Hochberg)"),
     TableColumn("r2", "R2", fixed(2)),
     TableColumn("r2_left_out", "R2 left out", fixed(2), "below 0 it is worse than the mean"),
     TableColumn("reason", "why something is blank"),

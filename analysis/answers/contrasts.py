@@ -22,18 +22,20 @@ class ShortcutContrast(Answer):
     title = "Residual or plain"
     caption = "Sites after an addition against the others."
     columns: ClassVar[Sequence[str | TableColumn]] = (
-        *("model", TableColumn("dataset", terminal=None)),
+        *("level", "model", TableColumn("dataset", terminal=None)),
+        TableColumn("n", meaning="networks"),
         TableColumn("after", meaning="sites that take the sum of a block and its shortcut"),
         *("others", "mean_after", "mean_others", "median_after", "median_others"),
         TableColumn("difference", "difference of means", fixed(3)),
-        *("cliffs_delta", "low", "high"),
-        TableColumn("p", form=probability, meaning="Mann and Whitney's test", terminal=None),
-        *("p_corrected", "reason"),
+        *("cliffs_delta", TableColumn("p", form=probability, meaning="sign flips"), "reason"),
     )
+    unit = "the network: each architecture counts once, with the mean over its checkpoints"
     computed_by = "analysis.contrasts.residual_networks:residual_contrast"
     found_by = "analysis.contrasts.residual_networks:residual_finding"
     figure = file = "residual"
     all_sites = True
+
+    untrained: bool = untrained_option("count over all")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,12 @@ class PlainTwins(ShortcutContrast):
     columns = (
         *("level", "residual", "plain", "checkpoint", "dataset"),
         TableColumn("n", meaning="sites of a pair; pairs of all"),
-        *("median_residual", "median_plain", "difference", "std_residual", "std_plain", "p"),
-        "reason",
+        *("median_residual", "median_plain", "difference", "std_residual", "std_plain"),
+        *(TableColumn("p", form=probability, meaning="sign flips"), "reason"),
     )
+    unit = "the pair of twins: each architecture counts once, with the mean over its checkpoints"
     computed_by = "analysis.contrasts.residual_networks:twins"
     found_by = "analysis.contrasts.residual_networks:twins_finding"
-
-    untrained: bool = untrained_option("count over all pairs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +121,12 @@ class TrainingShift(Answer):
     title = "Training"
     caption = "Trained networks against random initialisations of the same architecture."
     columns = (
-        *("model", "family", "dataset", "initial", "trained", "sites", "mean_initial"),
+        *("level", "model", "family", "dataset", "initial", "trained"),
+        *(TableColumn("n", meaning="networks"), "sites", "mean_initial"),
         *("mean_trained", "shift", "lowered", "trend_initial", "trend_trained", "dtw"),
-        *("euclidean", TableColumn("p", form=probability, meaning="Wilcoxon's signed ranks")),
-        *("p_corrected", "reason"),
+        *("euclidean", TableColumn("p", form=probability, meaning="sign flips"), "reason"),
     )
+    unit = "the network: each architecture counts once, with the mean over its pairs"
     computed_by = "analysis.contrasts.training_shift:training_shift"
     found_by = "analysis.contrasts.training_shift:training_finding"
     needed = "shift"

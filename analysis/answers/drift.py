@@ -36,8 +36,9 @@ class SignatureDrift(Answer):
         *("verdict", "architecture", "checkpoint", "dataset", "before", "after", "site"),
         *("site_name", "affinity_before", "affinity_after", "difference", "standard_error"),
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
-        "detail",
+        *("q", "detail"),
     )
+    unit = "the batch of images, of one site"
     computed_by = "analysis.contrasts.drift_between_runs:drift"
     found_by = "analysis.contrasts.drift_between_runs:Drift.finding"
     without = ("role", "all_runs")

@@ -27,7 +27,7 @@ _LEVELS: dict[Level, str] = {
 class MetricCorrelations(Answer):
     """Correlate the affinity with CKA, norm, sparsity, entropy and R2 over each model's sites.
 
-    P-values are corrected for their number by Holm's method.
+    P-values are corrected for their number by Holm's method; q is the false discovery rate.
     """
 
     name = page = "correlations"
@@ -37,14 +37,17 @@ class MetricCorrelations(Answer):
     method = (
         "Pearson's correlation over the sites of a model between its affinity score and each other"
         " metric; for a family and for all, the mean over architectures, random weights left out,"
-        " with its deviation (Tables 1 and 2 of arXiv:2310.11439). The sites of one network are not"
-        " independent, so single models' intervals are too narrow and their p-values too small."
+        " with its deviation (Tables 1 and 2 of arXiv:2310.11439). Sites next to each other, or in"
+        " the same place of their blocks, are alike: the interval and the p of a model are those of"
+        " as many independent sites as its sites are worth (effective n)."
     )
+    unit = "the architecture for a mean, the effective site for a single model"
     columns = (
-        *("name", TableColumn("dataset", varying=True), "metric", "n", "pearson", "std"),
+        *("name", TableColumn("dataset", varying=True), "metric", "n"),
+        *("n_effective", "pearson", "std"),
         *("low", "high", TableColumn("p", form=probability, terminal=None)),
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
-        "reason",
+        *("q", "reason"),
     )
     computed_by = "analysis.relations.metric_correlations:correlations"
     figure = "correlation"
@@ -120,6 +123,7 @@ class AccuracyRegressions(Answer):
         *("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "slope", "p"),
         *("p_picked", TableColumn("accuracy", terminal=None), "reason"),
     )
+    unit = "the model with its weights; the image, for the spread of accuracies"
     computed_by = "analysis.relations.accuracy_regressions:regressions"
     found_by = "analysis.relations.accuracy_regressions:regressions_finding"
     figure = "regression"
@@ -210,9 +214,10 @@ class AffinityDistributions(Answer):
     caption = "How the affinity scores of each model are spread."
     columns = (
         *("model", "family", "sites", TableColumn("mean", form=fixed(3))),
-        *(TableColumn("std", "deviation", fixed(3)), "bimodality_coefficient", "dip", "dip_p"),
-        "reason",
+        *(TableColumn("std", "deviation", fixed(3)), "bimodality_coefficient", "dip"),
+        *("n_effective", "dip_p", "p_corrected", "q", "reason"),
     )
+    unit = "the effective site of a model"
     computed_by = "analysis.relations.score_shapes:shapes"
     found_by = "analysis.relations.score_shapes:shapes_finding"
     figure = "distribution"

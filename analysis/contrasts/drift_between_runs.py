@@ -55,7 +55,13 @@ from analysis.contrasts.run_pairs import (
 from analysis.data.provenance import runs_hash
 from analysis.data.selection import Selection
 from analysis.data.tables import Row
-from analysis.statistics.p_values import detectable_difference, difference_p, holm, unpaired_freedom
+from analysis.statistics.p_values import (
+    detectable_difference,
+    difference_p,
+    false_discovery,
+    holm,
+    unpaired_freedom,
+)
 from analysis.text import listed, number
 from catalog.home import Home
 from catalog.open_home import open_home
@@ -77,7 +83,7 @@ COLUMNS = {
     **dict.fromkeys(("affinity_before", "affinity_after", "difference"), "float64"),
     **dict.fromkeys(("standard_error", "detectable"), "float64"),
     "test": "str",
-    **dict.fromkeys(("p", "p_corrected"), "float64"),
+    **dict.fromkeys(("p", "p_corrected", "q"), "float64"),
     "detail": "str",
 }
 
@@ -321,8 +327,10 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
     p = difference_p(difference, error, freedom, tolerance)
     # Of the strictest of Holm's steps, which a single move has to take.
     enough = detectable_difference(error, freedom, tolerance, level / max(len(tested), 1))
-    for row, single, corrected, size in zip(tested, p, holm(p), enough, strict=True):
-        row |= {"p": float(single), "p_corrected": float(corrected), "detectable": float(size)}
+    many = zip(tested, p, holm(p), false_discovery(p), enough, strict=True)
+    for row, single, corrected, rate, size in many:
+        row |= {"p": float(single), "p_corrected": float(corrected), "q": float(rate)}
+        row["detectable"] = float(size)
         row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
     return rows
 

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import wilcoxon
 
-from analysis.array_types import Floats
+from analysis.contrasts.network_means import ALL, network_means, over_networks
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
-from analysis.statistics.p_values import holm
-from analysis.statistics.permutations import TIE
-from analysis.text import chance, number
+from analysis.text import number
 from survey.text import counted
 
 #: Families whose blocks activate after the addition, as globs. In DenseNets and in residual
@@ -40,10 +37,10 @@ TWIN_NAMES = ("resnet", "plain")
 SETTING = ("source", "checkpoint", "dataset", "pooling")
 
 CONTRAST_COLUMNS = {
-    **dict.fromkeys(("model", "family", "checkpoint", "dataset"), "str"),
-    **dict.fromkeys(("after", "others"), "int64"),
+    **dict.fromkeys(("level", "model", "family", "checkpoint", "dataset"), "str"),
+    **dict.fromkeys(("n", "after", "others"), "int64"),
     **dict.fromkeys(("mean_after", "mean_others", "median_after", "median_others"), "float64"),
-    **dict.fromkeys(("difference", "cliffs_delta", "low", "high", "p", "p_corrected"), "float64"),
+    **dict.fromkeys(("difference", "cliffs_delta", "p"), "float64"),
     "reason": "str",
 }
 
@@ -56,14 +53,14 @@ TWIN_COLUMNS = {
 }
 
 _NEEDED = (
-    *("run_id", "model", "architecture", "family", "dataset"),
-    *("site", "role", "repeat", "affinity"),
+    *("run_id", "model", "architecture", "family", *SETTING, "site", "role", "repeat", "affinity"),
 )
 
 _NEEDED_OF_TWINS = ("run_id", "model", "architecture", *SETTING, "site", "affinity")
 
-#: Pairs of numbers up to which every choice of signs is tried.
-_MOST_PAIRS = 16
+#: Numbers of a network, and of a pair of twins, with a mean over networks.
+_CONTRASTS = tuple(name for name, kind in CONTRAST_COLUMNS.items() if kind == "float64")[:-1]
+_TWIN_NUMBERS = tuple(name for name, kind in TWIN_COLUMNS.items() if kind == "float64")[:-1]
 
 
 def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
@@ -98,25 +95,29 @@ def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
     return result.astype(bool)
 
 
-def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
+def residual_contrast(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
     """Compare the sites after each network's additions with its other sites.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``, as ``post_shortcut`` reads them, with ``model``,
-        ``dataset`` and ``affinity``. Gates are left out.
+        ``source``, ``checkpoint``, ``dataset``, ``pooling`` and ``affinity``. Gates are left out.
+    untrained : bool
+        Whether random weights (``init:...``) count over all; each has its own row either way.
 
     Returns
     -------
     pandas.DataFrame
-        One row a network that has sites after an addition: ``model``, ``family``, ``checkpoint``,
-        ``dataset``, ``after`` and ``others`` (how many sites, with an affinity), ``mean_after``,
-        ``mean_others``, ``median_after``, ``median_others``, ``difference`` (of the means, after
-        less others), ``cliffs_delta`` in [-1, 1] with its 95 % interval ``low`` and ``high`` (see
-        ``analysis.statistics.effect_size``; 1 where every site after an addition is more linear
-        than every other one), ``p`` (Mann and Whitney's, two-sided), ``p_corrected`` (Holm's over
-        the networks), ``reason`` (why something is blank; empty if nothing is).
+        One row a network that has sites after an addition, and one a dataset for the means over its
+        networks: ``level`` (network or all), ``model``, ``family``, ``checkpoint``, ``dataset``
+        (with the pooling unless that is mean), ``n`` (architectures, of which each counts once,
+        with the mean over its checkpoints; 1 for a network), ``after`` and ``others`` (how many
+        sites, with an affinity), ``mean_after``, ``mean_others``, ``median_after``,
+        ``median_others``, ``difference`` (of the means, after less others), ``cliffs_delta`` in
+        [-1, 1] (1 where every site after an addition is more linear than every other one), ``p``
+        (over all: see ``analysis.contrasts.network_means``), ``reason`` (why something is blank;
+        empty if nothing is).
 
     Raises
     ------
@@ -125,16 +126,19 @@ def residual_contrast(signatures: pd.DataFrame) -> pd.DataFrame:
 
     Notes
     -----
-    The sites of one network are not independent, as the interval and the test take them to be.
+    The unit of replication is the network: its sites alternate between the two kinds, and depend on
+    each other, so that one network alone shows no more than the difference of two samples of one.
     """
     require_columns(signatures, _NEEDED)
     sites = signatures.assign(after=post_shortcut(signatures))
     sites = sites[sites["role"] == "main"]
     networks = (network for _, network in sites.groupby("run_id", sort=False))
-    rows = (_contrast_row(network) for network in networks if network["after"].any())
-    result = result_table(rows, CONTRAST_COLUMNS, signatures)
-    result["p_corrected"] = holm(result["p"])
-    return result
+    rows = [_contrast_row(network) for network in networks if network["after"].any()]
+    counts = ("after", "others")
+    means = network_means(rows, _CONTRASTS, "difference", counts=counts, untrained=untrained)
+    return result_table(
+        [*rows, *({"model": ALL} | row for row in means)], CONTRAST_COLUMNS, signatures
+    )
 
 
 def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -160,9 +164,9 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
         the mean over its checkpoints), ``median_residual``, ``median_plain``,
         ``difference`` (residual less plain; of the medians, over all pairs their mean),
         ``std_residual`` and ``std_plain`` (sample deviation over the sites; over all pairs their
-        mean), ``p`` (of a pair: Wilcoxon's signed ranks, site by site; over all pairs: the chance
-        of so large a mean difference of medians if signs were chance, all choices of signs tried),
-        ``reason`` (why something is blank; empty if nothing is).
+        mean), ``p`` (over all pairs: the chance of so large a mean difference of medians if signs
+        were chance; see ``analysis.contrasts.network_means``), ``reason`` (why something is blank;
+        empty if nothing is).
 
     Raises
     ------
@@ -171,15 +175,14 @@ def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
 
     Notes
     -----
-    Sites of one network are not independent; the test over pairs does not share that fault, and
-    is never below 2 / 2^n for n pairs.
+    The unit of replication is the pair of architectures: the sites of one pair depend on each other
+    and test nothing.
     """
     require_columns(signatures, _NEEDED_OF_TWINS)
     rows = [_twin_row(one, other) for one, other in _twin_pairs(signatures)]
-    for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        group = [row for row in rows if row["dataset"] == dataset and row["level"] == "pair"]
-        rows.append(_all_twins(group, untrained=untrained))
-    return result_table(rows, TWIN_COLUMNS, signatures)
+    means = network_means(rows, _TWIN_NUMBERS, "difference", untrained=untrained)
+    every = ({"residual": ALL, "plain": ALL} | row for row in means)
+    return result_table([*rows, *every], TWIN_COLUMNS, signatures)
 
 
 def residual_finding(contrast: pd.DataFrame) -> str:
@@ -190,17 +193,17 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     contrast : pandas.DataFrame
         From ``residual_contrast``; networks with random weights do not count.
     """
-    known = contrast[contrast["cliffs_delta"].notna() & trained(contrast["checkpoint"])]
+    one = contrast[contrast["level"] != ALL]
+    known = one[one["cliffs_delta"].notna() & trained(one["checkpoint"])]
     if known.empty:
         return "No trained network has sites with a score both after a shortcut and elsewhere"
     effect = known["cliffs_delta"]
     size = f"{number(effect.min())} to {number(effect.max())}, median {number(effect.median())}"
     size = number(effect.iloc[0]) if effect.nunique() == 1 else size
-    significant = int((known["p_corrected"] < 0.05).sum())
     return (
         f"Sites after the shortcut are closer to affine in {int((known['difference'] > 0).sum())}"
-        f" of {counted(len(known), 'trained network')}: Cliff's delta {size} ({significant} differ"
-        " at 0.05 after Holm's correction)"
+        f" of {counted(len(known), 'trained network')}: Cliff's delta {size}"
+        f" ({over_networks(_compared(contrast))})"
     )
 
 
@@ -212,36 +215,19 @@ def twins_finding(pairs: pd.DataFrame) -> str:
     pairs : pandas.DataFrame
         From ``twins``.
     """
-    every = pairs[(pairs["level"] == "all") & pairs["difference"].notna()]
+    every = _compared(pairs)
     if every.empty:
         return "No residual network was measured with its plain twin"
-    means = [
-        f"{number(row['difference'], 3)} on average over {counted(int(row['n']), 'pair')}"
-        + (f" on {row['dataset']}" if len(every) > 1 else "")
-        + f" ({chance(row['p'])}, sign flips)"
-        for row in every.to_dict("records")
-    ]
-    return f"Residual networks' medians less their plain twins': {'; '.join(means)}"
+    means = " and ".join(number(each, 3) for each in every["difference"])
+    return (
+        f"Residual networks' medians less their plain twins': {means} on average"
+        f" ({over_networks(every, 'pair')})"
+    )
 
 
-def signs_p(differences: Floats) -> float:
-    """Return the chance of a mean at least as far from 0 if each sign were chance.
-
-    Parameters
-    ----------
-    differences : array of float, shape (n,)
-        At least one. Up to 16 of them every choice of signs is tried; of more, 2^16 are drawn.
-    """
-    n = len(differences)
-    if n <= _MOST_PAIRS:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        drawn = 0
-    else:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (2**_MOST_PAIRS, n))
-        drawn = 1
-    sums, observed = np.abs(signs @ differences), abs(float(differences.sum()))
-    reached = int(np.count_nonzero(sums >= observed - TIE))
-    return (reached + drawn) / (len(signs) + drawn)
+def _compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over networks."""
+    return rows[(rows["level"] == ALL) & rows["difference"].notna()]
 
 
 def _contrast_row(network: pd.DataFrame) -> Row:
@@ -249,16 +235,17 @@ def _contrast_row(network: pd.DataFrame) -> Row:
     known = network[network["affinity"].notna()]
     after = known["affinity"][known["after"]].to_numpy(float)
     others = known["affinity"][~known["after"]].to_numpy(float)
-    row: Row = {name: first[name] for name in ("model", "family", "checkpoint", "dataset")}
-    row |= {"after": len(after), "others": len(others), "reason": ""}
+    row: Row = {name: first[name] for name in ("model", "family", "checkpoint")}
+    row |= {"level": "network", "architecture": (first["source"], first["architecture"])}
+    row |= {"dataset": measured_on(first["dataset"], first["pooling"])}
+    row |= {"n": 1, "after": len(after), "others": len(others), "reason": ""}
     if len(after) == 0 or len(others) == 0:
         which = "after an addition" if len(after) == 0 else "elsewhere"
         return row | {"reason": f"no site {which} has an affinity"}
-    effect = cliffs_delta(after, others)
     row |= {"mean_after": after.mean(), "mean_others": others.mean()}
     row |= {"median_after": np.median(after), "median_others": np.median(others)}
-    row |= {"difference": after.mean() - others.mean(), "cliffs_delta": effect.delta}
-    return row | {"low": effect.low, "high": effect.high, "p": effect.p}
+    delta = cliffs_delta(after, others)
+    return row | {"difference": after.mean() - others.mean(), "cliffs_delta": delta}
 
 
 def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -289,26 +276,9 @@ def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     medians = float(np.median(a)), float(np.median(b))
     row |= {"n": len(a), "median_residual": medians[0], "median_plain": medians[1]}
     row |= {"difference": medians[0] - medians[1], "reason": ""}
-    if len(a) < 2 or not np.any(a != b):
-        return row | {"reason": "one site: no test" if len(a) < 2 else "both are the same"}
-    row |= {"std_residual": a.std(ddof=1), "std_plain": b.std(ddof=1)}
-    return row | {"p": float(wilcoxon(a, b).pvalue)}
-
-
-def _all_twins(rows: list[Row], *, untrained: bool) -> Row:
-    columns = ["architecture", *TWIN_COLUMNS]
-    known = pd.DataFrame([row for row in rows if "difference" in row], columns=columns)
-    if not untrained:
-        known = known[trained(known["checkpoint"])]
-    row: Row = {"level": "all", "residual": "all", "plain": "all", "checkpoint": ""}
-    row["dataset"] = rows[0]["dataset"]
-    if known.empty:
-        return row | {"n": 0, "reason": "no pair that counts can be compared"}
-    names = [name for name in TWIN_COLUMNS if name.startswith(("median", "std", "difference"))]
-    numbers = known[["architecture", *names]].astype(dict.fromkeys(names, "float64"))
-    pairs = numbers.groupby("architecture").mean()
-    row |= {"n": len(pairs), "reason": ""} | {name: float(pairs[name].mean()) for name in names}
-    return row | {"p": signs_p(pairs["difference"].to_numpy(float))}
+    if len(a) < 2:
+        return row | {"reason": "one site: no deviation"}
+    return row | {"std_residual": a.std(ddof=1), "std_plain": b.std(ddof=1)}
 
 
 def _fits(globs: tuple[str, ...], name: Any) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr, wilcoxon
+from scipy.stats import spearmanr
 
 from analysis.array_types import Floats
+from analysis.contrasts.network_means import ALL, network_means, over_networks
 from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
-from analysis.statistics.p_values import holm
 from analysis.statistics.pearson import constant
 from analysis.text import number
 from survey.text import counted
@@ -24,17 +24,19 @@ from survey.text import counted
 #: What must be equal for two runs to differ in their training alone.
 SETTING = ("source", "architecture", "dataset", "pooling")
 
-#: Sites below which there is no test and no trend.
+#: Sites below which there is no trend.
 LEAST_SITES = 4
 
 COLUMNS = {
-    **dict.fromkeys(("model", "family", "dataset", "initial", "trained"), "str"),
-    "sites": "int64",
+    **dict.fromkeys(("level", "model", "family", "dataset", "initial", "trained"), "str"),
+    **dict.fromkeys(("n", "sites"), "int64"),
     **dict.fromkeys(("mean_initial", "mean_trained", "shift", "lowered"), "float64"),
     **dict.fromkeys(("trend_initial", "trend_trained", "dtw", "euclidean", "p"), "float64"),
-    "p_corrected": "float64",
     "reason": "str",
 }
+
+#: The numbers with a mean over networks.
+_NUMBERS = tuple(name for name, kind in COLUMNS.items() if kind == "float64")[:-1]
 
 _NEEDED = ("run_id", *SETTING, "checkpoint", "family", "site", "affinity")
 
@@ -53,14 +55,16 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row a trained run and an untrained one of the same source, architecture, dataset and
-        pooling: ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless that
-        is mean), ``initial`` and ``trained`` (the checkpoints), ``sites`` (that have an affinity in
-        both), ``mean_initial`` and ``mean_trained`` (affinity over these sites), ``shift`` (trained
-        less initial), ``lowered`` (share of the sites that training made less linear),
-        ``trend_initial`` and ``trend_trained`` (Spearman's correlation of affinity with the site's
-        number), ``dtw`` and ``euclidean`` (distances between the two over these sites), ``p``
-        (Wilcoxon's signed ranks, site by site), ``p_corrected`` (Holm's over the rows), ``reason``
-        (why something is blank; empty if nothing is).
+        pooling, and one a dataset for the means over its networks: ``level`` (pair or all),
+        ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless that is
+        mean), ``initial`` and ``trained`` (the checkpoints), ``n`` (architectures, of which each
+        counts once, with the mean over its pairs; 1 for a pair), ``sites`` (that have an
+        affinity in both), ``mean_initial`` and ``mean_trained`` (affinity over these sites),
+        ``shift`` (trained less initial), ``lowered`` (share of the sites that training made less
+        linear), ``trend_initial`` and ``trend_trained`` (Spearman's correlation of affinity with
+        the site's number), ``dtw`` and ``euclidean`` (distances between the two over these sites),
+        ``p`` (over all, of the shift: see ``analysis.contrasts.network_means``), ``reason`` (why
+        something is blank; empty if nothing is).
 
     Raises
     ------
@@ -69,13 +73,15 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
 
     Notes
     -----
-    The sites of one network are not independent, as the test takes them to be. Where several
+    The unit of replication is the network: the sites of one depend on each other. Where several
     initialisations were measured, each has its row.
     """
     require_columns(signatures, _NEEDED)
-    result = result_table(_rows(signatures), COLUMNS, signatures)
-    result["p_corrected"] = holm(result["p"])
-    return result
+    rows = list(_rows(signatures))
+    means = (
+        {"model": ALL} | row for row in network_means(rows, _NUMBERS, "shift", counts=("sites",))
+    )
+    return result_table([*rows, *means], COLUMNS, signatures)
 
 
 def training_finding(shift: pd.DataFrame) -> str:
@@ -86,7 +92,7 @@ def training_finding(shift: pd.DataFrame) -> str:
     shift : pandas.DataFrame
         From ``training_shift``.
     """
-    known = shift[shift["shift"].notna()]
+    known = shift[shift["shift"].notna() & (shift["level"] != ALL)]
     if known.empty:
         return "No architecture was measured both with random and with trained weights"
     names = ["mean_initial", "mean_trained", "shift"]
@@ -97,10 +103,11 @@ def training_finding(shift: pd.DataFrame) -> str:
     if len(means) == 1:
         model, dataset = means.index[0]
         return f"Training {moves} the mean affinity of {model} on {dataset} {ends}"
+    every = shift[(shift["level"] == ALL) & shift["shift"].notna()]
     lower = int((means["shift"] < 0).sum())
     return (
         f"Training {moves} the mean affinity {ends} on average; it falls in {lower} of"
-        f" {counted(len(means), 'architecture')}"
+        f" {counted(len(means), 'architecture')} ({over_networks(every)})"
     )
 
 
@@ -113,6 +120,8 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
             for initial, origin in () if trained.startswith("init:") else untrained:
                 first = sites.iloc[0]
                 basics = {"model": first["architecture"], "family": first["family"]}
+                basics |= {"level": "pair", "n": 1, "checkpoint": trained}
+                basics["architecture"] = first["source"], first["architecture"]
                 basics["dataset"] = measured_on(first["dataset"], first["pooling"])
                 basics |= {"initial": initial, "trained": trained}
                 yield basics | _numbers(*paired(origin, sites))
@@ -130,13 +139,11 @@ def _numbers(before: Floats, after: Floats) -> Row:
     row |= {"euclidean": np.linalg.norm(moved)}
     if n < LEAST_SITES:
         sites = counted(n, "site")
-        return row | {"reason": f"{sites}, at least {LEAST_SITES} are needed for trend and test"}
+        return row | {"reason": f"{sites}, at least {LEAST_SITES} are needed for a trend"}
     row |= {"trend_initial": _trend(before), "trend_trained": _trend(after)}
     flat = [name for name, each in (("initial", before), ("trained", after)) if constant(each)]
-    if not np.any(moved):
-        return row | {"reason": "training changed no site"}
     reason = f"the {' and the '.join(flat)} affinity does not vary: no trend" if flat else ""
-    return row | {"p": float(wilcoxon(before, after).pvalue), "reason": reason}
+    return row | {"reason": reason}
 
 
 def _trend(values: Floats) -> float:

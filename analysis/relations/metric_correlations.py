@@ -19,7 +19,8 @@ from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
-from analysis.statistics.p_values import holm
+from analysis.statistics.effective_size import effective_sizes
+from analysis.statistics.p_values import false_discovery, holm
 from analysis.statistics.pearson import (
     CONFIDENCE,
     LEAST_SITES,
@@ -38,7 +39,8 @@ SMALL = 0.05
 COLUMNS = {
     **dict.fromkeys(("level", "name", "family", "dataset", "metric"), "str"),
     "n": "int64",
-    **dict.fromkeys(("pearson", "std", "low", "high", "p", "p_corrected"), "float64"),
+    "n_effective": "float64",
+    **dict.fromkeys(("pearson", "std", "low", "high", "p", "p_corrected", "q"), "float64"),
     "reason": "str",
 }
 
@@ -70,12 +72,14 @@ def correlations(
         ``level`` (model, family or all), ``name`` (the model's label, the family, or all),
         ``family``, ``dataset`` (that all of it was measured on, with the pooling unless that is
         mean), ``metric``, ``n`` (sites of a model; architectures of a family or of all),
-        ``pearson`` (of a family or of all: the mean over its architectures on that dataset, of
-        which each counts once, with the mean over its checkpoints), ``std`` (sample deviation over
-        the architectures), ``low`` and ``high`` (95 % interval: Fisher's z for a model [1]_,
-        Student's t over the architectures for a mean), ``p`` (two-sided, against 0),
-        ``p_corrected`` (Holm's correction [2]_ over all tests of the level), ``reason`` (why
-        something is blank; empty if nothing is).
+        ``n_effective`` (how many independent sites those of a model are worth; see
+        ``analysis.statistics.effective_size``), ``pearson`` (of a family or of all: the mean over
+        its architectures on that dataset, of which each counts once, with the mean over its
+        checkpoints), ``std`` (sample deviation over the architectures), ``low`` and ``high`` (95 %
+        interval: Fisher's z of the effective sites for a model [1]_, Student's t over the
+        architectures for a mean), ``p`` (two-sided, against 0), ``p_corrected`` (Holm's correction
+        [2]_ over all tests of the level), ``q`` (false discovery rate over the same; see
+        ``analysis.statistics.p_values``), ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -86,10 +90,9 @@ def correlations(
 
     Notes
     -----
-    The sites of one network are not independent of each other, so that a model's interval is too
-    narrow and its p too small. The test over the architectures of a family does not share that
-    fault, but those of one family are alike, and few. Were checkpoints counted, a family would be
-    what its most often trained architecture is.
+    The unit of replication is the effective site for a model, as its sites depend on each other,
+    and the architecture for a mean. Those of one family are alike, and few. Were checkpoints
+    counted, a family would be what its most often trained architecture is.
 
     The paper prints the deviation with n below the fraction bar, not n - 1 (its Table 1 against its
     Table 2); ``analysis.statistics.pearson.population_std`` turns one into the other.
@@ -111,7 +114,11 @@ def correlations(
     models = list(_model_rows(signatures, metrics, untrained=untrained))
     families, over_all = (_mean_rows(models, metrics, by) for by in ("family", "all"))
     result = result_table([*models, *families, *over_all], COLUMNS, signatures)
-    result["p_corrected"] = result.groupby("level")["p"].transform(holm)
+    by_level = result.groupby("level")["p"]
+    result["p_corrected"], result["q"] = (
+        by_level.transform(holm),
+        by_level.transform(false_discovery),
+    )
     result.attrs["untrained"] = untrained
     return result
 
@@ -201,9 +208,10 @@ def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
         if constant(values):
             return {"n": n, "reason": f"{name} does not vary over the sites"}
     r = pearson(affinity, other)
-    low, high = fisher_interval(r, n)
-    numbers = {"pearson": r, "low": low, "high": high, "p": correlation_p(r, n)}
-    return {"n": n, **numbers, "reason": ""}
+    tested, around = effective_sizes(affinity, other, r)
+    low, high = fisher_interval(r, around)
+    numbers = {"pearson": r, "low": low, "high": high, "p": correlation_p(r, tested)}
+    return {"n": n, "n_effective": tested, **numbers, "reason": ""}
 
 
 def _mean_rows(

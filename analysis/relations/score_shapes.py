@@ -13,6 +13,8 @@ from analysis.array_types import Floats
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p
+from analysis.statistics.effective_size import effective_size
+from analysis.statistics.p_values import false_discovery, holm
 from analysis.statistics.pearson import constant
 from survey.text import counted
 
@@ -30,7 +32,8 @@ UNIFORM = 5 / 9
 COLUMNS = {
     **dict.fromkeys(("model", "family"), "str"),
     "sites": "int64",
-    **dict.fromkeys(("mean", "std", "bimodality_coefficient", "dip", "dip_p"), "float64"),
+    **dict.fromkeys(("mean", "std", "bimodality_coefficient", "dip", "n_effective"), "float64"),
+    **dict.fromkeys(("dip_p", "p_corrected", "q"), "float64"),
     "reason": "str",
 }
 
@@ -52,8 +55,11 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
     pandas.DataFrame
         One row a model: ``model``, ``family``, ``sites`` (that have an affinity), ``mean``, ``std``
         (sample deviation), ``bimodality_coefficient`` (Sarle's; see there), ``dip`` (Hartigan's;
-        see ``analysis.statistics.dip``), ``dip_p`` (chance of so large a dip of as many uniform
-        numbers), ``reason`` (why something is blank; empty if nothing is).
+        see ``analysis.statistics.dip``), ``n_effective`` (how many independent sites those of the
+        model are worth; see ``analysis.statistics.effective_size``), ``dip_p`` (chance of so large
+        a dip of as many uniform numbers), ``p_corrected`` and ``q`` (Holm's correction of it and
+        the false discovery rate, over the models), ``reason`` (why something is blank; empty if
+        nothing is).
 
     Raises
     ------
@@ -62,8 +68,8 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
 
     Notes
     -----
-    The scores of one network are not independent draws, as the p-value takes them to be. The two
-    measures differ: the coefficient rises with skewness too, the dip does not.
+    The unit of replication is the effective site, as the sites of one network depend on each other.
+    The two measures differ: the coefficient rises with skewness too, the dip does not.
     """
     require_columns(signatures, ("run_id", "model", "family", "affinity"))
     rows = (
@@ -74,7 +80,9 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
         }
         for _, sites in signatures.groupby("run_id", sort=False)
     )
-    return result_table(rows, COLUMNS, signatures)
+    result = result_table(rows, COLUMNS, signatures)
+    result["p_corrected"], result["q"] = holm(result["dip_p"]), false_discovery(result["dip_p"])
+    return result
 
 
 def bimodality_coefficient(values: ArrayLike) -> float:
@@ -149,7 +157,9 @@ def _numbers(values: Floats, draws: int, seed: int) -> Row:
         return row | {"reason": "the affinity does not vary over the sites"}
     result = dip(values)
     row |= {"bimodality_coefficient": bimodality_coefficient(values), "dip": result}
-    return row | {"dip_p": dip_p(result, n, draws, seed), "reason": ""}
+    row["n_effective"] = effective_size(values)
+    independent = max(int(row["n_effective"]), LEAST_SITES)
+    return row | {"dip_p": dip_p(result, independent, draws, seed), "reason": ""}
 
 
 def shapes_finding(shapes: pd.DataFrame) -> str:
@@ -164,8 +174,8 @@ def shapes_finding(shapes: pd.DataFrame) -> str:
     if known.empty:
         return f"No model has {LEAST_SITES} different scores, as the shape of a distribution needs"
     bimodal = int((known["bimodality_coefficient"] > UNIFORM).sum())
-    significant = int((known["dip_p"] <= 0.05).sum())
+    significant = int((known["p_corrected"] <= 0.05).sum())
     return (
         f"{bimodal} of {counted(len(known), 'model')} exceed a uniform distribution's bimodality;"
-        f" in {significant} the dip test sees two heaps (p at most 0.05, uncorrected)"
+        f" in {significant} the dip test sees two heaps (p at most 0.05 after Holm's correction)"
     )

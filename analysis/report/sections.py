@@ -47,7 +47,9 @@ def section(material: ReportMaterial, page: str) -> Section:
     tables = [page_table(each, material.links) for answer in answers for each in answer.tables()]
     # The finding of an answer with a figure is the heading of that.
     undrawn = [sentence(each.finding()) for each in others if not each.figure]
-    paragraphs = (*filter(None, (first.method,)), *map(sentence, first.details()), *undrawn)
+    units = [line for answer in answers for line in answer.replication()]
+    details = map(sentence, first.details())
+    paragraphs = (*filter(None, (first.method,)), *details, *undrawn, *units)
     finding = sentence(first.finding())
     return Section(
         finding,

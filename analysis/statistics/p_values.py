@@ -1,9 +1,10 @@
-"""p-values of differences of means, and Holm's correction for many tests."""
+"""p-values of differences of means, and what many tests make of them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 
 from analysis.array_types import Floats
@@ -116,3 +117,30 @@ def holm(p: ArrayLike) -> Floats:
     corrected = np.empty_like(values)
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
+
+
+def false_discovery(p: ArrayLike) -> Floats:
+    """Return the false discovery rate at which each test is the last to count [1]_.
+
+    Parameters
+    ----------
+    p : array of float
+        The p-values of a family of tests; NaN where there is no test.
+
+    Returns
+    -------
+    array of float
+        q_(i) = min over j >= i of m p_(j) / j: of those at most a level, at most that share is
+        expected to be false, where tests are independent or positively dependent; NaN where there
+        is no test.
+
+    References
+    ----------
+    .. [1] Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate", Journal of the
+       Royal Statistical Society B 57 (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
+    """
+    rates = np.array(p, float)
+    tested = ~np.isnan(rates)
+    if tested.any():
+        rates[tested] = false_discovery_control(rates[tested])
+    return rates

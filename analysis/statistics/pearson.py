@@ -16,6 +16,9 @@ LEAST_SITES = 4
 #: within rounding wherever a site has as many channels as there are images.
 ROUNDING = 1e-9
 
+#: A correlation that is no further from -1 or 1 is exact but for rounding.
+EXACT = 1e-12
+
 #: How sure an interval is to hold the truth.
 CONFIDENCE = 0.95
 
@@ -52,18 +55,28 @@ def pearson_where_known(x: Floats, y: Floats) -> float:
     return pearson(a, b)
 
 
-def fisher_interval(r: float, n: int) -> tuple[float, float]:
-    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation of n pairs, n > 3."""
-    if abs(r) == 1.0:
+def fisher_interval(r: float, n: float) -> tuple[float, float]:
+    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation.
+
+    Parameters
+    ----------
+    r : float
+        The correlation.
+    n : float
+        How many independent pairs it is worth; three or fewer exclude nothing.
+    """
+    if abs(r) >= 1 - EXACT:
         return r, r
+    if n <= 3:
+        return -1.0, 1.0
     half = float(gaussian.ppf((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
     centre = float(np.arctanh(r))
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
-def correlation_p(r: float, n: int) -> float:
-    """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n - 2 degrees."""
-    if abs(r) == 1.0:
+def correlation_p(r: float, n: float) -> float:
+    """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n > 2."""
+    if abs(r) >= 1 - EXACT:
         return 0.0
     return float(2 * student.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
 

@@ -1,4 +1,4 @@
-"""Permutation tests: the orders to try, and the p-value of a statistic over them."""
+"""Permutation tests: the orders or signs to try, and the p-value of a statistic over them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from survey.errors import SettingsError
 
 #: The largest number of orders that are all tried: those of eight numbers.
 MOST_ORDERS = math.factorial(8)
+
+#: How many numbers' choices of signs are all tried.
+_MOST_SIGNED = 16
 
 #: Two statistics count as equal where they differ by no more: rounding must not break a tie.
 TIE = 1e-12
@@ -87,3 +90,20 @@ def _all(n: int) -> NDArray[np.int64]:
     indices = np.array(list(every_order(range(n))), np.int64)
     indices.setflags(write=False)
     return indices
+
+
+def signs_p(differences: NDArray[np.float64]) -> float:
+    """Return the chance of a mean at least as far from 0 if each sign were chance.
+
+    Parameters
+    ----------
+    differences : array of float, shape (n,)
+        At least one. Up to 16 of them every choice of signs is tried; of more, 2^16 are drawn.
+    """
+    n = len(differences)
+    if n <= _MOST_SIGNED:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (2**_MOST_SIGNED, n))
+    every = Orders(np.empty((0, n), np.int64), exact=n <= _MOST_SIGNED)
+    return every.p(abs(float(differences.sum())), np.abs(signs @ differences))

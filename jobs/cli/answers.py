@@ -191,7 +191,9 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     from analysis.text import sentence
 
     rows = answer.rows
-    lines = [sentence(answer.finding()), *map(sentence, answer.details())]
+    if answer.unit:
+        rows = rows.assign(unit=answer.unit)
+    lines = [sentence(answer.finding()), *map(sentence, answer.details()), *answer.replication()]
     # An empty table is left out in a terminal: the finding says as much.
     if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]

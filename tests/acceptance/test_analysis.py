@@ -18,6 +18,7 @@ from pyarrow.parquet import read_table
 
 from analysis import layers, models, signatures
 from analysis.answers import ANSWERS
+from analysis.answers.relations import MetricCorrelations
 from analysis.choices import PAPER_METRICS
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.residual_networks import residual_contrast, twins
@@ -109,6 +110,7 @@ def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
     for level in ("model", "family", "all"):
         same(answer("correlate", "--level", level, home=home),
              every[every["level"] == level], ("name", "pearson", "p_corrected"))  # fmt: skip
+    assert {row["unit"] for row in answer("correlate", home=home)} == {MetricCorrelations.unit}
     rows = answer("regress", "--all", "--permutations", "99", home=home)
     same(rows, regressions(measured, known[known["status"] == "done"], 99), ("r2", "p", "p_picked"))
     same(answer("timeline", home=home), timeline(measured), ("model", "lowest", "year"))

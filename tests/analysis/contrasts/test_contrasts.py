@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.signal import lfilter
 
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.datasets import dataset_deviations, dataset_summary
-from analysis.contrasts.residual_networks import post_shortcut, residual_contrast, signs_p, twins
+from analysis.contrasts.residual_networks import post_shortcut, residual_contrast, twins
 from analysis.contrasts.training_shift import training_shift
 from analysis.data import frames
 from analysis.data.provenance import provenance_of
 from analysis.figures.robustness import robustness_rows
 from analysis.figures.training_shift import training_rows
 from analysis.statistics.effect_size import cliffs_delta
-from analysis.statistics.p_values import holm
+from analysis.statistics.permutations import signs_p
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import signature, signatures
 from tests.shared_data import shared
@@ -35,45 +36,16 @@ def test_cliffs_delta_counts_pairs() -> None:
     for n, m in ((1, 1), (3, 9), (20, 15)):
         a, b = rng.integers(0, 6, n) / 5, rng.integers(0, 5, m) / 5
         counted = np.mean([int(x > y) - int(x < y) for x in a for y in b])
-        effect = cliffs_delta(a, b)
-        assert effect.delta == pytest.approx(counted, abs=1e-12)
-        assert -1 <= effect.low <= effect.delta <= effect.high <= 1
+        assert cliffs_delta(a, b) == pytest.approx(counted, abs=1e-12)
     theirs = stats.mannwhitneyu(a, b)
-    assert effect.p == pytest.approx(float(theirs.pvalue))
-    assert effect.delta == pytest.approx(2 * float(theirs.statistic) / (20 * 15) - 1)
+    assert cliffs_delta(a, b) == pytest.approx(2 * float(theirs.statistic) / (20 * 15) - 1)
 
 
 def test_cliffs_delta_turns_round_and_keeps_to_the_order() -> None:
     a, b = RNG(2).random(12), RNG(3).random(17) ** 2
-    there, back = cliffs_delta(a, b), cliffs_delta(b, a)
-    assert (back.delta, back.low, back.high) == pytest.approx(
-        (-there.delta, -there.high, -there.low)
-    )
-    assert back.p == pytest.approx(there.p)
-    assert cliffs_delta(np.exp(5 * a), np.exp(5 * b)) == there
-
-
-def test_groups_that_do_not_overlap_leave_doubt() -> None:
-    few, many = (cliffs_delta(np.arange(n) + n, np.arange(n)) for n in (4, 40))
-    assert few.delta == many.delta == few.high == 1
-    assert 0 < few.low < many.low < 1
-    assert cliffs_delta([0.5, 0.5], [0.5]).p == 1
-    # The lower end satisfies the equation of Newcombe's fifth method.
-    theta, half = (few.low + 1) / 2, (4 + 4) / 2 - 1
-    bracket = 1 + half * (1 - theta) / (2 - theta) + half * theta / (1 + theta)
-    width = 1.959963984540054 * (theta * (1 - theta) * bracket / 16) ** 0.5
-    assert 1 - theta == pytest.approx(width, rel=1e-6)
-
-
-@pytest.mark.parametrize(("n", "m", "shift"), [(10, 9, 1.0), (20, 20, 0.0), (8, 25, 2.0)])
-def test_the_interval_of_cliffs_delta_holds_the_truth(n: int, m: int, shift: float) -> None:
-    """Normal groups a shift apart: P(a > b) = Phi(shift / sqrt 2)."""
-    rng, truth = RNG(n), 2 * stats.norm.cdf(shift / 2**0.5) - 1
-    held = 0
-    for _ in range(600):
-        effect = cliffs_delta(rng.normal(shift, 1, n), rng.normal(0, 1, m))
-        held += effect.low <= truth <= effect.high
-    assert 0.92 <= held / 600 <= 0.99
+    assert cliffs_delta(b, a) == pytest.approx(-cliffs_delta(a, b))
+    assert cliffs_delta(np.exp(5 * a), np.exp(5 * b)) == cliffs_delta(a, b)
+    assert cliffs_delta(np.arange(4) + 4, np.arange(4)) == 1
 
 
 def test_signs_agree_with_scipy() -> None:
@@ -147,7 +119,7 @@ def test_sites_after_additions_against_the_others() -> None:
         signature("plain", rng.random(5), family="Digits plain", repeat=basic_blocks(2)),
     )
     contrasts = residual_contrast(runs).set_index("model")
-    assert list(contrasts.index) == ["r", "s", "dead"]
+    assert list(contrasts.index) == ["r", "s", "dead", "all"]
     row = contrasts.loc["r"]
     after, others = affinity[2::2], np.r_[affinity[0], affinity[1::2]]
     others = others[np.isfinite(others)]
@@ -155,12 +127,29 @@ def test_sites_after_additions_against_the_others() -> None:
     assert row["difference"] == pytest.approx(after.mean() - others.mean())
     assert row["median_after"] == pytest.approx(np.median(after))
     theirs = stats.mannwhitneyu(after, others)
-    assert row["p"] == pytest.approx(theirs.pvalue)
     assert row["cliffs_delta"] == pytest.approx(2 * theirs.statistic / 81 - 1)
-    assert contrasts["p_corrected"].dropna().tolist() == holm(contrasts["p"].dropna()).tolist()
+    assert contrasts.loc[["r", "s", "dead"], "p"].isna().all()
+    total, two = contrasts.loc["all"], contrasts.loc[["r", "s"], "difference"].to_numpy(float)
+    assert (total["level"], total["n"]) == ("all", 2)
+    assert (total["difference"], total["p"]) == (pytest.approx(two.mean()), signs_p(two))
     assert "after an addition" in contrasts.loc["dead", "reason"]
-    assert math.isnan(contrasts.loc["dead", "p"])
     assert provenance_of(residual_contrast(runs)).runs == 4
+
+
+def alternating(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return scores whose neighbours differ and whose next but one are alike, by chance alone."""
+    return 0.5 + 0.05 * lfilter([1.0], [1.0, 0.0, -0.9], rng.normal(size=n + 100))[100:]
+
+
+def test_chance_alternation_is_no_difference_between_sites() -> None:
+    """Eight networks without a difference: 5 % of the tests reject, by sites a fifth and more."""
+    rng, rejected, by_sites = RNG(15), 0, 0
+    for _ in range(200):
+        scores = np.array([alternating(rng, 19) for _ in range(8)])
+        after, others = scores[:, 2::2], np.c_[scores[:, 0], scores[:, 1::2]]
+        rejected += signs_p(after.mean(axis=1) - others.mean(axis=1)) <= 0.05
+        by_sites += stats.mannwhitneyu(after[0], others[0]).pvalue <= 0.05
+    assert rejected <= 0.08 * 200 < 0.2 * 200 < by_sites
 
 
 def pair(depth: int, lift: float, seed: int, **values) -> list[pd.DataFrame]:
@@ -179,7 +168,7 @@ def test_twins_are_compared_site_by_site() -> None:
     assert list(pairs["residual"]) == ["digits_resnet14", "digits_resnet20", "digits_resnet26"]
     assert pairs["difference"].tolist() == pytest.approx([0.1, 0.2, 0.3])
     assert pairs["n"].tolist() == [14, 20, 26]
-    assert (pairs["p"] < 0.001).all()
+    assert pairs["p"].isna().all()
     assert (total["level"], total["n"]) == ("all", 3)
     assert total["difference"] == pytest.approx(0.2)
     assert total["p"] == 2 / 2**3
@@ -206,7 +195,7 @@ def test_a_pair_of_twins_counts_once_and_with_trained_weights() -> None:
     assert (total["n"], total["p"]) == (2, 0.5)
     assert total["difference"] == pytest.approx(((0.1 + 0.4 + 0.4) / 3 + 0.2) / 2)
     (total,) = twins(signatures(*born)).query("level == 'all'").to_dict("records")
-    assert (total["n"], total["reason"]) == (0, "no pair that counts can be compared")
+    assert (total["n"], total["reason"]) == (0, "nothing that counts can be compared")
     (total,) = twins(signatures(*born), untrained=True).query("level == 'all'").to_dict("records")
     assert total["difference"] == pytest.approx(0.9)
 
@@ -218,7 +207,6 @@ def test_twins_agree_with_scipy() -> None:
     row = twins(signatures(one, other)).iloc[0]
     a, b = np.delete(one["affinity"], 3), np.delete(other["affinity"], 3)
     assert row["n"] == 19
-    assert row["p"] == pytest.approx(stats.wilcoxon(a, b).pvalue)
     assert row["difference"] == pytest.approx(np.median(a) - np.median(b))
     assert (row["std_residual"], row["std_plain"]) == pytest.approx((a.std(ddof=1), b.std(ddof=1)))
 
@@ -231,10 +219,11 @@ def test_twins_must_match_in_all_but_the_shortcuts() -> None:
     shorter = twins(signatures(one, other.head(9)))
     assert shorter["reason"].tolist() == [
         "14 sites against 9",
-        "no pair that counts can be compared",
+        "nothing that counts can be compared",
     ]
     same = twins(signatures(one, one.assign(run_id="p", architecture="digits_plain14")))
-    assert same["reason"].iloc[0] == "both are the same"
+    assert same["difference"].tolist() == [0, 0]
+    assert same["reason"].tolist() == ["", "one network: no test"]
     dead = twins(signatures(one, other.assign(affinity=np.nan)))
     assert dead["reason"].iloc[0] == "no site has an affinity in both"
 
@@ -411,7 +400,7 @@ def test_training_against_initialisation() -> None:
         signature("other", grown, architecture="net", checkpoint="bundled"),
     ]
     shifts = training_shift(signatures(*runs))
-    assert list(zip(shifts["initial"], shifts["trained"], strict=True)) == [
+    assert list(zip(shifts["initial"], shifts["trained"], strict=True))[:-1] == [
         ("init:0", "bundled"), ("init:1", "bundled"),
     ]  # fmt: skip
     row = shifts.iloc[0]
@@ -420,10 +409,28 @@ def test_training_against_initialisation() -> None:
     assert row["trend_initial"] == pytest.approx(1)
     order = np.arange(12)
     assert row["trend_trained"] == pytest.approx(stats.spearmanr(order, grown).statistic)
-    assert row["p"] == pytest.approx(stats.wilcoxon(grown, born).pvalue)
     assert row["dtw"] == pytest.approx(dtw_plainly(born, grown))
     assert row["euclidean"] == pytest.approx(np.linalg.norm(grown - born))
-    assert shifts["p_corrected"].tolist() == holm(shifts["p"]).tolist()
+    total = shifts.iloc[-1]
+    assert (total["level"], total["n"], total["reason"]) == ("all", 1, "one network: no test")
+    assert total["shift"] == pytest.approx(shifts["shift"].iloc[:2].mean())
+
+
+def test_training_is_tested_over_architectures() -> None:
+    rng, moves = RNG(10), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    runs = []
+    for place, move in enumerate(moves):
+        born = rng.uniform(0.3, 0.4, 9)
+        names = {"architecture": f"a{place}"}
+        runs += [
+            signature(f"i{place}", born, checkpoint="init:0", **names),
+            signature(f"t{place}", born + move, **names),
+            signature(f"u{place}", born + move, checkpoint="again", **names),
+        ]
+    result = training_shift(signatures(*runs))
+    assert result["p"].notna().tolist() == [False] * 12 + [True]
+    assert result["n"].iloc[-1] == 6
+    assert result["p"].iloc[-1] == signs_p(np.array(moves)) == 2 / 2**6
 
 
 def test_training_with_little_to_say() -> None:
@@ -432,17 +439,14 @@ def test_training_with_little_to_say() -> None:
             signature("i", born, architecture="a", checkpoint="init:0"),
             signature("t", grown, architecture="a"),
         )
-        (row,) = training_shift(signatures(*runs)).to_dict("records")
-        return pd.Series(row)
+        return training_shift(signatures(*runs)).iloc[0]
 
     assert "3 sites, at least 4" in shifted([0.1, 0.2, 0.3], [0.2, 0.2, 0.2])["reason"]
     assert shifted([0.1, 0.2, 0.3], [0.2, 0.2, 0.2])["shift"] == pytest.approx(0)
     assert "no site" in shifted([np.nan], [0.2])["reason"]
-    assert "changed no site" in shifted([0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4])["reason"]
     flat = shifted([0.5] * 4, [0.1, 0.2, 0.3, 0.4])
     assert "initial affinity does not vary" in flat["reason"]
     assert math.isnan(flat["trend_initial"])
-    assert flat["p"] == pytest.approx(2 / 2**4)
     assert training_shift(signature("t", [0.5])).empty
 
 
@@ -501,8 +505,7 @@ def test_cifar_resnets_are_more_linear_after_their_additions(tmp_path: Path) -> 
     assert (names == post_shortcut(scores)).all()
     assert len(after) == 9 + 15 + 21
     contrasts = residual_contrast(scores)
-    assert len(contrasts) == 3
+    assert list(contrasts["level"]) == ["network"] * 3 + ["all"]
     assert (contrasts["mean_after"] > contrasts["mean_others"] + 0.15).all()
     assert (contrasts["cliffs_delta"] > 0.8).all()
-    assert (contrasts["low"] > 0.3).all()
-    assert (contrasts["p_corrected"] < 0.01).all()
+    assert contrasts["p"].iloc[-1] == 2 / 2**3

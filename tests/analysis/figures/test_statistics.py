@@ -237,7 +237,7 @@ def test_sites_after_the_shortcut_stand_apart():
     assert list(rows["model"].unique()) == ["resnet_1", "plain14"]
     shown = words(residual_chart(frame))
     assert "in 1 of 1 trained network" in shown
-    assert "over 1 pair" in shown
+    assert "no test: 1 pair" in shown
     assert len(marks(residual_chart(frame), "symbol")) == 32
 
 

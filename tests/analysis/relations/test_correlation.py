@@ -43,13 +43,18 @@ def test_a_model_agrees_with_scipy() -> None:
     table = correlations(run)
     for metric in PAPER_METRICS:
         row, theirs = at(table, "model", "a", metric), stats.pearsonr(run["affinity"], run[metric])
-        interval = theirs.confidence_interval(0.95)
         assert row["n"] == 30
         assert row["reason"] == ""
         assert math.isnan(row["std"])
         assert row["pearson"] == pytest.approx(theirs.statistic, abs=1e-12)
-        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
-        assert row["p"] == pytest.approx(theirs.pvalue, rel=1e-9)
+        # Independent sites are worth nearly as many; scipy takes them for all.
+        assert 20 < row["n_effective"] <= 30
+        interval = theirs.confidence_interval(0.95)
+        wide, narrow = row["high"] - row["low"], interval.high - interval.low
+        assert 1 - 1e-12 <= wide / narrow < 1.3
+        r, degrees = theirs.statistic, row["n_effective"] - 2
+        expected = 2 * stats.t.sf(abs(r) * (degrees / (1 - r * r)) ** 0.5, degrees)
+        assert row["p"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_means_over_models_agree_with_scipy() -> None:
@@ -76,6 +81,9 @@ def test_holm_is_over_all_tests_of_a_level() -> None:
         assert len(rows) == tests
         stepped = np.minimum(1, np.maximum.accumulate(rows["p"] * np.arange(tests, 0, -1)))
         assert rows["p_corrected"].to_numpy() == pytest.approx(stepped.to_numpy(), rel=1e-12)
+        rates = stats.false_discovery_control(rows["p"])
+        assert rows["q"].to_numpy() == pytest.approx(rates, rel=1e-12)
+        assert (rows["q"] <= rows["p_corrected"]).all()
 
 
 def test_what_does_not_vary_is_blank() -> None:
@@ -193,15 +201,16 @@ def test_the_result_carries_where_it_comes_from() -> None:
 
 @pytest.mark.slow(seconds=2)
 def test_the_interval_of_a_model_holds_the_truth() -> None:
-    """Bivariate normal with correlation 0.6, 12 sites, 1,000 models in one call."""
+    """Bivariate normal with correlation 0.6, 12 sites, 200 models in one call."""
     rng, truth = RNG(11), 0.6
-    x, noise = rng.normal(size=(2, 12_000))
+    x, noise = rng.normal(size=(2, 2400))
     runs = signature("all", x, cka=truth * x + (1 - truth**2) ** 0.5 * noise)
-    runs["run_id"] = np.repeat([f"m{number}" for number in range(1000)], 12)
+    runs["run_id"] = np.repeat([f"m{number}" for number in range(200)], 12)
     table = correlations(runs, ["cka"])
     models = table[table["level"] == "model"]
     held = ((models["low"] <= truth) & (truth <= models["high"])).mean()
-    assert abs(held - 0.95) < 3 * (0.95 * 0.05 / 1000) ** 0.5
+    # Twelve sites leave their dependence nearly unknown, which widens intervals.
+    assert held >= 0.93
 
 
 def test_the_paper_prints_the_deviation_over_n() -> None:

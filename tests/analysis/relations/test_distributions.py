@@ -154,7 +154,8 @@ def test_one_heap_two_heaps_and_no_heap() -> None:
     table = shapes(
         signatures(
             signature("one", rng.normal(0.6, 0.05, 60)),
-            signature("two", np.r_[rng.normal(0.4, 0.03, 30), rng.normal(0.9, 0.03, 30)]),
+            signature("two", np.where(rng.random(60) < 0.5, 0.4, 0.9) + rng.normal(0, 0.03, 60)),
+            signature("step", np.repeat([0.4, 0.9], 30) + rng.normal(0, 0.03, 60)),
             signature("flat", [0.5] * 9),
             signature("three", [0.1, np.nan, 0.5, 0.9]),
             signature("single", [0.1]),
@@ -163,6 +164,10 @@ def test_one_heap_two_heaps_and_no_heap() -> None:
     ).set_index("model")
     assert table.loc["one", "dip_p"] > 0.1
     assert table.loc["two", "dip_p"] == pytest.approx(1 / 2000)
+    # One step is one event, however many sites lie on either side of it.
+    assert table.loc["step", "dip"] > 0.15
+    assert table.loc["step", "dip_p"] > 0.01
+    assert table["p_corrected"].notna().sum() == table["q"].notna().sum() == 3
     assert table.loc["one", "bimodality_coefficient"] < UNIFORM
     assert table.loc["two", "bimodality_coefficient"] > UNIFORM
     assert table["sites"].to_dict()["three"] == 3
@@ -177,7 +182,7 @@ def test_one_heap_two_heaps_and_no_heap() -> None:
         assert row[["bimodality_coefficient", "dip", "dip_p"]].isna().all()
     assert table.loc["flat", "std"] == 0
     assert math.isnan(table.loc["single", "std"])
-    assert provenance_of(table).runs == 6
+    assert provenance_of(table).runs == 7
     assert shapes(signature("a", [0.5]).head(0)).empty
 
 

@@ -141,6 +141,11 @@ def pages(report: Report) -> Iterator[tuple[Path, Page]]:
         yield path, Page(path)
 
 
+@pytest.mark.parametrize("page", ["correlations", "residual", "distributions"])
+def test_a_page_with_tests_names_their_unit_of_replication(written: Report, page: str) -> None:
+    assert "Unit of replication: the " in (written.folder / f"{page}.html").read_text("utf-8")
+
+
 def test_every_page_is_there_and_every_link_leads_somewhere(written: Report) -> None:
     by_path = dict(pages(written))
     assert len(by_path) == written.pages

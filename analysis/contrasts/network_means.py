@@ -1,0 +1,87 @@
+"""Means over networks, which are the units that replicate a contrast, and their test.
+
+The sites of one network depend on each other, so that no number of them tells chance from a
+difference; networks do. Each architecture counts once, with the mean over its checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pandas as pd
+
+from analysis.data.model_names import trained
+from analysis.data.tables import Row
+from analysis.statistics.permutations import signs_p
+from analysis.text import chance
+from survey.text import counted
+
+#: The level of a row that is the mean over the networks of a dataset.
+ALL = "all"
+
+
+def network_means(
+    rows: Iterable[Row],
+    names: Sequence[str],
+    tested: str,
+    *,
+    counts: Sequence[str] = (),
+    untrained: bool = False,
+) -> Iterator[Row]:
+    """Yield the means over the networks of each dataset, with the test of one of them.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        One a network or pair of networks: ``architecture``, ``checkpoint``, ``dataset`` and, where
+        they are known, the numbers.
+    names : sequence of str
+        The numbers.
+    tested : str
+        The one of them that is 0 where there is no difference; a row without it does not count.
+    counts : sequence of str
+        Numbers of sites, of which the sum is taken.
+    untrained : bool
+        Whether random weights (``init:...``) count.
+
+    Yields
+    ------
+    dict
+        ``level``, ``dataset``, ``n`` (architectures), the means over them, the sums of counts, and
+        ``p`` (see ``signs_p``; not below 2 / 2^n) of ``tested``; or ``reason``.
+    """
+    columns = ["architecture", "checkpoint", "dataset", *names, *counts]
+    frame = pd.DataFrame(list(rows), columns=columns).astype(dict.fromkeys(names, "float64"))
+    counting = frame[tested].notna() & (untrained | trained(frame["checkpoint"]))
+    for dataset in dict.fromkeys(frame["dataset"]):
+        known = frame[counting & (frame["dataset"] == dataset)]
+        row: Row = {"level": ALL, "dataset": dataset, "n": 0}
+        row |= {name: int(known[name].sum()) for name in counts}
+        if known.empty:
+            yield row | {"reason": "nothing that counts can be compared"}
+            continue
+        networks = known.groupby("architecture")[list(names)].mean()
+        row |= {"n": len(networks), **networks.mean().to_dict()}
+        if len(networks) == 1:
+            yield row | {"reason": "one network: no test"}
+            continue
+        yield row | {"p": signs_p(networks[tested].to_numpy(float)), "reason": ""}
+
+
+def over_networks(means: pd.DataFrame, noun: str = "network") -> str:
+    """Return on how many networks means stand, and how likely chance made them, as a clause.
+
+    Parameters
+    ----------
+    means : pandas.DataFrame
+        The rows of ``network_means``, at least one.
+    noun : str
+        What a unit is called.
+    """
+    clauses = [
+        (f"{chance(row['p'])}, sign flips, " if pd.notna(row["p"]) else "no test: ")
+        + counted(int(row["n"]), noun)
+        + (f" on {row['dataset']}" if len(means) > 1 else "")
+        for row in means.to_dict("records")
+    ]
+    return "; ".join(clauses)
