@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import torch
 
-from survey.capture.layout import Layout
+from survey.capture.axes import Layout
 from survey.capture.near_zero import NearZero
 from survey.capture.pooling import pool, pool_and_count
 from survey.metrics import METRICS

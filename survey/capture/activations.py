@@ -1,7 +1,8 @@
 """The pointwise activation functions and modules of torch and timm, and the names of sites.
 
 Owns the tables of activation functions and activation modules. Attention's softmax is not
-pointwise and does not count, nor do clamps. A gated linear unit counts as the sigmoid of its gate.
+pointwise and does not count. A gated linear unit counts as the sigmoid of its gate. What is written
+out as several calls, or with ``where``, ``maximum`` or a clamp, ``expressions`` tells.
 """
 
 from __future__ import annotations

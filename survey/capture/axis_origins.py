@@ -29,8 +29,9 @@ _PERMUTATIONS = named(
 ) | {
     inspect.getattr_static(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH")
 }  # fmt: skip
-_STACKS = named("stack")
-_REDUCTIONS = named(
+_STACKS = named("stack", "unsqueeze")
+#: Calls that reduce whole axes to one value.
+REDUCTIONS = named(
     "mean", "sum", "amax", "amin", "nanmean", "nansum", "std", "var", "max", "min", "median",
     "prod", "logsumexp", "norm", "vector_norm", "all", "any", "argmax", "argmin",
 )  # fmt: skip
@@ -61,12 +62,14 @@ def origins_of(
         What came out.
     """
     axes: Origins = list(range(lead.ndim))
-    reduced = function in _REDUCTIONS and result.ndim < lead.ndim
+    reduced = function in REDUCTIONS and result.ndim < lead.ndim
     if reduced or function in _PERMUTATIONS:
         return _tried(function, args, kwargs, lead)
     if function in _STACKS:
         axes.insert(_axis(args, kwargs, 1, lead.ndim + 1) or 0, None)
         return axes
+    if function is torch.Tensor.unfold:
+        return [*axes, None]
     if function in _DROPS:
         del axes[_axis(args, kwargs, 1, lead.ndim) or 0]
         return axes

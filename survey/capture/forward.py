@@ -5,8 +5,9 @@ outermost call is met once, in execution order. The input is pooled before the a
 since an in-place one overwrites it. The network computes exactly what it would compute
 unwatched: nothing in it is called twice, re-laid out or replaced.
 
-``layout`` follows what a tensor's axes mean, ``lineage`` what it descends from; ``blocks`` numbers
-the activation calls of a block once the pass is over.
+``layout`` follows what a tensor's axes mean, ``lineage`` what it descends from and ``expressions``
+of which values it is an elementwise function; ``blocks`` numbers the activation calls of a block
+once the pass is over.
 """
 
 from __future__ import annotations
@@ -22,11 +23,32 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, rectifies, site_name
+from survey.capture.axes import Axes, lost
 from survey.capture.blocks import Blocks
-from survey.capture.layout import CONSTANT, Layout, follow, input_layout, layout_of, mark, unmark
+from survey.capture.calls import Call, CallList
+from survey.capture.expressions import (
+    INDEPENDENT,
+    Term,
+    Written,
+    depends,
+    follow_activation,
+    follow_terms,
+    term_of,
+    written,
+)
+from survey.capture.layout import (
+    CONSTANT,
+    follow,
+    input_layout,
+    layout_of,
+    mark,
+    tensors_in,
+    unmark,
+)
 from survey.capture.lineage import Descent, Lineage, begin
 from survey.capture.near_zero import NearZero
 from survey.capture.pooling import pool, pool_and_count, spread
+from survey.capture.repeated import Again, by_hand, first_tensor, repeated, second_half
 from survey.capture.unsupported import refuse_hidden
 from survey.errors import CaptureError, SettingsError
 from survey.results import Role, Site
@@ -90,6 +112,26 @@ class Capture:
         pairs : list of PooledPair
             One an activation call, in execution order.
         """
+        output, watched = self._watched(images)
+        return output, watched.pairs
+
+    def calls(self, images: torch.Tensor) -> list[Call]:
+        """Run the model once and list its elementwise non-linear calls.
+
+        Parameters
+        ----------
+        images : torch.Tensor
+            As for ``forward``; on the meta device nothing is computed.
+
+        Returns
+        -------
+        list of Call
+            In the order of their beginnings. A call inside an activation module is a part of it
+            and not listed.
+        """
+        return self._watched(images)[1].calls()
+
+    def _watched(self, images: torch.Tensor) -> tuple[Any, _Pass]:
         watched = _Pass(images.shape[0], self._pooling)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_marked(images, self._model))
@@ -101,11 +143,8 @@ class Capture:
                 stack.callback(after.remove)
             stack.enter_context(watched)
             output = self._model(images)
-            return output, watched.finished(output, self._blocks)
-
-
-#: The same call again, on another input.
-_Again = Callable[[torch.Tensor], torch.Tensor]
+            watched.finish(output, self._blocks)
+            return output, watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +156,12 @@ class _Open:
     pair: PooledPair
     #: What its output descends from.
     lineage: Lineage
-    again: _Again
+    #: Its input as a function of values.
+    term: Term
+    again: Again
     #: For a call that gates one half by the other, the half that is activated.
     half: torch.Tensor | None
-    axes: Layout
-    shape: tuple[int, ...]
+    axes: Axes
 
 
 class _Pass(TorchFunctionMode):
@@ -134,6 +174,9 @@ class _Pass(TorchFunctionMode):
         #: Number, caller and pair of each site that was left. What was entered is not kept: it
         #: holds the call's arguments, and so would every activation of the network.
         self._sites: list[tuple[int, str, PooledPair]] = []
+        self._seen = CallList()
+        #: The sites, once the pass is over.
+        self.pairs: list[PooledPair] = []
         self._descent = Descent()
         self._calls: Counter[tuple[str, str | None]] = Counter()
         # Each stack holds what was entered with the module that entered it.
@@ -142,15 +185,20 @@ class _Pass(TorchFunctionMode):
         self._inside: list[tuple[nn.Module | None, _Open | None]] = []
         self._paused: list[tuple[nn.Module, Any]] = []
 
-    def finished(self, output: Any, blocks: Blocks) -> list[PooledPair]:
-        """Return the pairs, with the roles and repeats that follow from the whole pass."""
+    def finish(self, output: Any, blocks: Blocks) -> None:
+        """Set the pairs, with the roles and repeats that follow from the whole pass."""
         gates = self._descent.gates(output)
-        repeats = blocks.repeats([caller for _, caller, _ in self._sites])
-        pairs = []
-        for (number, _, pair), repeat in zip(self._sites, repeats, strict=True):
+        sites = [site for site in self._sites if not self._seen.parts >> site[0] & 1]
+        repeats = blocks.repeats([caller for _, caller, _ in sites])
+        for (number, _, pair), repeat in zip(sites, repeats, strict=True):
             role: Role = "gate" if gates >> number & 1 else "main"
-            pairs.append(replace(pair, site=replace(pair.site, role=role, repeat=repeat)))
-        return pairs
+            self.pairs.append(replace(pair, site=replace(pair.site, role=role, repeat=repeat)))
+
+    def calls(self) -> list[Call]:
+        """Return the elementwise non-linear calls, after the pass."""
+        return self._seen.listed(
+            {number: (pair.site.site_name, pair.reason) for number, _, pair in self._sites}
+        )
 
     def hooks(
         self, module: nn.Module, name: str
@@ -181,7 +229,7 @@ class _Pass(TorchFunctionMode):
     def _leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if (guard := _leave(self._paused, module)) is not None:
             guard.__exit__(None, None, None)
-        query = _first(args, kwargs, "query")
+        query = first_tensor(args, kwargs, "query")
         if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
             mark(output[0], layout)
             self._descent.join([args, kwargs], output)
@@ -190,10 +238,10 @@ class _Pass(TorchFunctionMode):
 
     def _enter_activation(self, name: str, activation: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
-            target = None if self._inside else _first(args, kwargs, "input")
+            target = None if self._inside else first_tensor(args, kwargs, "input")
             entered = None
             if target is not None:
-                again = _repeated(module.forward, args, kwargs)
+                again = repeated(module.forward, args, kwargs)
                 dim = getattr(module, "dim", -1)
                 entered = self._open((name, None), activation, target, again, dim)
             self._inside.append((module, entered))
@@ -205,14 +253,14 @@ class _Pass(TorchFunctionMode):
         # Hooks run after an exception too, and then without an output.
         if not isinstance(output, torch.Tensor):
             return
-        target = _first(args, kwargs, "input")
+        target = first_tensor(args, kwargs, "input")
         known = layout_of(target) if target is not None else None
         if known is not None and layout_of(output) is None:
             # Scripted or custom kernels inside hide the call that made the output. What is unknown
             # stays unknown: taken for constant, all that follows would be left out.
             mark(output, known)
         if entered is not None and target is not None:
-            self._close(entered, target, output, rectifies(module))
+            self._close(entered, [target], output, rectifies(module))
 
     # Functional activations and every other call.
 
@@ -226,38 +274,60 @@ class _Pass(TorchFunctionMode):
         kwargs = kwargs or {}
         activation = None if self._inside else activation_called(function)
         entered, target = None, None
-        if activation is not None and (target := _first(args, kwargs, "input")) is not None:
-            again = _repeated(function, args, kwargs)
+        if activation is not None and (target := first_tensor(args, kwargs, "input")) is not None:
+            again = repeated(function, args, kwargs)
             dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             place = (self._path[-1][1], activation)
             entered = self._open(place, activation, target, again, dim)
+        elif not self._inside and (call := written(function, args, kwargs)) is not None:
+            target = call.source
+            entered = self._open_written(call, function, args, kwargs)
         output = function(*args, **kwargs)
         follow(function, args, kwargs, output)
         if entered is None or target is None:
             self._descent.follow(function, args, kwargs, output)
+            follow_terms(function, args, kwargs, output)
         else:
-            self._close(entered, target, output, rectifies(function))
+            self._close(entered, [target, *tensors_in(args)], output, rectifies(function))
         return output
+
+    def _open_written(
+        self, call: Written, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> _Open | None:
+        place = (self._path[-1][1], call.name)
+        if call.source is None:
+            self._seen.see(place[0], call.name, call.lead, reason=call.reason)
+            return None
+        alone = sum(depends(tensor) for tensor in tensors_in([args, kwargs])) == 1
+        again = repeated(function, args, kwargs) if alone else by_hand
+        entered = self._open(place, call.name, call.source, again, -1)
+        if entered is not None and call.parts:
+            self._seen.compose(call.parts, entered.number)
+        return entered
 
     def _open(
         self,
         place: tuple[str, str | None],
         activation: str,
         tensor: torch.Tensor,
-        again: _Again,
+        again: Again,
         dim: int,
     ) -> _Open | None:
         axes = layout_of(tensor)
         if axes == CONSTANT:
+            self._seen.see(place[0], activation, tensor, reason=INDEPENDENT)
             return None
         self._calls[place] += 1
         # An unknown layout is not guessed: it may be a table that no image enters.
-        axes = axes or Layout(None, ())
+        axes = axes or lost(tensor.shape)
         number, lineage = self._descent.open_site(tensor, activation)
+        self._seen.see(place[0], activation, tensor, site=number)
+        term = term_of(tensor)
         half = None
         if activation == "glu":
             # The non-linear part is the gate: a sigmoid of the second half.
-            tensor = half = _second_half(tensor, dim)
+            tensor = half = second_half(tensor, dim)
+            axes = axes.resized(tensor.shape, channels=True)
             again = torch.sigmoid
         name = site_name(*place, self._calls[place])
         try:
@@ -271,7 +341,7 @@ class _Pass(TorchFunctionMode):
             graph_depth=lineage.depth,
             role="main",
             repeat=1,
-            layout=axes.describe(tensor.shape, self._images),
+            layout=axes.describe(),
             spatial=axes.spatial(tensor.shape),
         )
         resolution = _resolution(tensor.dtype)
@@ -279,16 +349,17 @@ class _Pass(TorchFunctionMode):
             number=number,
             pair=PooledPair(site, x, None, before, NearZero(0, 0), resolution, reason),
             lineage=lineage,
+            term=term,
             again=again,
             half=half,
             axes=axes,
-            shape=tuple(tensor.shape),
         )
 
     def _close(
-        self, entered: _Open, target: torch.Tensor, output: torch.Tensor, rectified: bool
+        self, entered: _Open, inputs: list[torch.Tensor], output: torch.Tensor, rectified: bool
     ) -> None:
-        self._descent.mark(output, entered.lineage, [target])
+        self._descent.mark(output, entered.lineage, inputs)
+        follow_activation(entered.term, entered.number, inputs, output)
         pair = entered.pair
         activated = output if entered.half is None else self._again(entered, entered.half)
         known = pair.before.rectified() if rectified else None
@@ -313,16 +384,18 @@ class _Pass(TorchFunctionMode):
         """Return the activation of the pooled input, or the reason for which it cannot run."""
         with torch._C.DisableTorchFunction():
             # An in-place activation must not overwrite the pooled input.
-            values = spread(x, entered.axes, entered.shape).to(dtype, copy=True)
+            axes = entered.axes.collapsed()
+            meant, layout = axes.unfolded(x.new_empty(axes.lengths()), self._images)
+            values = spread(x, layout, tuple(meant.shape)).view(axes.lengths())
             try:
-                activated = self._again(entered, values)
-                return pool(activated, entered.axes, self._images, "mean"), None
+                activated = self._again(entered, values.to(dtype, copy=True))
+                return pool(*axes.unfolded(activated, self._images), self._images, "mean"), None
             except (RuntimeError, CaptureError) as error:
                 # One with a parameter for every position, such as a PReLU over tokens.
                 return None, f"the activation does not run on an average over space: {error}"
 
     def _pool(
-        self, tensor: torch.Tensor, axes: Layout, count: NearZero | None = None
+        self, tensor: torch.Tensor, axes: Axes, count: NearZero | None = None
     ) -> tuple[torch.Tensor | None, NearZero, str | None]:
         """Return the pooled matrix, the count near zero, and the reason for having no matrix."""
         # Pooling is no part of the network: the mode must not see it.
@@ -331,9 +404,12 @@ class _Pass(TorchFunctionMode):
                 # A network on the meta device is followed for its sites alone.
                 if tensor.is_meta:
                     count = NearZero(0, 0)
+                layout = axes.whole(self._images)
+                if self._pooling != "public_code":
+                    tensor, layout = axes.unfolded(tensor.detach(), self._images)
                 if count is not None:
-                    return pool(tensor, axes, self._images, self._pooling), count, None
-                return *pool_and_count(tensor, axes, self._images, self._pooling), None
+                    return pool(tensor, layout, self._images, self._pooling), count, None
+                return *pool_and_count(tensor, layout, self._images, self._pooling), None
             except CaptureError as error:
                 return None, NearZero(0, 0), error.message
 
@@ -346,31 +422,10 @@ def _resolution(dtype: torch.dtype) -> float:
     return min(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
 
 
-def _second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:
-    with torch._C.DisableTorchFunction():
-        length = tensor.shape[dim] // 2
-        return tensor.narrow(dim, length, length)
-
-
-def _repeated(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> _Again:
-    """Return a function that repeats a call on another tensor."""
-    # With the network's own ``out``, the second result would overwrite the first.
-    kwargs = {name: value for name, value in kwargs.items() if name != "out"}
-    if args:
-        return lambda tensor: function(tensor, *args[1:], **kwargs)
-    name = next(name for name in ("input", "x", "self") if name in kwargs)
-    return lambda tensor: function(**{**kwargs, name: tensor})
-
-
 def _leave(stack: list[Any], module: nn.Module) -> Any:
     """Remove the module's entry from a stack and return its value; None if there is none."""
     # Where another's hook raised before ours ran, the module is left without having been entered.
     return stack.pop()[1] if stack and stack[-1][0] is module else None
-
-
-def _first(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
-    value = args[0] if args else kwargs.get(name, kwargs.get("x", kwargs.get("self")))
-    return value if isinstance(value, torch.Tensor) else None
 
 
 @contextlib.contextmanager

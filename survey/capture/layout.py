@@ -1,65 +1,33 @@
-"""Layouts: which axes of a tensor hold the images and the channels.
+"""Layouts: the axes of every tensor of a pass, followed from call to call.
 
-A layout is read off the operation that produced a tensor (a convolution puts channels on axis
-1, a linear layer on the last one) and followed through permutes, reshapes, indexing and
-reductions, never guessed from the number of dimensions. Tensors that do not depend on the
+What axes hold is read off the operation that produced a tensor (a convolution puts channels on axis
+1, a linear layer on the last one) and followed through permutes, reshapes, indexing, reductions
+and products, never guessed from the number of dimensions. Tensors that do not depend on the
 network's input, such as a position bias, are known as constant.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from survey.capture.axes import Axes, Axis, Part, length, lost, resized
 from survey.capture.axis_origins import (
     MOVES_IN_PLACE,
+    REDUCTIONS,
     Origins,
     TensorFunction,
     indexed,
     named,
     origins_of,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The axes of one tensor that hold the images and the channels.
-
-    Parameters
-    ----------
-    images : int or None
-        Axis whose slowest-moving part runs over images; None if that was lost.
-    channels : tuple of int
-        Axes that together hold the channels, ascending: one, or several after a split into
-        heads or groups; empty if that was lost.
-    """
-
-    images: int | None
-    channels: tuple[int, ...]
-
-    def describe(self, shape: Sequence[int], count: int) -> str:
-        """Return the axes as text, such as ``N,C,*,*`` or ``N*4,*,C`` for folded batches."""
-        names = ["*"] * len(shape)
-        if self.images is not None and count:
-            fold = shape[self.images] // count
-            names[self.images] = "N" if fold == 1 else f"N*{fold}"
-        for axis in self.channels:
-            names[axis] = "C"
-        return ",".join(names)
-
-    def spatial(self, shape: Sequence[int]) -> str:
-        """Return the sizes of all other axes, such as ``56x56``; empty where there are none."""
-        held = (self.images, *self.channels)
-        return "x".join(str(size) for axis, size in enumerate(shape) if axis not in held)
-
+from survey.capture.products import einsum_axes, product_axes
 
 #: The layout of tensors that do not depend on the network's input.
-CONSTANT = Layout(None, (-1,))
+CONSTANT = Axes((), constant=True)
 
 #: Prefix of the attributes that a pass gives to tensors.
 MARK = "_survey"
@@ -67,15 +35,15 @@ MARK = "_survey"
 _LAYOUT = f"{MARK}_layout"
 
 
-def layout_of(tensor: torch.Tensor) -> Layout | None:
+def layout_of(tensor: torch.Tensor) -> Axes | None:
     """Return a tensor's layout; None if its origin is not known."""
     if isinstance(tensor, nn.Parameter):
         return CONSTANT
-    layout: Layout | None = getattr(tensor, _LAYOUT, None)
+    layout: Axes | None = getattr(tensor, _LAYOUT, None)
     return layout
 
 
-def mark(tensor: torch.Tensor, layout: Layout) -> None:
+def mark(tensor: torch.Tensor, layout: Axes) -> None:
     """Attach a layout to a tensor; parameters are constant and left unmarked."""
     if isinstance(tensor, nn.Parameter):
         return
@@ -88,9 +56,10 @@ def unmark(tensor: torch.Tensor) -> None:
         delattr(tensor, name)
 
 
-def input_layout(images: torch.Tensor) -> Layout:
+def input_layout(images: torch.Tensor) -> Axes:
     """Return the layout of a network's input: images first, then channels."""
-    return Layout(0, (1,) if images.ndim in (2, 4, 5) else ())
+    unknown = lost(images.shape, images=True)
+    return unknown.with_channels(1, images.shape) if images.ndim in (2, 4, 5) else unknown
 
 
 def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
@@ -131,7 +100,7 @@ def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
         same = any(result is tensor for tensor, _ in moving)
         if same and function not in _AXIS_ONE | _MIXES | MOVES_IN_PLACE:
             continue
-        mark(result, _derive(function, args, kwargs, lead, layout, result))
+        mark(result, _derive(function, args, kwargs, lead, moving, result))
 
 
 def _derive(
@@ -139,100 +108,132 @@ def _derive(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     lead: torch.Tensor,
-    layout: Layout,
+    moving: list[tuple[torch.Tensor, Axes]],
     result: torch.Tensor,
-) -> Layout:
-    if function in _AXIS_ONE and result.ndim >= 2:
-        lone = _slides_along_channels(layout, tuple(lead.shape), tuple(result.shape))
-        return layout if lone else replace(layout, channels=(1,))
-    if function in _AXIS_LAST:
-        return replace(layout, channels=(result.ndim - 1,))
-    if function in _PRODUCTS:
-        return _product(function, args, kwargs, result)
-    if function in _EINSUMS | _MIXES:
-        return _einsum(args) if function in _EINSUMS else Layout(None, ())
+) -> Axes:
+    axes = next(axes for tensor, axes in moving if tensor is lead)
+    shape = tuple(result.shape)
+    if not axes.fits(lead.shape):
+        return lost(shape)
+    if function in _PRODUCTS | _EINSUMS | _MIXES:
+        return _mixed(function, args, kwargs, shape)
+    if function in _AXIS_ONE | _AXIS_LAST:
+        return _with_features(function, args, kwargs, axes, lead, shape)
     origins = origins_of(function, args, kwargs, lead, result)
     if origins is not None and len(origins) == result.ndim:
-        moved = _moved(layout, origins)
-        whole = moved.images is None or (
-            result.shape[moved.images] == lead.shape[layout.images or 0]
-        )
-        return moved if whole else replace(moved, images=None)
+        return _moved(function, axes, origins, shape)
     if function in _RESHAPES:
-        return _reshaped(layout, tuple(lead.shape), tuple(result.shape))
-    if result.ndim != lead.ndim:
-        # Broadcasting aligns axes from the right: where the rank rises, equal sizes in front would
-        # be a coincidence.
-        fewer = layout.images == 0 and 0 < result.ndim < lead.ndim
-        leading = fewer and result.shape[0] == lead.shape[0]
-        return Layout(0 if leading else None, ())
-    return _same_axes(function, layout, tuple(lead.shape), tuple(result.shape))
+        return axes.regrouped(shape)
+    if result.ndim == lead.ndim:
+        return _same_axes(function, lead, moving, shape)
+    # Broadcasting aligns axes from the right: where the rank rises, equal sizes in front would be
+    # a coincidence.
+    leading = 0 < result.ndim < lead.ndim and shape[0] == lead.shape[0]
+    return Axes((axes.each[0], *lost(shape).each[1:])) if leading else lost(shape)
 
 
-def _slides_along_channels(layout: Layout, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Return whether a filter runs along the channels, as efficient channel attention's does."""
-    return old == new and new[1] == 1 and bool(layout.channels) and 1 not in layout.channels
+def _mixed(
+    function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], shape: tuple[int, ...]
+) -> Axes:
+    """Return the layout after a call that sums over axes of several tensors."""
+    if function in _PRODUCTS:
+        # An addend comes before the factors, an attention's mask after them.
+        tensors = [*tensors_in(args), *tensors_in(kwargs)]
+        first, second = tensors[:3:2] if function in _ATTENTIONS else tensors[-2:]
+        return product_axes(first, layout_of(first), second, layout_of(second), shape)
+    if function in _EINSUMS:
+        return einsum_axes(args[0], [layout_of(tensor) for tensor in tensors_in(args[1:])], shape)
+    return lost(shape)
 
 
-def _moved(layout: Layout, origins: list[int | None]) -> Layout:
-    images = origins.index(layout.images) if layout.images in origins else None
-    kept = tuple(place for place, origin in enumerate(origins) if origin in layout.channels)
-    return Layout(images if layout.images is not None else None, kept)
+def _with_features(
+    function: TensorFunction,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    axes: Axes,
+    lead: torch.Tensor,
+    shape: tuple[int, ...],
+) -> Axes:
+    """Return the layout after a call that makes features along axis 1, or along the last one."""
+    place = len(shape) - 1 if function in _AXIS_LAST else 1
+    if len(shape) != lead.ndim or place >= len(shape):
+        return lost(shape)
+    along = axes.each[place]
+    if any(part.role == "images" for part in along):
+        return _each_image_of_its_own(function, args, kwargs, axes, shape)
+    held = axes.holding("channels")
+    # A filter that runs along the channels, as efficient channel attention's does.
+    lone = place == 1 and tuple(lead.shape) == shape and shape[1] == 1 and held and 1 not in held
+    return axes if lone else axes.with_channels(place, shape)
+
+
+def _each_image_of_its_own(
+    function: TensorFunction,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    axes: Axes,
+    shape: tuple[int, ...],
+) -> Axes:
+    """Return the layout after a call along an axis of images and channels, in groups or not."""
+    if function in _NORMS and axes.fits(shape):
+        return axes
+    groups = kwargs.get("groups", args[6] if len(args) > 6 else 1)
+    first, *_ = along = axes.each[1]
+    alike = isinstance(groups, int) and groups % first.size == 0 and shape[1] % first.size == 0
+    if function not in _AXIS_ONE - _NORMS or first.role != "images" or len(along) < 2 or not alike:
+        return lost(shape)
+    made = axes.with_channels(1, shape).each
+    return Axes((made[0], (first, Part("channels", shape[1] // first.size)), *made[2:]))
+
+
+def _moved(function: TensorFunction, axes: Axes, origins: Origins, shape: tuple[int, ...]) -> Axes:
+    def axis(origin: int | None, size: int) -> Axis:
+        if origin is None:
+            return (Part("positions", size),)
+        return resized(axes.each[origin], size, channels=function in _RESIZES)
+
+    return Axes(tuple(map(axis, origins, shape)))
 
 
 def _same_axes(
-    function: TensorFunction, layout: Layout, old: tuple[int, ...], new: tuple[int, ...]
-) -> Layout:
-    """Return the layout after an elementwise, pooling or joining call."""
-    images = layout.images
-    if images is not None and new[images] != old[images]:
-        images = None
-    if function in _RESIZES or all(new[axis] == old[axis] for axis in layout.channels):
-        return Layout(images, layout.channels)
-    return Layout(images, ())
+    function: TensorFunction,
+    lead: torch.Tensor,
+    moving: list[tuple[torch.Tensor, Axes]],
+    shape: tuple[int, ...],
+) -> Axes:
+    """Return the layout after an elementwise, pooling, reducing or joining call."""
+    axes = next(axes for tensor, axes in moving if tensor is lead)
+    if function in REDUCTIONS:
+        pairs = zip(axes.each, shape, strict=True)
+        return Axes(tuple(axis if length(axis) == size else () for axis, size in pairs))
+    known = bool(axes.holding("channels"))
+    result = []
+    for place, (axis, size) in enumerate(zip(axes.each, shape, strict=True), start=-len(shape)):
+        if length(axis) == 1 != size and not any(part.role == "images" for part in axis):
+            result.append(_spread(function, axis, place, size, moving, known=known))
+        else:
+            result.append(resized(axis, size, channels=function in _RESIZES))
+    return Axes(tuple(result))
 
 
-def _product(
-    function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any], result: torch.Tensor
-) -> Layout:
-    """Return the layout of a matrix product, whose last axis comes from the last factor."""
-    # An addend comes before the factors, an attention's mask after them.
-    tensors = [*tensors_in(args), *tensors_in(kwargs)]
-    first, second = tensors[:3:2] if function in _ATTENTIONS else tensors[-2:]
-    left, right, last = layout_of(first), layout_of(second), result.ndim - 1
-    if left is None or right is None:
-        return Layout(None, ())
-    if right == CONSTANT:
-        return Layout(left.images, (last,))
-    ends = (last,) if second.ndim - 1 in right.channels else ()
-    if left == CONSTANT:
-        return Layout(right.images if second.ndim == result.ndim else None, ends)
-    return Layout(left.images, (*(axis for axis in left.channels if axis < last), *ends))
-
-
-def _einsum(args: Sequence[Any]) -> Layout:
-    """Return the layout of an Einstein sum that names all axes."""
-    equation = args[0].replace(" ", "") if isinstance(args[0], str) else ""
-    terms, arrow, out = equation.partition("->")
-    if not arrow or "." in equation:
-        return Layout(None, ())
-    images, channels, moving, fixed = set[str](), set[str](), set[str](), set[str]()
-    for term, tensor in zip(terms.split(","), tensors_in(args[1:]), strict=True):
-        layout = layout_of(tensor)
-        if layout == CONSTANT:
-            fixed |= set(term)
-            continue
-        if layout is None or layout.images is None or not layout.channels:
-            return Layout(None, ())
-        moving |= set(term)
-        images.add(term[layout.images])
-        channels |= {term[axis] for axis in layout.channels}
-    if channels - set(out):
-        # Channels that were summed over live on in the axes that the weights bring.
-        channels |= fixed - moving
-    kept = [out.index(letter) for letter in images if letter in out]
-    places = tuple(place for place, letter in enumerate(out) if letter in channels)
-    return Layout(kept[0] if len(kept) == 1 else None, places)
+def _spread(
+    function: TensorFunction,
+    axis: Axis,
+    place: int,
+    size: int,
+    moving: list[tuple[torch.Tensor, Axes]],
+    *,
+    known: bool,
+) -> Axis:
+    """Return an axis of length 1 that became longer: by another tensor's, or by new features."""
+    if function in _EXPANDS:
+        return (Part("positions", size),)
+    others = (axes.each[place] for tensor, axes in moving if tensor.ndim >= -place)
+    if (other := next((o for o in others if length(o) == size), None)) is not None:
+        return other
+    # The only channel becomes several; a tensor without channels gets them.
+    features = any(part.role == "channels" for part in axis) or not known
+    return (Part("channels" if features else "positions", size),)
 
 
 def _written(target: torch.Tensor, index: Any, value: Any) -> None:
@@ -243,52 +244,13 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
     axes: Origins = list(range(target.ndim))
     origins = indexed(index, axes)
     places = [axis for axis in origins or () if axis is not None]
-    if len(places) != value.ndim:
-        mark(target, Layout(None, ()))
+    if len(places) != value.ndim or not layout.fits(value.shape):
+        mark(target, lost(target.shape))
         return
-    images = None if layout.images is None else places[layout.images]
-    mark(target, Layout(images, tuple(sorted(places[axis] for axis in layout.channels))))
-
-
-def _reshaped(layout: Layout, old: tuple[int, ...], new: tuple[int, ...]) -> Layout:
-    """Return the layout after a call that keeps the elements' order."""
-    if math.prod(old) != math.prod(new):
-        return Layout(None, ())
-    channels: list[int] = []
-    for before, after in _runs(old, new):
-        held = [axis in layout.channels for axis in before if old[axis] > 1]
-        if any(held):
-            if not all(held):
-                return Layout(_start_kept(layout.images, old, new), ())
-            channels += after
-    return Layout(_start_kept(layout.images, old, new), tuple(channels))
-
-
-def _runs(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the shortest runs of old and new axes that hold the same elements."""
-    befores = [axis for axis in range(len(old)) if old[axis] > 1]
-    afters = [axis for axis in range(len(new)) if new[axis] > 1]
-    while befores and afters:
-        before, after = [befores.pop(0)], [afters.pop(0)]
-        while (gap := math.prod(old[i] for i in before) - math.prod(new[i] for i in after)) != 0:
-            if gap < 0:
-                before.append(befores.pop(0))
-            else:
-                after.append(afters.pop(0))
-        yield before, after
-
-
-def _start_kept(axis: int | None, old: tuple[int, ...], new: tuple[int, ...]) -> int | None:
-    """Return the new axis with as many elements before it as the old one; None if there is none."""
-    if axis is None:
-        return None
-    before = math.prod(old[:axis])
-    starts = [i for i in range(len(new)) if math.prod(new[:i]) == before]
-    # Axes of length 1 begin where their neighbour begins. The same length wins, then an axis that
-    # holds the old one whole; else the old one was split, and the first part is the slowest.
-    same = [i for i in starts if new[i] == old[axis]]
-    whole = [i for i in starts if new[i] % old[axis] == 0]
-    return next(iter(same or whole or starts), None)
+    made: list[Axis] = [(Part("positions", size),) for size in target.shape]
+    for place, axis in zip(places, layout.each, strict=True):
+        made[place] = resized(axis, target.shape[place], channels=True)
+    mark(target, Axes(tuple(made)))
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -302,10 +264,11 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors_in(list(value.values()))
 
 
+_NORMS = named("batch_norm", "group_norm", "instance_norm")
 _AXIS_ONE = named(
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "batch_norm", "group_norm", "instance_norm",
-)  # fmt: skip
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+) | _NORMS  # fmt: skip
 #: Calls that take only the shape and type of the tensor they are given.
 _FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 _BLANKS = named(
@@ -332,3 +295,5 @@ _RESIZES = named(
     "cat", "concat", "concatenate", "chunk", "split", "tensor_split", "narrow", "pad", "glu",
     "__getitem__", "expand", "repeat",
 )  # fmt: skip
+#: Calls that repeat what there is along an axis.
+_EXPANDS = named("expand", "expand_as", "broadcast_to", "repeat", "tile", "pad", "interpolate")

@@ -9,7 +9,7 @@ import math
 
 import torch
 
-from survey.capture.layout import Layout
+from survey.capture.axes import Layout
 from survey.capture.near_zero import PIECE, Counter, NearZero, comparable, count_near_zero
 from survey.errors import CaptureError, SettingsError
 from survey.settings import Pooling
@@ -142,8 +142,8 @@ def _flattened(tensor: torch.Tensor, rows: int, images: int) -> torch.Tensor:
 def _as_published(tensor: torch.Tensor, layout: Layout, images: int) -> torch.Tensor:
     if layout.images != 0 or tensor.shape[0] != images or not 2 <= tensor.ndim <= 4:
         raise CaptureError(
-            f"the published script has no meaning for a tensor of shape {tuple(tensor.shape)}, "
-            f"laid out as {layout.describe(tensor.shape, images)}"
+            f"the published script has no meaning for a tensor of shape {tuple(tensor.shape)} "
+            f"whose axis {layout.images} holds the {images} images"
         )
     # These hold space behind a convolution, but the channels of a token model, and the channels and
     # one axis of space where channels come last.

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from survey import CaptureError
+from survey.capture.axes import Layout
 from survey.capture.forward import Capture
-from survey.capture.layout import Layout
 from survey.capture.pooling import pool
 from tests.survey.nets import NETS, build
 

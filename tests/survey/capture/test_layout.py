@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -9,9 +10,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from survey.capture.axes import Axes, Part, lost
 from survey.capture.forward import Capture, PooledPair
-from survey.capture.layout import CONSTANT, Layout, layout_of
+from survey.capture.layout import CONSTANT, layout_of
 from tests.survey.nets import NETS, Net, build
+
+Columns = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _means(x: torch.Tensor) -> torch.Tensor:
+    return x.mean((2, 3))
 
 
 def watch(model: nn.Module, images: torch.Tensor) -> list[PooledPair]:
@@ -66,9 +74,6 @@ def test_layouts_are_told_in_words(subtests: pytest.Subtests) -> None:
 LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "images stacked on the batch": lambda x: torch.cat([x, x]),
     "one image taken": lambda x: x[0],
-    "channels averaged away": lambda x: x.mean(1),
-    "channels reduced to their largest": lambda x: x.max(1).values,
-    "channels and rows merged": lambda x: x.flatten(1, 2),
     "distances": lambda x: torch.cdist(x, x),
     "tensordot": lambda x: torch.tensordot(x, torch.ones(4, 4), dims=([1], [0])),
     "an Einstein sum with dots": lambda x: torch.einsum("n...,...->n...", x, torch.ones(4, 4, 4)),
@@ -79,10 +84,12 @@ LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def test_what_cannot_be_told_is_a_reason_and_never_a_number(subtests: pytest.Subtests) -> None:
-    for name, lost in LOST.items():
+    for name, function in LOST.items():
         with subtests.test(name=name):
             images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
-            (pair,) = watch(Calls(lambda x, lost=lost: functional.relu(lost(x))), images)
+            (pair,) = watch(
+                Calls(lambda x, function=function: functional.relu(function(x))), images
+            )
             assert pair.x is None
             assert pair.y is None
             assert pair.reason is not None
@@ -155,6 +162,117 @@ def test_calls_that_move_axes_are_followed(subtests: pytest.Subtests) -> None:
             assert torch.allclose(pair.x, expected.flatten(1).double(), atol=1e-6)
 
 
+def _scores(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """Return attention scores of 16 tokens, the heads folded into the batch."""
+    tokens = x.flatten(2).mT.unflatten(2, (heads, -1)).transpose(1, 2).flatten(0, 1)
+    return torch.bmm(tokens, tokens.mT)
+
+
+_WEIGHTS = nn.Parameter(torch.randn(3, 4, generator=torch.Generator().manual_seed(1)))
+
+#: Calls on 4 x 4 x 4 x 4 images whose axes are made of several parts, or that leave one channel:
+#: the layout, and the columns by the definition.
+PARTS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, Columns]] = {
+    "groups in the batch": (lambda x: x.reshape(8, 2, 4, 4), "NC,C,*,*", _means),
+    "groups in the batch, unfolded": (
+        lambda x: x.reshape(8, 2, 16).mT.reshape(4, 2, 16, 2),
+        "N,C,*,C",
+        _means,
+    ),
+    "weights from the left": (
+        lambda x: _WEIGHTS @ x.flatten(2),
+        "N,C,*",
+        lambda x: _means(x) @ _WEIGHTS.mT,
+    ),
+    "attention scores": (
+        lambda x: _scores(x, 1),
+        "N,*,*",
+        lambda x: _means(x).square().sum(1, keepdim=True),
+    ),
+    "attention scores of two heads": (
+        lambda x: _scores(x, 2),
+        "NC,*,*",
+        lambda x: _means(x).square().view(4, 2, 2).sum(2),
+    ),
+    "pixel shuffle": (
+        lambda x: functional.pixel_shuffle(x, 2),
+        "N,C,*,*",
+        lambda x: _means(x).mean(1, keepdim=True),
+    ),
+    "flattened maps": (lambda x: x.flatten(1), "N,C*16", _means),
+    "flattened tokens": (lambda x: x.movedim(1, -1).flatten(1), "N,*16C", _means),
+    "channels and rows merged": (lambda x: x.flatten(1, 2), "N,C*4,*", _means),
+    "all in one": (lambda x: x.flatten(), "NC*16", _means),
+    "channels averaged away": (
+        lambda x: x.mean(1),
+        "N,*,*",
+        lambda x: _means(x).mean(1, keepdim=True),
+    ),
+    "channels reduced to their largest": (
+        lambda x: x.max(1, keepdim=True).values,
+        "N,*,*,*",
+        lambda x: x.amax(1).mean((1, 2))[:, None],
+    ),
+    "a convolution of its own for each image": (
+        lambda x: functional.conv2d(
+            x.reshape(1, 16, 4, 4), torch.ones(8, 4, 1, 1), groups=4
+        ).reshape(8, 4, 4),
+        "NC,*,*",
+        lambda x: _means(x).sum(1, keepdim=True).expand(-1, 2),
+    ),
+}
+
+
+def test_axes_of_several_parts_are_pooled_by_the_definition(subtests: pytest.Subtests) -> None:
+    images = torch.randn(4, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+    for name, (function, text, columns) in PARTS.items():
+        with subtests.test(name=name):
+            (pair,) = watch(
+                Calls(lambda x, function=function: functional.relu(function(x))), images
+            )
+            assert (pair.site.layout, pair.reason) == (text, None)
+            assert pair.x is not None
+            assert torch.allclose(pair.x, columns(images).double(), atol=1e-6)
+
+
+def _moved(x: torch.Tensor, draw: random.Random) -> torch.Tensor:
+    """Permute, split and merge axes at random."""
+    for _ in range(draw.randrange(1, 6)):
+        kind = draw.randrange(3)
+        if kind == 0:
+            x = x.permute(draw.sample(range(x.ndim), x.ndim))
+        elif kind == 1 and x.ndim > 1:
+            first = draw.randrange(x.ndim - 1)
+            x = x.flatten(first, draw.randrange(first + 1, x.ndim))
+        else:
+            sizes, left = [], x.numel()
+            while left > 1:
+                sizes.append(draw.choice([n for n in range(2, left + 1) if left % n == 0]))
+                left //= sizes[-1]
+            x = x.reshape(sizes)
+    return x
+
+
+def test_moving_elements_about_moves_no_column() -> None:
+    """Whatever the shape, the columns are the means of the channels, or there is a reason."""
+    images = torch.randn(3, 4, 2, 5, generator=torch.Generator().manual_seed(0))
+    expected = _means(images).double().sort(1).values
+    pooled = 0
+    for seed in range(300):
+        draw = random.Random(seed)
+        (pair,) = watch(Calls(lambda x, draw=draw: functional.relu(_moved(x, draw))), images)
+        if pair.x is None:
+            assert "cannot be told" in (pair.reason or "")
+            continue
+        pooled += 1
+        # Images may be told in another order, and channels too.
+        columns = pair.x.sort(1).values
+        assert torch.allclose(
+            columns[columns[:, 0].argsort()], expected[expected[:, 0].argsort()], atol=1e-6
+        )
+    assert pooled > 100
+
+
 def test_images_written_into_a_blank_tensor_are_followed() -> None:
     def write(x: torch.Tensor) -> torch.Tensor:
         blank = x.new_zeros(4, 6, 6, 4)
@@ -188,7 +306,9 @@ def test_calls_on_what_does_not_depend_on_the_images_are_left_out() -> None:
 
 
 def test_a_layout_is_text_in_its_own_words() -> None:
-    assert Layout(0, (1,)).describe((8, 3, 5), 4) == "N*2,C,*"
-    assert Layout(None, ()).describe((8, 3), 4) == "*,*"
+    images, windows, channels = Part("images", 4), Part("positions", 2), Part("channels", 3)
+    assert Axes(((images, windows), (channels,), ())).describe() == "N*2,C,*"
+    assert Axes(((channels, windows), (windows, images))).describe() == "C*2,*2N"
+    assert lost((8, 3)).describe() == "*,*"
     assert layout_of(nn.Parameter(torch.ones(1))) == CONSTANT
     assert layout_of(torch.ones(1)) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from survey import CaptureError
-from survey.capture.layout import Layout
+from survey.capture.axes import Layout
 from survey.capture.pooling import pool
 
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional
 
 from survey import CaptureError, MeasureSettings, SettingsError, measure
+from survey.capture.axes import Layout
 from survey.capture.forward import Capture, PooledPair
-from survey.capture.layout import Layout
 from survey.capture.pooling import FLATTEN_CAP, pool, spread
 from survey.metrics.affinity import affinity_score
 from survey.settings import Pooling

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from survey.capture.layout import Layout
+from survey.capture.axes import Layout
 from survey.capture.near_zero import count_near_zero
 from survey.capture.pooling import pool, pool_and_count
 from survey.errors import CaptureError
