@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
 from catalog.models.user_code import UserCode
 from survey.errors import SettingsError
+
+if TYPE_CHECKING:
+    from catalog.models.selection import Match
 
 
 def show_model(name: str) -> pa.Table:
@@ -28,16 +31,10 @@ def show_model(name: str) -> pa.Table:
     """
     from catalog.models.consent import lacking_consent
     from catalog.models.published import published
-    from catalog.models.selection import is_glob, select
 
     if code := lacking_consent(name):
         return _table(_code_facts(name, code))
-    chosen = select(name)
-    if is_glob(name) and len(chosen) > 1:
-        raise SettingsError(
-            f"show tells of one model, and {name!r} stands for {len(chosen)}",
-            hint=f"survey models '{name}' lists them",
-        )
+    chosen = one_model(name)
     facts = _architecture_facts(chosen[0].architecture)
     named = [each.weights for each in chosen if each.weights is not None]
     for weights in named:
@@ -45,6 +42,27 @@ def show_model(name: str) -> pa.Table:
     if not named:
         facts += _weights_names(chosen[0].architecture)
     return _table(facts)
+
+
+def one_model(name: str) -> list[Match]:
+    """Return what a name stands for, with one architecture alone.
+
+    Raises
+    ------
+    UnknownName
+        If nothing has that name.
+    SettingsError
+        If it stands for several.
+    """
+    from catalog.models.selection import is_glob, select
+
+    chosen = select(name)
+    if is_glob(name) and len(chosen) > 1:
+        raise SettingsError(
+            f"show tells of one model, and {name!r} stands for {len(chosen)}",
+            hint=f"survey models '{name}' lists them",
+        )
+    return chosen
 
 
 _Fact = tuple[str, Any, str | None]

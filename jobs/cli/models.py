@@ -36,6 +36,11 @@ def models(
     most_parameters: float | None = option(
         None, "Largest size, in millions of parameters.", flags=("--max-params",)
     ),
+    sites: bool = option(
+        False,
+        "With show: list the elementwise non-linear calls of a forward pass, and why each is a "
+        "site or none.",
+    ),
     wide: bool = option(False, "Show published counts beside our own, and all columns."),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
@@ -44,6 +49,7 @@ def models(
     from catalog.home import Home
     from catalog.listing import Wanted, list_models
     from catalog.model_facts import show_model
+    from catalog.model_sites import show_sites
     from survey import SettingsError
 
     wanted = Wanted(pattern, family, group, year, most_parameters)
@@ -56,8 +62,12 @@ def models(
                 hint=f"survey models show {name}",
             )
         recall_consent()
-        table.write(show_model(name))
+        table.write(show_sites(name) if sites else show_model(name))
         return
+    if sites:
+        raise SettingsError(
+            "--sites lists the calls of one model", hint="survey models show NAME --sites"
+        )
     if name is not None:
         raise SettingsError(
             f"two patterns were given, {pattern!r} and {name!r}; one is taken",

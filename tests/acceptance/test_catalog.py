@@ -232,6 +232,9 @@ def test_what_there_is_can_be_listed_and_filtered(tmp_path: Path) -> None:
     assert "cifar10" in {row["dataset"] for row in listed("datasets")}
     ended = survey("models", "torchvision:resnet5O", home=home, code=2)
     assert "did you mean torchvision:resnet50" in ended.stderr
+    calls = listed("models", "show", "small:digits_vgg7", "--sites")
+    assert {"path", "function", "shape", "layout", "site", "reason"} == set(calls[0])
+    survey("models", "--sites", home=home, code=2)
     survey("models", "show", home=home, code=2)
     survey("models", "show", "resnet50", "--family", "ResNet", home=home, code=2)
     ended = survey("checkpoints", "ssl:swav_800", home=home)
