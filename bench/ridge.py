@@ -9,6 +9,7 @@ CIFAR and PHOTOGRAPHS are folders of pictures by class. Each network sees 512 im
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -34,7 +35,8 @@ def scores(name: str, file: Path, folder: str) -> dict[str, list[SiteScore]]:
     (architecture,) = find(name)
     network = load_model(architecture, resolve(f"file:{file}", architecture, Path())).model
     samples = open_dataset(f"folder:{folder}", Path()).samples(architecture.transform)
-    pixels = torch.stack([next(samples).pixels for _ in range(IMAGES)])
+    shown = (sample.pixels for sample in samples if sample.pixels is not None)
+    pixels = torch.stack(list(islice(shown, IMAGES)))
     images = normalise(pixels, architecture.transform)
     return {
         ridge: list(measure(network, [images], MeasureSettings(IMAGES, ridge=ridge)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 #: How many times its own size the content of a file may have; weights and pictures hardly shrink.
 MOST_EXPANSION = 10
@@ -98,7 +99,7 @@ class AtMost:
         return content
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open an ordinary file to read it; nothing else, which might never end or never begin.
 
     Raises

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catalog.bounds import open_file
 from survey.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+#: Length of a ``checksum``.
+CHECKSUM_BYTES = 4
 
 
 def at_home(path: str) -> Path:
@@ -74,3 +82,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, content: memoryview) -> None:
+    """Write all of some bytes to an open file."""
+    # One call may write less than it was given, such as on a disk that is nearly full.
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def checksum(content: Buffer) -> bytes:
+    """Return the CRC-32 of some bytes."""
+    return zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")

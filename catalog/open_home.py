@@ -5,11 +5,13 @@ Safe from several processes at once; a home that cannot be made leaves nothing b
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from catalog.home import Home
+from catalog.store.undo import undo_path, undoing
 from survey.errors import SettingsError, StoreError
 
 #: How long opening waits for another process that is making the same home.
@@ -39,6 +41,7 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
     home = Home(Path(path).absolute(), registry_url)
     _refuse_bytes(home.path)
     _refuse_files(home.path)
+    _recover(home)
     if create:
         _make(home)
     elif not home.signatures.is_file():
@@ -46,6 +49,14 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
             f"there is no home at {home.path}", hint="run `survey run` first or pass --home"
         )
     return home
+
+
+def _recover(home: Home) -> None:
+    """Undo what a loss of power left half-written in the store, where nobody is writing it."""
+    if undo_path(home.signatures).exists():
+        # One that cannot be written is read as it is.
+        with suppress(StoreError), undoing(home.signatures):
+            pass
 
 
 def _refuse_bytes(path: Path) -> None:

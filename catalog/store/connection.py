@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
+from catalog.store.undo import undoing
 from survey.errors import StoreError
 
 #: Bytes that a query may use of memory; it does not spill to disk.
@@ -57,7 +58,8 @@ def connect_reading(
         If it stays busy, is missing, or is no store.
     """
     deadline = time.monotonic() + WAIT_SECONDS
-    while (connection := _connect(path, reading_with_bytes=memory_bytes)) is None:
+    _require_file(path)
+    while (connection := _reading(path, memory_bytes)) is None:
         if time.monotonic() >= deadline:
             raise StoreError(
                 f"{path} was held by a writer for {WAIT_SECONDS:g} seconds",
@@ -68,15 +70,27 @@ def connect_reading(
     return connection
 
 
-def connect_writing(path: Path) -> duckdb.DuckDBPyConnection | None:
-    """Open the file for writing; None if another connection has it.
+@contextmanager
+def writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Give a connection for writing, or None if another one has the file.
+
+    DuckDB's log is not written: what is committed lasts, all of it or nothing, once the block ends.
 
     Raises
     ------
     StoreError
-        If it is no store, or cannot be written.
+        If the file is no store, or cannot be written.
     """
-    return _connect(path)
+    _require_file(path)
+    with explained(path), undoing(path) as undo:
+        connection = _connected(lambda: attached(path)) if undo else None
+        if undo is None or connection is None:
+            yield None
+            return
+        with connection:
+            undo.keep(connection)
+            yield connection
+            connection.execute("CHECKPOINT").fetchall()
 
 
 @contextmanager
@@ -90,19 +104,43 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _connect(path: Path, reading_with_bytes: int = 0) -> duckdb.DuckDBPyConnection | None:
+def _require_file(path: Path) -> None:
     if not path.is_file():
         raise StoreError(f"{path} does not exist", hint="run `survey run` first or pass --home")
+
+
+def _reading(path: Path, memory_bytes: int) -> duckdb.DuckDBPyConnection | None:
+    config = {**_READER_CONFIG, "memory_limit": f"{memory_bytes}B"}
     with explained(path):
-        try:
-            if reading_with_bytes:
-                config = {**_READER_CONFIG, "memory_limit": f"{reading_with_bytes}B"}
-                return _locked_down(duckdb.connect(path, read_only=True, config=config))
-            return _quiet(duckdb.connect(path))
-        except (duckdb.IOException, duckdb.ConnectionException) as error:
-            if _is_busy(error):
-                return None
-            raise
+        return _connected(lambda: _locked_down(duckdb.connect(path, read_only=True, config=config)))
+
+
+def _connected(
+    connect: Callable[[], duckdb.DuckDBPyConnection],
+) -> duckdb.DuckDBPyConnection | None:
+    """Return a connection; None while the file is busy."""
+    try:
+        return connect()
+    except duckdb.Error as error:
+        if _is_busy(error):
+            return None
+        raise
+
+
+def attached(path: Path) -> duckdb.DuckDBPyConnection:
+    """Return a connection for writing a file, which is made where there is none, without a log.
+
+    A log that a loss of power tears, or brings back after its removal, could not be read.
+    """
+    connection = _quiet(duckdb.connect(":memory:"))
+    file, name = str(path).replace("'", "''"), path.name.partition(".")[0]
+    try:
+        connection.execute(f"ATTACH '{file}' AS {name} (RECOVERY_MODE no_wal_writes)").fetchall()
+        connection.execute(f"USE {name}").fetchall()
+    except duckdb.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _locked_down(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -124,9 +162,9 @@ def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def _is_busy(error: duckdb.Error) -> bool:
-    # The first is another process, the second another connection of this one.
-    text = str(error)
-    return "Could not set lock" in text or "with a different configuration" in text
+    # The first is another process, the others are connections of this one.
+    signs = ("Could not set lock", "with a different configuration", "Unique file handle conflict")
+    return any(sign in str(error) for sign in signs)
 
 
 def _first_line(error: Exception) -> str:

@@ -15,22 +15,19 @@ import errno
 import itertools
 import os
 import time
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from catalog.files import sync_folder
+from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
 from catalog.home import SEGMENT_ENDING
 from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, score_type
 from survey.errors import StoreError
 
 #: Ending of a segment that is not whole yet.
 UNFINISHED = ".unfinished"
-
-_CHECKSUM_BYTES = 4
 
 #: Bytes a segment from which on joining it to others by copying takes longer than it saves.
 _LARGE_BYTES = 1 << 19
@@ -71,8 +68,8 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     content = gathered.getvalue()
     try:
         with unfinished.open("xb", buffering=0) as file:
-            _write_all(file.fileno(), memoryview(content))
-            _write_all(file.fileno(), memoryview(_checksum(content)))
+            write_all(file.fileno(), memoryview(content))
+            write_all(file.fileno(), memoryview(checksum(content)))
             os.fsync(file.fileno())
         unfinished.replace(path)
         sync_folder(spool)
@@ -97,9 +94,9 @@ def read_segment(path: Path) -> Segment:
     """
     try:
         content = memoryview(path.read_bytes())
-        content, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+        content, stated = content[:-CHECKSUM_BYTES], content[-CHECKSUM_BYTES:]
         # Arrow and DuckDB trust what they are given: a failing disk must be noticed here.
-        if not content or _checksum(content) != checksum:
+        if not content or checksum(content) != stated:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
         segment = Segment(empty(RUN_SCHEMA), empty(BATCH_SCHEMA))
@@ -135,16 +132,6 @@ def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
             [empty(BATCH_SCHEMA), more, *(part.batches for part in parts if len(part.batches))]
         ),
     )
-
-
-def _write_all(descriptor: int, content: memoryview) -> None:
-    # One call may write less than it was given, such as on a disk that is nearly full.
-    while content:
-        content = content[os.write(descriptor, content) :]
-
-
-def _checksum(content: memoryview | pa.Buffer) -> bytes:
-    return zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from catalog.files import appearing
-from catalog.store.connection import connect_reading, connect_writing, explained
+from catalog.store.connection import attached, connect_reading, explained, writing
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def make_store(path: Path) -> None:
     with (
         appearing(path, logs=(".wal",)) as fresh,
         explained(fresh),
-        duckdb.connect(fresh) as connection,
+        attached(fresh) as connection,
     ):
         _apply(connection, migrations())
         add_metrics(connection)
@@ -71,16 +71,16 @@ def upgrade_store(path: Path) -> None:
         with explained(path):
             if not missing and not _missing_metrics(reader):
                 return
-    connection = connect_writing(path)
-    if connection is None and not missing:
-        # The first merge adds the columns.
-        return
-    if connection is None:
-        raise StoreError(
-            f"{path} has to be upgraded from version {version}, but another process has it open",
-            hint="close the programs that have it open and run the same command again",
-        )
-    with connection, explained(path):
+    with writing(path) as connection:
+        if connection is None and not missing:
+            # The first merge adds the columns.
+            return
+        if connection is None:
+            raise StoreError(
+                f"{path} has to be upgraded from version {version}, but another process has it"
+                " open",
+                hint="close the programs that have it open and run the same command again",
+            )
         _apply(connection, missing)
         add_metrics(connection)
 

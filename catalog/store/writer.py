@@ -3,9 +3,9 @@
 A row is durable when the call that writes it returns: in a small Arrow segment in the spool. Now
 and then the writer merges the segments into the DuckDB file in one short transaction, each at most
 once, and only when no reader has the file open: a reader never stops a scan, and a scan never
-stops a reader. A crash at any moment is harmless. Segments that were merged but not yet removed are
-known by name and only removed; files that were not finished were never acknowledged and are swept
-away.
+stops a reader. A crash at any moment is harmless. Segments are removed once the file is durable;
+those that were merged but not yet removed are known by name and only removed; files that were not
+finished were never acknowledged and are swept away.
 
 A call waits for the disk twice: many records in one call wait as long as one.
 
@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from catalog.files import sync_folder
 from catalog.home import Home, segment_paths
 from catalog.store.arrow_rows import batch_table, run_table
-from catalog.store.connection import connect_writing, explained
+from catalog.store.connection import writing
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.segments import (
     UNFINISHED,
@@ -196,10 +196,9 @@ def _next_part(paths: list[Path]) -> list[Path]:
 
 def _merge(path: Path, segments: list[Path]) -> int | None:
     """Merge the segments that are not merged yet; None while the file is busy."""
-    connection = connect_writing(path)
-    if connection is None:
-        return None
-    with connection, explained(path):
+    with writing(path) as connection:
+        if connection is None:
+            return None
         check_version(connection, path)
         names = merged_names(connection, segments)
         fresh = [segment for segment in segments if segment.name not in names]

@@ -16,7 +16,7 @@ import pytest
 
 from catalog.home import Home
 from catalog.store import connection as connection_module
-from catalog.store.connection import connect_writing
+from catalog.store.connection import writing
 from catalog.store.queries import run_sites
 from catalog.store.reader import query, reading, run_row, run_states
 from catalog.store.records import BatchRecord, Span
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 READER = f"""
 import sys
 from pathlib import Path
-from catalog.store.connection import connect_writing
+from catalog.store.connection import writing
 from catalog.home import Home
 from catalog.store.reader import query
 home, last = Home(Path(sys.argv[1])), 0
@@ -360,7 +360,6 @@ def test_a_missing_or_busy_store_is_named(
 def test_duckdb_draws_no_progress_bar_among_the_output(home: Home) -> None:
     setting = "SELECT current_setting('enable_progress_bar') AS shown"
     assert stored(home, setting) == [{"shown": False}]
-    connection = connect_writing(home.signatures)
-    assert connection
-    with connection:
+    with writing(home.signatures) as connection:
+        assert connection
         assert connection.execute(setting).fetchall() == [(False,)]
