@@ -129,8 +129,8 @@ def _forward(capture: Capture, images: torch.Tensor) -> tuple[object, list[Poole
     if not pairs:
         raise CaptureError(
             "the forward pass calls no activation that depends on the images",
-            hint="is this the whole network? softmax does not count; survey models show NAME --sites "
-            "lists every call",
+            hint="is this the whole network? softmax does not count; survey models show NAME"
+            " --sites lists every call",
         )
     return output, pairs
 
