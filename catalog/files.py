@@ -1,11 +1,11 @@
-"""Files: paths with ``~``, hashes, and renames that survive a power failure."""
+"""Files: paths with ``~``, hashes, what shows a change, and renames that outlast a power cut."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,35 @@ def file_sha256(path: Path) -> str:
             f"checkpoint file {path} cannot be read: {problem.strerror}",
             hint="check the path after `file:` and its permissions",
         ) from problem
+
+
+def file_identity(path: Path) -> tuple[int, int, int]:
+    """Return what an unchanged file keeps: its bytes, its last change in nanoseconds, its inode.
+
+    -1 each where it is not there. Whoever sets the time of a modification back still changes the
+    time at which that was done, and another file in its place has another inode.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return -1, -1, -1
+    return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino
+
+
+def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
+    """Return a sha256 (hex) over facts, and over files' names, sizes, changes and inodes.
+
+    Parameters
+    ----------
+    *facts : object
+        What else determines the content; only their ``repr`` counts.
+    files : iterable of Path
+        The files that hold it.
+    """
+    digest = hashlib.sha256(repr(facts).encode())
+    for file in files:
+        digest.update(repr((str(file), *file_identity(file))).encode())
+    return digest.hexdigest()
 
 
 @contextmanager

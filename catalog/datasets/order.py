@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
 
 from catalog.datasets.base import ORDER_SEED
 
@@ -40,29 +39,3 @@ def fingerprint_of(
     for name, label, content in images:
         digest.update(repr((name, label, content)).encode())
     return digest.hexdigest()
-
-
-def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
-    """Return a sha256 (hex) over facts, and over files' names, sizes and times.
-
-    Parameters
-    ----------
-    *facts : object
-        What else determines the content; only their ``repr`` counts.
-    files : iterable of Path
-        The files that hold it.
-    """
-    digest = hashlib.sha256(repr(facts).encode())
-    for file in files:
-        digest.update(repr((str(file), *size_and_time(file))).encode())
-    return digest.hexdigest()
-
-
-def size_and_time(path: Path) -> tuple[int, int]:
-    """Return a file's bytes and when it last changed, in nanoseconds; -1 where it is not there."""
-    try:
-        status = path.stat()
-    except OSError:
-        return -1, -1
-    # A copy that keeps its times still changes the time its entry changed.
-    return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns)

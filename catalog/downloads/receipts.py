@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from catalog.files import file_identity
 from catalog.models.base import RemoteFile
 
 _PIECE_BYTES = 2**20
@@ -36,7 +37,7 @@ class Receipt(FileDigests):
     url: str
     #: Where the content lies, from the store's root on; absolute where it is not in the store.
     path: str
-    #: When the file was last modified, in nanoseconds: it is read again when that has changed.
+    #: When the file last changed, in nanoseconds: it is read again when that is another time.
     modified_ns: int
     #: When it was received, in UTC.
     received: str
@@ -51,11 +52,7 @@ class Receipt(FileDigests):
         root : Path
             What relative paths start from.
         """
-        try:
-            status = path.stat()
-        except OSError:
-            return False
-        unchanged = (status.st_size, status.st_mtime_ns) == (self.bytes, self.modified_ns)
+        unchanged = file_identity(path)[:2] == (self.bytes, self.modified_ns)
         return unchanged and root / self.path == path
 
 

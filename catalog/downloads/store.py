@@ -41,7 +41,7 @@ from catalog.downloads.receipts import (
 from catalog.downloads.responses import notice
 from catalog.downloads.transfer import Progress, Transfer
 from catalog.downloads.urls import address_key, public_address
-from catalog.files import sync_folder
+from catalog.files import file_identity, sync_folder
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
 
@@ -246,7 +246,7 @@ class FileStore:
             receipt = Receipt(
                 url=public_address(file.url),
                 path=str(path.relative_to(self.root) if inside else path.absolute()),
-                modified_ns=path.stat().st_mtime_ns,
+                modified_ns=file_identity(path)[1],
                 received=datetime.now(UTC).isoformat(timespec="seconds"),
                 sha256=content.sha256,
                 md5=content.md5,

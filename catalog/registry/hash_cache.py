@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Column, select
+from sqlalchemy import select
 
-from catalog.files import file_sha256
+from catalog.files import file_sha256, stat_signature_of
 from catalog.registry.database import Database
-from catalog.registry.tables import CHECKPOINTS, DATASETS
-from survey.errors import CheckpointError
+from catalog.registry.tables import DATASETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +31,19 @@ class Hashes:
         CheckpointError
             If the file cannot be read.
         """
-        path = path.absolute()
-        key, seen = {"uri": f"file:{path}"}, _size_and_time(path)
-        sha256 = self._kept(CHECKPOINTS.c.sha256, key | seen)
+        name = _named(path)
+        signature = stat_signature_of(files=(path.absolute(),))
+        sha256 = self._kept(name, signature)
         if sha256 is None:
             sha256 = file_sha256(path)
-            if _size_and_time(path) == seen:
-                values = {**seen, "path": str(path), "sha256": sha256}
-                self.database.upsert(CHECKPOINTS, key, values)
+            if stat_signature_of(files=(path.absolute(),)) == signature:
+                self._keep(name, signature, sha256)
         return sha256
+
+    def forget(self, path: Path) -> None:
+        """Let a file of weights be read anew, whatever it looks like."""
+        with self.database.transaction() as connection:
+            connection.execute(DATASETS.delete().where(DATASETS.c.name == _named(path)))
 
     def dataset_fingerprint(
         self,
@@ -57,31 +59,28 @@ class Hashes:
         name : str
             The dataset's full name.
         stat_signature : str
-            A hash over its files' names, sizes and times, which is quick to get.
+            A hash over its files' names, sizes, changes and inodes, which is quick to get.
         compute : callable
             Gives the fingerprint by reading every image.
         images : int
             How many images it has.
         """
-        key, seen = {"name": name}, {"stat_signature": stat_signature}
-        fingerprint = self._kept(DATASETS.c.fingerprint, key | seen)
+        fingerprint = self._kept(name, stat_signature)
         if fingerprint is None:
             fingerprint = compute()
-            values = {**seen, "fingerprint": fingerprint, "images": images}
-            self.database.upsert(DATASETS, key, values)
+            self._keep(name, stat_signature, fingerprint, images)
         return fingerprint
 
-    def _kept(self, column: Column[Any], values: dict[str, Any]) -> str | None:
-        """Return a hash from the row with these values; None if its files changed since."""
+    def _kept(self, name: str, signature: str) -> str | None:
+        """Return a hash that is kept; None if its files changed since."""
+        kept = select(DATASETS.c.fingerprint).filter_by(name=name, stat_signature=signature)
         with self.database.transaction() as connection:
-            return connection.scalar(select(column).filter_by(**values))
+            return connection.scalar(kept)
+
+    def _keep(self, name: str, signature: str, sha256: str, images: int | None = None) -> None:
+        values = {"stat_signature": signature, "fingerprint": sha256, "images": images}
+        self.database.upsert(DATASETS, {"name": name}, values)
 
 
-def _size_and_time(path: Path) -> dict[str, Any]:
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} cannot be read: {error.strerror}", hint="check the path after `file:`"
-        ) from error
-    return {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+def _named(path: Path) -> str:
+    return f"file:{path.absolute()}"

@@ -87,8 +87,8 @@ def _column(
     return Column(name, kind, *keys, nullable=nullable, comment=sentence, **options)
 
 
-#: Files of weights whose hash is known.
-CHECKPOINTS = Table(
+#: Made by the first migration and not read any more.
+Table(
     "checkpoints",
     METADATA,
     _column("uri", Text, "The checkpoint as file:PATH.", primary_key=True),
@@ -98,20 +98,26 @@ CHECKPOINTS = Table(
         "mtime_ns", BigInteger, "The file's modification time when it was hashed, in nanoseconds."
     ),
     _column("sha256", Text, "The sha256 of the file's bytes."),
-    comment="One row a file of weights, so that none is hashed twice.",
+    comment="Not read any more: what shows a change of weights is in `datasets`, as for images.",
 )
 
-#: Datasets whose fingerprint is known.
+#: Datasets and files of weights whose hash is known.
 DATASETS = Table(
     "datasets",
     METADATA,
-    _column("name", Text, "The dataset's full name.", primary_key=True),
+    _column("name", Text, "The dataset's full name, or file:PATH of weights.", primary_key=True),
     _column(
-        "stat_signature", Text, "Hash over its files' names, sizes and times when it was read."
+        "stat_signature",
+        Text,
+        "Hash over its files' names, sizes, last changes and inodes when it was read.",
     ),
-    _column("fingerprint", Text, "The sha256 over every image's bytes, name, label and the order."),
-    _column("images", BigInteger, "How many images it has.", nullable=True),
-    comment="One row a dataset, so that none is read twice to know it.",
+    _column(
+        "fingerprint",
+        Text,
+        "The sha256 of a file of weights, or over every image's bytes, name, label and the order.",
+    ),
+    _column("images", BigInteger, "How many images it has; NULL of weights.", nullable=True),
+    comment="One row a dataset or file of weights, so that none is read twice to know it.",
 )
 
 #: Declared sets of jobs.

@@ -16,7 +16,8 @@ from PIL import Image
 
 from catalog.datasets.base import INCOMPLETE, ImageDataset, Sample
 from catalog.datasets.images.decoding import fitted
-from catalog.datasets.order import fingerprint_of, place, stat_signature_of
+from catalog.datasets.order import fingerprint_of, place
+from catalog.files import stat_signature_of
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
 

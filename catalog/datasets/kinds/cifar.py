@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.tar import read_members
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
-from catalog.datasets.order import size_and_time
+from catalog.files import file_identity
 from catalog.models.base import RemoteFile
 from survey.errors import DatasetError
 
@@ -100,7 +100,7 @@ def open_cifar(request: DatasetRequest) -> ArrayDataset:
 
     (archive,) = request.downloaded()
     subset = request.detail or "test"
-    packed = _unpacked(archive, request.info.prefix, subset, size_and_time(archive))
+    packed = _unpacked(archive, request.info.prefix, subset, file_identity(archive))
     return ArrayDataset(request.name, subset, packed, (archive,))
 
 
@@ -132,7 +132,7 @@ KIND = DatasetKind(
 
 # A worker opens its dataset anew for every model: the archive takes seconds to decompress.
 @functools.lru_cache(maxsize=1)
-def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int]) -> PackedImages:
+def _unpacked(archive: Path, kind: str, subset: str, _when: tuple[int, int, int]) -> PackedImages:
     import numpy as np
 
     from catalog.datasets.images.in_memory import PackedImages

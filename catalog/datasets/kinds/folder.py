@@ -13,7 +13,7 @@ from pathlib import Path
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.images.encoded import FilePictures, Picture
 from catalog.datasets.kind import DatasetInfo, DatasetKind
-from catalog.datasets.order import size_and_time
+from catalog.files import file_identity
 from survey.errors import DatasetError
 
 #: File name endings that count as pictures, in lower case.
@@ -42,7 +42,7 @@ class FolderDataset(FilePictures):
     def stat_signature(self) -> str:
         digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
         for picture in self._pictures:
-            digest.update(repr((picture, *size_and_time(self._file(picture)))).encode())
+            digest.update(repr((picture, *file_identity(self._file(picture)))).encode())
         return digest.hexdigest()
 
     def _file(self, picture: Picture) -> Path:

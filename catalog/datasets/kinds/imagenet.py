@@ -26,7 +26,7 @@ from catalog.datasets.kinds.imagenet_devkit import (
     validation_wnids,
 )
 from catalog.datasets.label_map import imagenet_wnids
-from catalog.datasets.order import size_and_time, stat_signature_of
+from catalog.files import file_identity, stat_signature_of
 from survey.errors import DatasetError
 
 #: How many images and classes there are.
@@ -132,7 +132,7 @@ class TarDataset(DevkitPictures):
     def __init__(self, name: str, root: Path, devkit: Path) -> None:
         super().__init__(name, root, devkit)
         self._tar = root / TAR
-        self._members = _index(self._tar, size_and_time(self._tar))
+        self._members = _index(self._tar, file_identity(self._tar))
 
     def stat_signature(self) -> str:
         return stat_signature_of("tar", files=(self._tar, *files_of(self._devkit)))
@@ -165,7 +165,7 @@ def _numbered(devkit: Path) -> tuple[tuple[str, ...], list[Picture]]:
 
 # Reading 50,000 headers takes a second or more; a worker opens its dataset for every model.
 @functools.lru_cache(maxsize=1)
-def _index(tar: Path, _when: tuple[int, int]) -> dict[str, Member]:
+def _index(tar: Path, _when: tuple[int, int, int]) -> dict[str, Member]:
     return index_members(tar, _file_names())
 
 

@@ -25,7 +25,7 @@ from catalog.datasets.kinds.parquet_listing import (
     reading,
     require_alike,
 )
-from catalog.datasets.order import stat_signature_of
+from catalog.files import stat_signature_of
 from survey.errors import DatasetError
 
 #: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is

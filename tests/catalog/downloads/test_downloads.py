@@ -140,18 +140,21 @@ def test_a_known_content_is_found_under_another_address(web: Web, store: FileSto
     assert len(web.requests) == 1
 
 
-@pytest.mark.parametrize("damage", ["changed", "cut", "gone"])
+@pytest.mark.parametrize("damage", ["changed", "changed back in time", "cut", "gone"])
 def test_what_was_damaged_in_the_store_is_fetched_again(
     web: Web, store: FileStore, damage: str
 ) -> None:
     web.serve("/a", BODY)
     file = remote(web.url("/a"))
     path = store.get(file)
+    before = path.stat()
     path.chmod(0o644)
     if damage == "gone":
         path.unlink()
     else:
-        path.write_bytes(OTHER if damage == "changed" else BODY[:-1])
+        path.write_bytes({"changed": OTHER, "cut": BODY[:-1]}.get(damage, BODY[::-1]))
+    if damage == "changed back in time":
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert store.find(file) is None
     assert store.missing([file, file]) == [file]
     assert store.get(file).read_bytes() == BODY

@@ -323,6 +323,35 @@ def test_a_file_is_hashed_again_only_when_it_changed(
         registry.hashes.checkpoint_sha256(tmp_path / "absent.th")
 
 
+@pytest.mark.parametrize("how", ["overwritten", "renamed over"])
+def test_a_file_with_its_old_size_and_time_is_hashed_again(
+    registry: Registry, tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "weights.th"
+    path.write_bytes(b"one")
+    registry.hashes.checkpoint_sha256(path)
+    before = path.stat()
+    if how == "renamed over":
+        (tmp_path / "new").write_bytes(b"two")
+        (tmp_path / "new").rename(path)
+    else:
+        path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (3, before.st_mtime_ns)
+    assert registry.hashes.checkpoint_sha256(path) == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_hash_that_is_forgotten_is_read_anew(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.th"
+    path.write_bytes(b"one")
+    registry.hashes.checkpoint_sha256(path)
+    monkeypatch.setattr("catalog.registry.hash_cache.file_sha256", lambda _: "anew")
+    registry.hashes.forget(path)
+    assert registry.hashes.checkpoint_sha256(path) == "anew"
+
+
 def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> None:
     computed = iter(["f1", "f2"])
 
