@@ -170,6 +170,13 @@ def written(
     return _activation(name, lead, inputs, _bend(function, args, inputs))
 
 
+def scales(function: Callable[..., Any], args: Sequence[Any], tensor: torch.Tensor) -> bool:
+    """Return whether a call multiplies or divides a tensor by a number."""
+    _, family = ELEMENTWISE.get(function, ("", None))
+    number = len(args) > 1 and args[0] is tensor and isinstance(args[1], int | float)
+    return number and family in (Family.PRODUCT, Family.QUOTIENT) and function not in _SWAPPED
+
+
 def _assignment(target: torch.Tensor, index: Any, _value: Any) -> Written | None:
     """Return an assignment to the places that a condition on the images chooses."""
     chosen = any(held.dtype == torch.bool and depends(held) for held in tensors_in([index]))
@@ -232,8 +239,9 @@ def _is_bent(
     if family is Family.PRODUCT:
         return len(inputs) > 1
     if family is Family.QUOTIENT:
-        swapped = function in (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
-        divisor = args[0] if swapped else args[1] if len(args) > 1 else kwargs.get("other")
+        divisor = (
+            args[0] if function in _SWAPPED else args[1] if len(args) > 1 else kwargs.get("other")
+        )
         return isinstance(divisor, torch.Tensor) and depends(divisor)
     if family is Family.CHOICE:
         conditions = [*tensors_in(args), *tensors_in(kwargs)]
@@ -277,6 +285,9 @@ def _marked(tensor: torch.Tensor, links: dict[_Value, _Link], *, statistic: bool
         setattr(tensor, _TERM, term)
     return term
 
+
+#: Quotients whose divisor comes first.
+_SWAPPED = (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
 
 #: Extremes of two arguments; those of one are along an axis.
 _PAIRED = ("maximum", "minimum", "fmax", "fmin")

@@ -33,6 +33,7 @@ from survey.capture.expressions import (
     depends,
     follow_activation,
     follow_terms,
+    scales,
     term_of,
     written,
 )
@@ -175,6 +176,8 @@ class _Pass(TorchFunctionMode):
         #: holds the call's arguments, and so would every activation of the network.
         self._sites: list[tuple[int, str, PooledPair]] = []
         self._seen = CallList()
+        #: What the call before completed by hand: the activation, its output and its caller.
+        self._unscaled: tuple[_Open, torch.Tensor, str] | None = None
         #: The sites, once the pass is over.
         self.pairs: list[PooledPair] = []
         self._descent = Descent()
@@ -272,6 +275,7 @@ class _Pass(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        unscaled, self._unscaled = self._unscaled, None
         activation = None if self._inside else activation_called(function)
         entered, target = None, None
         if activation is not None and (target := first_tensor(args, kwargs, "input")) is not None:
@@ -287,9 +291,27 @@ class _Pass(TorchFunctionMode):
         if entered is None or target is None:
             self._descent.follow(function, args, kwargs, output)
             follow_terms(function, args, kwargs, output)
+            if unscaled is not None and scales(function, args, unscaled[1]):
+                self._scale(*unscaled, output)
         else:
             self._close(entered, [target, *tensors_in(args)], output, rectifies(function))
+            if activation is None:
+                self._unscaled = (entered, output, self._path[-1][1])
         return output
+
+    def _scale(
+        self, entered: _Open, _unscaled: torch.Tensor, caller: str, output: torch.Tensor
+    ) -> None:
+        """Let a number that scales an activation at once, such as a hard swish's 1/6, be its part.
+
+        Only where the same module's forward makes both calls: another's scales what it was given.
+        """
+        number, whose, pair = self._sites[-1]
+        apart = self._inside or caller != self._path[-1][1] or number != entered.number
+        if apart or pair.y is None or self._pooling == "pre":
+            return
+        y, after, reason = self._pool(output, entered.axes)
+        self._sites[-1] = (number, whose, replace(pair, y=y, after=after, reason=reason))
 
     def _open_written(
         self, call: Written, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]

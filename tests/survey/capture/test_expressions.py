@@ -53,8 +53,8 @@ BY_HAND: dict[str, tuple[Function, Function]] = {
         lambda x: functional.gelu(x, approximate="tanh"),
     ),
     "hard swish by clamp": (lambda x: x * ((x + 3).clamp(0, 6) / 6), functional.hardswish),
-    "hard swish by ReLU6": (lambda x: x * (functional.relu6(x + 3) / 6), functional.hardswish),
-    "hard swish by modules": (lambda x: x * (nn.ReLU6()(x + 3) / 6), functional.hardswish),
+    "hard swish by ReLU6": (lambda x: x * functional.relu6(x + 3) / 6, functional.hardswish),
+    "hard swish by modules": (lambda x: (x * nn.ReLU6()(x + 3)).div_(6), functional.hardswish),
     "ReLU by where": (lambda x: torch.where(x > 0, x, 0.0), functional.relu),
     "leaky ReLU by where": (
         lambda x: torch.where(x > 0, x, 0.1 * x),
@@ -87,6 +87,25 @@ def test_an_activation_written_by_hand_is_one_site_with_its_formulas_pair(
             assert torch.allclose(pair.y, expected.y, rtol=0, atol=1e-6)
             assert pair.site.graph_depth == expected.site.graph_depth
             assert (pair.site.role, pair.site.layout) == ("main", "N,C,*,*")
+
+
+def test_a_number_that_another_module_scales_by_is_no_part_of_the_activation() -> None:
+    class Swish(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * torch.sigmoid(x)
+
+    class Gained(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = Swish()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.act(x) * 1.7
+
+    with torch.inference_mode():
+        (pair,) = Capture(Gained().eval()).forward(IMAGES)[1]
+    assert pair.y is not None
+    assert torch.allclose(pair.y, functional.silu(IMAGES).mean((2, 3)).double(), atol=1e-6)
 
 
 def _swish_of_what_was_overwritten(x: torch.Tensor) -> torch.Tensor:
