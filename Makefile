@@ -61,7 +61,7 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Not the sweep over 380 networks: it takes the better part of an hour.
+# Not the sweep over 1,451 networks: it takes the better part of an hour.
 bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 	@set -e; for script in $(sort $(filter-out bench/sweep.py,$(wildcard bench/*.py))); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
