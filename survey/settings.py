@@ -20,6 +20,9 @@ Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
 #: Raised whenever a change moves any number; part of every job's key.
 MEASURING_VERSION = 2
 
+#: The least number of batches that a precision may be reached with; see ``survey.stopping``.
+FEWEST_BATCHES = 10
+
 #: The largest whole number of a setting: what every store and library can hold.
 _MOST = 2**31 - 1
 
@@ -47,10 +50,12 @@ class MeasureSettings:
         script averages, the last two of four and the last of three, whatever they mean.
     precision : float, optional
         Measuring ends as soon as the standard error over batches is at most this at every site;
-        without one, every image is measured. Affinities range from 0 to 1.
+        without one, every image is measured. Affinities range from 0 to 1. Each site by itself,
+        the 95 % interval of its mean by Student's t then reaches 2.3 times as far to either side
+        after ten batches, 2 times after sixty; see ``survey.stopping``.
     least_batches : int
-        Batches measured before a precision counts as reached, at least 2: a standard error from
-        a few scores is itself a guess.
+        Batches measured before a precision counts as reached, at least 2. With a precision,
+        fewer than ten are ten: a standard error from a few scores is itself a guess.
 
     Raises
     ------
@@ -65,7 +70,7 @@ class MeasureSettings:
     ridge: Ridge = field(default="relative", metadata={"unrecorded": "absolute"})
     pooling: Pooling = "mean"
     precision: float | None = None
-    least_batches: int = 8
+    least_batches: int = FEWEST_BATCHES
 
     def __post_init__(self) -> None:
         _require_int("images_per_score", self.images_per_score, 2)
@@ -75,6 +80,9 @@ class MeasureSettings:
         _require_choice("pooling", self.pooling, get_args(Pooling))
         _require_int("least_batches", self.least_batches, 2)
         _require_precision(self.precision)
+        if self.precision is not None:
+            least = max(self.least_batches, FEWEST_BATCHES)
+            object.__setattr__(self, "least_batches", least)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:

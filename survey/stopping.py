@@ -1,4 +1,15 @@
-"""The stopping rule: the standard error of a signature, and whether it is small enough."""
+"""The stopping rule: the standard error of a signature, and whether it is small enough.
+
+Notes
+-----
+Measuring ends at the first batch, from ``least_batches`` on, at which the standard error of every
+site is at most the precision. The promise is on each site by itself: the 95 % interval of its mean,
+by Student's t over the batches, reaches at most ``interval_factor`` precisions to either side, and
+holds the mean over all images in 93 to 97 of 100 surveys. A rule that looks after every batch stops
+where errors happen to be small; after two batches such intervals hold in 67 to 90 of 100. With ten
+batches at least (``survey.settings.FEWEST_BATCHES``) that is no more to be seen
+(``tests/survey/test_stopping.py`` simulates 1 to 150 sites).
+"""
 
 from __future__ import annotations
 
@@ -57,3 +68,17 @@ class Spread:
             return False
         error = self.standard_error
         return error is not None and error <= settings.precision
+
+
+def interval_factor(batches: int) -> float:
+    """Return Student's quantile of 95 % intervals over batches, in standard errors of the mean.
+
+    Parameters
+    ----------
+    batches : int
+        Number of batch scores, at least 2.
+    """
+    # Slow to import, and not needed while measuring.
+    from scipy.stats import t as student
+
+    return float(student.ppf(0.975, batches - 1))

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
 from analysis.contrasts.run_pairs import (
@@ -62,6 +63,7 @@ from analysis.statistics.p_values import (
     holm,
     unpaired_freedom,
 )
+from analysis.statistics.pearson import CONFIDENCE
 from analysis.text import listed, number
 from catalog.home import Home
 from catalog.open_home import open_home
@@ -81,7 +83,7 @@ COLUMNS = {
     "site": "Int64",
     "site_name": "str",
     **dict.fromkeys(("affinity_before", "affinity_after", "difference"), "float64"),
-    **dict.fromkeys(("standard_error", "detectable"), "float64"),
+    **dict.fromkeys(("standard_error", "low", "high", "detectable"), "float64"),
     "test": "str",
     **dict.fromkeys(("p", "p_corrected", "q"), "float64"),
     "detail": "str",
@@ -325,11 +327,13 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
         for name in ("difference", "standard_error", "freedom")
     )
     p = difference_p(difference, error, freedom, tolerance)
+    half = error * student.ppf((1 + CONFIDENCE) / 2, freedom)
     # Of the strictest of Holm's steps, which a single move has to take.
     enough = detectable_difference(error, freedom, tolerance, level / max(len(tested), 1))
-    many = zip(tested, p, holm(p), false_discovery(p), enough, strict=True)
-    for row, single, corrected, rate, size in many:
+    many = zip(tested, p, holm(p), false_discovery(p), enough, half, strict=True)
+    for row, single, corrected, rate, size, reach in many:
         row |= {"p": float(single), "p_corrected": float(corrected), "q": float(rate)}
+        row |= {"low": row["difference"] - float(reach), "high": row["difference"] + float(reach)}
         row["detectable"] = float(size)
         row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
     return rows

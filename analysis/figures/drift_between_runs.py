@@ -28,14 +28,15 @@ def drift_rows(drift: Drift) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The columns of ``Drift.rows``, with ``mark`` (moved or stayed), ``low`` and ``high``: the
-        difference less and more two standard errors. Runs without a site to compare have no row.
+        The columns of ``Drift.rows``, with ``mark`` (moved or stayed); ``low`` and ``high``, a 95 %
+        interval by Student's t, are the difference itself where there is no error. Runs without a
+        site to compare have no row.
     """
     require_kind(drift, Drift, "drift(home)")
     rows = drift.rows[drift.rows["difference"].notna()].copy()
     rows["mark"] = rows["verdict"].eq(MOVED).map({True: MOVED, False: STAYED})
-    error = rows["standard_error"].fillna(0.0)
-    rows["low"], rows["high"] = rows["difference"] - 2 * error, rows["difference"] + 2 * error
+    for end in ("low", "high"):
+        rows[end] = rows[end].fillna(rows["difference"])
     # What moved is drawn last, on top.
     return rows.sort_values("mark", ascending=False, kind="stable", ignore_index=True)
 
@@ -66,8 +67,8 @@ def drift_chart(drift: Drift) -> Figure:
     return figure(
         alt.layer(tolerated, bars, points).properties(width=WIDTH, height=HEIGHT),
         drift.finding(),
-        note=f"Grey: the tolerance of {drift.tolerance:g}; bars: two standard errors. Tested at a"
-        f" family-wise level of {drift.level:g} (Holm).",
+        note=f"Grey: the tolerance of {drift.tolerance:g}; bars: 95 % intervals (Student's t)."
+        f" Tested at a family-wise level of {drift.level:g} (Holm).",
         source=drift.rows,
         width=WIDTH + 70,
     )

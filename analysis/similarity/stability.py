@@ -2,12 +2,14 @@
 
 Notes
 -----
-Each draw takes, for every run by itself, as many of its batches as it has, with replacement, and
-means over them make its signature. The signatures are clustered anew by the same normalisation,
-band, linkage and number of clusters. A cluster's stability [1]_ is the mean over draws of its
-largest Jaccard similarity |A and B| / |A or B| with a cluster of the draw. Hennig takes 0.5 and
-less for a cluster that dissolved, 0.75 and more for a stable one. Models are not drawn, only
-batches: this measures the share of the images, not whether other models would form the clusters.
+Each draw takes, for every run by itself, one batch less than it has, with replacement, and means
+over them make its signature: means over B draws of B batches would have (B - 1) / B of the variance
+that means over B new batches have, those over B - 1 draws have all of it [2]_. The signatures are
+clustered anew by the same normalisation, band, linkage and number of clusters. A cluster's
+stability [1]_ is the mean over draws of its largest Jaccard similarity |A and B| / |A or B| with a
+cluster of the draw. Hennig takes 0.5 and less for a cluster that dissolved, 0.75 and more for a
+stable one. Models are not drawn, only batches: this measures the share of the images, not whether
+other models would form the clusters.
 
 A run that was measured on one batch has the same signature in every draw, which makes clusters
 look stabler than they are known to be; ``Clustering.table.attrs`` names such runs.
@@ -16,6 +18,8 @@ References
 ----------
 .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data
    Analysis 52 (2007), 258-271, doi:10.1016/j.csda.2006.11.025.
+.. [2] P. J. McCarthy and C. B. Snowden, "The Bootstrap and Finite Population Sampling", Vital and
+   Health Statistics 2-95 (1985).
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ DRAWS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RunBatches:
+class RunBatches:
     """One run's affinities by batch and site, NaN where there is none."""
 
     curve: Curve
@@ -47,13 +51,20 @@ class _RunBatches:
 
     @property
     def batches(self) -> int:
+        """Number of batches."""
         return len(self.affinity)
 
     def drawn(self, rng: np.random.Generator) -> Curve:
-        """Return the run's signature over batches drawn with replacement."""
+        """Return the run's signature over batches drawn with replacement.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where the draws come from.
+        """
         if self.batches < 2:
             return self.curve
-        times = rng.multinomial(self.batches, np.full(self.batches, 1 / self.batches))
+        times = rng.multinomial(self.batches - 1, np.full(self.batches, 1 / self.batches))
         there = ~np.isnan(self.affinity)
         weights = times @ there
         # No site with a score in this draw: as if nothing had been drawn.
@@ -159,7 +170,7 @@ def jaccards(members: Integers, others: Integers) -> Floats:
 
 
 def _drawn(
-    clustering: Clustering, runs: Sequence[_RunBatches], rng: np.random.Generator
+    clustering: Clustering, runs: Sequence[RunBatches], rng: np.random.Generator
 ) -> Integers:
     """Return the clusters of the models over batches drawn with replacement."""
     old = clustering.matrix
@@ -168,7 +179,7 @@ def _drawn(
     return partition(values, clustering.method, clustering.number)
 
 
-def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_RunBatches]:
+def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[RunBatches]:
     wanted = layers[layers["run_id"].isin([curve.run_id for curve in curves])]
     by_run = dict(iter(wanted.groupby("run_id")))
     missing = [curve.model for curve in curves if curve.run_id not in by_run]
@@ -178,7 +189,7 @@ def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[_RunBatches
             f" {len(missing) - 1} other clustered runs",
             hint="take both frames from the same home with the same selection",
         )
-    return [_RunBatches(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
+    return [RunBatches(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
 
 
 def _by_batch(curve: Curve, rows: pd.DataFrame) -> Floats:

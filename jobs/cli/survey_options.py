@@ -81,11 +81,12 @@ class SurveyOptions(ModelOptions):
     )
     precision: float | None = option(
         None,
-        "Standard error of every site's affinity at which a job stops early.",
+        "Standard error of every site's mean affinity at which a job stops early; its 95 % interval"
+        " is then at most 2.3 times as far to either side.",
         none="none: all images are measured",
     )
     least_batches: int | None = _setting(
-        "least_batches", "Batches to measure before --precision counts."
+        "least_batches", "Batches to measure before --precision counts, not below 10."
     )
     remeasure: list[str] | None = option(
         None,

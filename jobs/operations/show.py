@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog.store.records import RunRecord
+from survey.stopping import interval_factor
 from survey.text import counted, format_duration
 
 if TYPE_CHECKING:
@@ -76,8 +77,14 @@ def precision_line(run: RunRecord) -> str | None:
     if run.reached_precision is None:
         return f"{wanted}; {run.batches} batches are too few to tell any"
     if run.status == "done" and not reached(run):
-        return f"{wanted}; all {run.images} images gave {run.reached_precision:.2g}"
-    return f"{wanted}; {run.images} images gave {run.reached_precision:.2g}"
+        wanted += "; all"
+    else:
+        wanted += ";"
+    half = run.reached_precision * interval_factor(run.batches or 2)
+    return (
+        f"{wanted} {run.images} images gave {run.reached_precision:.2g}, so that the 95 % interval"
+        f" of each site's mean is within {half:.2g} of it (Student's t, {run.batches} batches)"
+    )
 
 
 def reached(run: RunRecord) -> bool:

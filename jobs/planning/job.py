@@ -130,8 +130,10 @@ class Job:
 def _determining(settings: MeasureSettings) -> dict[str, Any]:
     """Return the settings that numbers depend on: without a precision, not how it is reached."""
     chosen = _chosen(settings)
-    if settings.precision is None:
-        chosen.pop("least_batches", None)
+    chosen.pop("least_batches", None)
+    if settings.precision is not None:
+        # Always named: its default was another one once.
+        chosen["least_batches"] = settings.least_batches
     return chosen
 
 

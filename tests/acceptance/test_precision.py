@@ -35,7 +35,7 @@ def test_a_precise_signature_needs_fewer_images_and_is_the_full_one(whole, depth
     shutil.copytree(whole, home)
     survey(*asking_for(depth), "--precision", str(PRECISION), home=home)
     (short,) = rows("SELECT * FROM runs WHERE precision IS NOT NULL", home)
-    assert 8 <= short["batches"] < 20
+    assert 10 <= short["batches"] < 20
     assert short["images"] == 128 * short["batches"] < 2560
     assert short["precision"] == PRECISION
     assert short["reached_precision"] <= PRECISION

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from analysis.contrasts.drift_between_runs import Drift, drift
 from analysis.data.selection import Selection
@@ -246,7 +247,9 @@ def test_the_figure_shows_each_site_and_what_moved(home: Path, measured: Measure
     result = drift(home)
     rows = drift_rows(result).set_index("site_name")
     assert rows["mark"].to_dict() == {"a": "moved", "b": "stayed"}
-    assert (rows["high"] - rows["low"]).tolist() == pytest.approx(4 * rows["standard_error"])
+    assert (rows["high"] - rows["low"]).tolist() == pytest.approx(
+        2 * student.ppf(0.975, len(STEADY) - 1) * rows["standard_error"]
+    )
     chart, nothing = drift_chart(result), drift_chart(drift(home, since=NOON + timedelta(days=1)))
     assert "1 of 2 sites moved" in drawn.words(chart)
     assert "2 runs" in drawn.words(chart)

@@ -17,7 +17,7 @@ from scipy.special import comb
 from analysis.similarity.agreement import agreement
 from analysis.similarity.clusters import cluster, clusters, cut_tree, silhouettes
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.stability import jaccards, with_stability
+from analysis.similarity.stability import RunBatches, jaccards, with_stability
 from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
@@ -271,6 +271,19 @@ def test_sites_that_some_batches_lack_do_no_harm() -> None:
     clustering = with_stability(cluster(measured(scores), number=2), layers_of(scores), draws=30)
     assert clustering.table["stability"].between(0, 1).all()
     assert clustering.table.attrs["one_batch"] == ["a2"]
+
+
+@pytest.mark.parametrize("batches", [2, 3, 8])
+def test_draws_vary_as_means_over_new_batches_do(batches: int) -> None:
+    """Of B batches with variance s^2 at a site, means over new ones have variance s^2 / B."""
+    rng = np.random.default_rng(batches)
+    affinity = rng.random((batches, 5))
+    (curve,) = measured({"a": affinity}).curves
+    run = RunBatches(curve, affinity)
+    drawn = np.array([run.drawn(rng).values for _ in range(8000)])
+    assert drawn.mean(axis=0) == pytest.approx(affinity.mean(axis=0), abs=0.02)
+    expected = affinity.var(axis=0, ddof=1) / batches
+    assert drawn.var(axis=0) == pytest.approx(expected, rel=0.1)
 
 
 def test_what_a_bootstrap_cannot_use_is_refused() -> None:

@@ -115,3 +115,14 @@ def test_a_golden_key_stays_what_it_is():
     assert made.run_id == "1c08a628537f"
     absolute = dataclasses.replace(made, settings=MeasureSettings(ridge="absolute"))
     assert absolute.run_id == "2d694895b20c"
+
+
+def test_the_least_batches_are_named_in_a_key_with_a_precision_alone():
+    """Eight were the default once, and ten now: numbers that stopped elsewhere have another key."""
+
+    def key(**settings: float) -> str:
+        return dataclasses.replace(job(), settings=MeasureSettings(**settings)).key
+
+    assert key() == key(least_batches=3) == key(least_batches=50)
+    assert key(precision=0.1) == key(precision=0.1, least_batches=2)
+    assert len({key(), key(precision=0.1), key(precision=0.1, least_batches=12)}) == 3

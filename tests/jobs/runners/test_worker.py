@@ -153,7 +153,8 @@ def test_other_errors_are_no_want_of_memory(monkeypatch):
     ]
 
 
-def test_a_precision_ends_a_job_early(whole):
+def test_a_precision_ends_a_job_early(whole, monkeypatch):
+    monkeypatch.setattr("survey.settings.FEWEST_BATCHES", 3)
     planned = job()
     spread, scored = Spread(), batches_in(whole)[:-1]
     errors = []
