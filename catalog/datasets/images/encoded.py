@@ -17,6 +17,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TypeAlias
 
+from catalog.bounds import open_file
 from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.images.decoding import (
     DECODE_ERRORS,
@@ -137,7 +138,7 @@ class FilePictures(PictureDataset):
             yield position, partial(self._opened, position)
 
     def _opened(self, position: int) -> BufferedReader:
-        return self._file(self._pictures[position]).open("rb")
+        return open_file(self._file(self._pictures[position]))
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
         if not isinstance(problem, OSError) or problem.errno is None:

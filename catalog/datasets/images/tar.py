@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import lzma
+import gzip
 import tarfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
+from catalog.bounds import AtMost, allowance, open_file, read_at_most
 from catalog.datasets.base import INCOMPLETE
 from survey.errors import DatasetError
+
+#: How a compressed archive begins; publishers pack with gzip alone.
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def read_members(
         If the archive cannot be read to the last of them, lacks one, or one is larger.
     """
     contents: dict[str, bytes] = {}
-    with _reading(archive), tarfile.open(archive, "r:*") as opened:
+    with _reading(archive), _unpacking(archive) as stream, _members(stream) as opened:
         for member in opened:
             name = member.name.removeprefix("./")
             if name not in most_bytes or not member.isreg():
@@ -57,10 +62,10 @@ def read_members(
                     hint=INCOMPLETE,
                 )
             content = opened.extractfile(member)
-            contents[name] = content.read() if content else b""
+            contents[name] = read_at_most(content, member.size, name) if content else b""
             if contents.keys() == most_bytes.keys():
                 break
-        while whole and opened.fileobj.read(1 << 20):
+        while whole and stream.read(1 << 20):
             pass
     _require_all(archive, most_bytes, contents)
     return contents
@@ -102,7 +107,7 @@ def read_at(archive: Path, member: Member) -> bytes:
     DatasetError
         If the archive cannot be read any more, or is shorter than when it was indexed.
     """
-    with _reading(archive), archive.open("rb") as file:
+    with _reading(archive), open_file(archive) as file:
         file.seek(member.offset)
         content = file.read(member.bytes)
     if len(content) != member.bytes:
@@ -110,8 +115,24 @@ def read_at(archive: Path, member: Member) -> bytes:
     return content
 
 
+@contextmanager
+def _unpacking(archive: Path) -> Iterator[AtMost]:
+    """Give the unpacked bytes of an archive, of which there may be so many and no more."""
+    with open_file(archive) as file:
+        compressed = file.peek(2).startswith(_GZIP)
+        limit = allowance(archive.stat().st_size)
+        unpacked = gzip.GzipFile(fileobj=file) if compressed else file
+        yield AtMost(unpacked, limit, "what is in it")
+
+
+def _members(stream: AtMost) -> tarfile.TarFile:
+    """Return the members of an archive, which is read once from its start to its end."""
+    # tarfile reads whatever length a header declares for a name: of no more than is allowed.
+    return tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|")
+
+
 #: What tarfile and its decompressors raise.
-_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
+_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError)
 
 
 @contextmanager

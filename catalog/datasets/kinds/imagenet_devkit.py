@@ -1,19 +1,21 @@
 """The development kit of ILSVRC 2012: which class each validation image of ImageNet shows.
 
-Owns the kit's two files, ``meta.mat`` and the ground truth. ``scipy.io`` reads MATLAB's format as
-plain arrays: it knows no pickles, and runs nothing that is in a file.
+Owns the kit's two files, ``meta.mat`` and the ground truth. MATLAB's format is read apart, by
+``catalog.datasets.kinds.matlab_classes``.
 """
 
 from __future__ import annotations
 
-import io
+import functools
+import json
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from catalog.datasets.images.decoding import DECODE_ERRORS
+from catalog.bounds import open_file, read_at_most
 from catalog.datasets.images.tar import read_members
+from catalog.datasets.kinds import matlab_classes
 from catalog.datasets.label_map import imagenet_wnids
 from survey.errors import DatasetError
 
@@ -85,29 +87,25 @@ def _content(devkit: Path) -> dict[str, bytes]:
     names = (_CLASSES, _TRUTH)
     if not devkit.is_dir():
         wanted = {f"{FOLDER}/{name}": _LARGEST_FILE for name in names}
-        # scipy may crash on a damaged file: none but what the publisher packed gets to it.
         content = read_members(devkit, wanted, whole=True)
         return {name: content[f"{FOLDER}/{name}"] for name in names}
     try:
-        return {name: (devkit / name).read_bytes() for name in names}
-    except OSError as problem:
+        return {name: _read(devkit / name) for name in names}
+    except (OSError, ValueError) as problem:
         raise _refused(devkit, f"a file cannot be read: {problem}") from problem
+
+
+def _read(path: Path) -> bytes:
+    with open_file(path) as file:
+        return read_at_most(file, _LARGEST_FILE, path.name)
 
 
 def _wnids(devkit: Path, content: bytes, classes: int) -> dict[int, str]:
     """Return the wnids of the classes that are no parents of others, by their number."""
-    from scipy.io import loadmat
-
-    read: Callable[..., dict[str, Any]] = loadmat  # its stubs know paths alone
-    try:
-        matrix = read(io.BytesIO(content), variable_names=("synsets",), squeeze_me=True)
-        synsets = matrix["synsets"]
-        numbers, wnids = synsets["ILSVRC2012_ID"].tolist(), synsets["WNID"].tolist()
-        leaves = [children == 0 for children in synsets["num_children"].tolist()]
-        every = zip(numbers, wnids, leaves, strict=True)
-        leaf_wnids = {int(number): str(wnid) for number, wnid, leaf in every if leaf}
-    except (*DECODE_ERRORS, NotImplementedError) as problem:
-        raise _refused(devkit, f"its meta.mat cannot be read: {problem}") from problem
+    rows = _listed(content)
+    if rows is None:
+        raise _refused(devkit, "its meta.mat cannot be read")
+    leaf_wnids = {number: wnid for number, wnid, children in rows if not children}
     if len(set(leaf_wnids.values())) != classes or not set(leaf_wnids.values()) <= set(
         imagenet_wnids()
     ):
@@ -115,6 +113,20 @@ def _wnids(devkit: Path, content: bytes, classes: int) -> dict[int, str]:
             devkit, f"its meta.mat names {len(leaf_wnids)} classes, not ImageNet's {classes}"
         )
     return leaf_wnids
+
+
+# A worker opens its dataset anew for every model, and another process takes a second.
+@functools.lru_cache(maxsize=1)
+def _listed(content: bytes) -> list[tuple[int, str, int]] | None:
+    """Return number, wnid and number of children of each class; None where they are not read."""
+    # -P: what lies beside the script has names of the standard library's.
+    command = [sys.executable, "-P", matlab_classes.__file__]
+    try:
+        ended = subprocess.run(command, input=content, capture_output=True, timeout=60, check=True)  # noqa: S603 - our own script
+        rows: list[tuple[int, str, int]] = json.loads(ended.stdout)
+    except (subprocess.SubprocessError, ValueError):
+        return None
+    return rows
 
 
 def _refused(devkit: Path, why: str) -> DatasetError:

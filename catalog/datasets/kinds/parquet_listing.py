@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.decoding import printable
+from catalog.datasets.kinds.parquet_pages import Footer, Pages
 from survey.errors import DatasetError
 
 #: Columns that may hold the pictures and the labels; the first that is there is read.
@@ -29,6 +30,10 @@ MOST_CLASSES = 1_000_000
 
 #: What the disk is asked for at a time.
 _BUFFER_BYTES = 1 << 20
+
+#: What is unpacked of a column at a time, at most: bytes, and rows of short values.
+BATCH_BYTES = 1 << 26
+_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,8 @@ class Columns:
     class_names: tuple[str, ...] | None
     #: Rows in each row group.
     groups: list[int]
-    #: Bytes of all its pictures, roughly.
-    bytes: int
+    #: What the pages of its pictures unpack to.
+    pages: Pages
 
 
 def read_columns(file: Path) -> Columns:
@@ -71,17 +76,17 @@ def read_columns(file: Path) -> Columns:
             )
         leaf, paths = _image_leaves(file, schema.field(image))
         label = _column(schema, LABEL_COLUMNS)
-        rows = opened.metadata.num_rows
-        groups = [opened.metadata.row_group(n) for n in range(opened.metadata.num_row_groups)]
+        footer = Footer(file)
+        rows = sum(footer.rows)
         return Columns(
             file=file,
             image=leaf,
             label=label,
-            paths=_values(opened, paths) if paths else [None] * rows,
-            labels=_values(opened, label) if label else [None] * rows,
+            paths=_values(opened, footer, paths) if paths else [None] * rows,
+            labels=_values(opened, footer, label) if label else [None] * rows,
             class_names=_class_names(schema, label),
-            groups=[group.num_rows for group in groups],
-            bytes=sum(_leaf_bytes(group, leaf) for group in groups),
+            groups=footer.rows,
+            pages=footer.pages(leaf),
         )
 
 
@@ -104,15 +109,17 @@ def _image_leaves(file: Path, field: pa.Field) -> tuple[str, str | None]:
     )
 
 
-def _values(opened: pq.ParquetFile, leaf: str) -> list[Any]:
-    column, _, part = leaf.partition(".")
-    values = opened.read(columns=[leaf]).column(column).to_pylist()
+def _values(opened: pq.ParquetFile, footer: Footer, leaf: str) -> list[Any]:
+    """Return a column's values: one page may hold a large one, and every row name it."""
+    part = leaf.partition(".")[2]
+    rows = footer.pages(leaf).rows_within(BATCH_BYTES, _BATCH_ROWS)
+    left, values = footer.limit, []
+    for batch in opened.iter_batches(rows, columns=[leaf], use_threads=False):
+        left -= batch.nbytes
+        if left < 0:
+            raise ValueError(f"the column {leaf} has more than a file of its size may")
+        values += batch.column(0).to_pylist()
     return [value and value[part] for value in values] if part else values
-
-
-def _leaf_bytes(group: pq.RowGroupMetaData, leaf: str) -> int:
-    chunks = (group.column(n) for n in range(group.num_columns))
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == leaf)
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> tuple[str, ...] | None:
@@ -185,9 +192,14 @@ def reading(file: Path) -> Iterator[pq.ParquetFile]:
     try:
         # Read, not mapped: a mapped file that becomes shorter would end the process. Page by page,
         # not buffered ahead: a row group may be as large as the file.
-        with pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False) as opened:
+        with pq.ParquetFile(
+            file,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        ) as opened:
             yield opened
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+    except (pa.ArrowException, OSError, ValueError) as problem:
         lines = str(problem).splitlines()
         raise DatasetError(
             f"{file} cannot be read: {printable(lines[0]) if lines else type(problem).__name__}",

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from catalog.bounds import allowance
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
 from catalog.datasets.kinds.parquet_listing import (
+    BATCH_BYTES,
     Columns,
     labelled,
     names_of,
@@ -43,6 +45,8 @@ class _Group:
     file: Path
     number: int
     rows: range
+    #: Rows that may be unpacked at a time.
+    batch: int
 
 
 class ParquetDataset(PictureDataset):
@@ -75,7 +79,8 @@ class ParquetDataset(PictureDataset):
         class_names, labels = labelled(read)
         super().__init__(name, root, class_names, map(Picture, names, labels))
         self._column = read[0].image
-        self._mean_bytes = sum(columns.bytes for columns in read) // max(1, len(names))
+        self._mean_bytes = sum(columns.pages.total for columns in read) // max(1, len(names))
+        self._most_bytes = allowance(sum(file.stat().st_size for file in self._files))
 
     def stat_signature(self) -> str:
         return stat_signature_of("parquet", files=self._files)
@@ -97,17 +102,27 @@ class ParquetDataset(PictureDataset):
         """Yield the rows wanted with their pictures' bytes, in the order of the rows."""
         # A file holds equal pictures once: once each they fit into a block, each anew they may not.
         known: dict[bytes | None, bytes | None] = {}
+        left = self._most_bytes
         for group in self._groups:
             if any(row in wanted for row in group.rows):
                 for row, content in _contents(group, self._column, wanted):
+                    if content is not None and content not in known:
+                        left -= len(content)
+                        if left < 0:
+                            raise DatasetError(
+                                f"the pictures in {group.file} are larger than a file of its size"
+                                " may hold",
+                                hint=INCOMPLETE,
+                            )
                     yield row, known.setdefault(content, content)
 
 
 def _numbered(read: Sequence[Columns]) -> tuple[_Group, ...]:
     groups, first = [], 0
     for columns in read:
+        batch = columns.pages.rows_within(BATCH_BYTES, _BATCH_ROWS)
         for number, rows in enumerate(columns.groups):
-            groups.append(_Group(columns.file, number, range(first, first + rows)))
+            groups.append(_Group(columns.file, number, range(first, first + rows), batch))
             first += rows
     if not first:
         raise DatasetError(f"{read[0].file} holds no rows", hint=INCOMPLETE)
@@ -121,7 +136,7 @@ def _contents(
     row = group.rows.start
     with reading(group.file) as opened:
         batches = opened.iter_batches(
-            _BATCH_ROWS, row_groups=[group.number], columns=[leaf], use_threads=False
+            group.batch, row_groups=[group.number], columns=[leaf], use_threads=False
         )
         for batch in batches:
             column = batch.column(0)

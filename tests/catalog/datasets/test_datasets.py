@@ -482,3 +482,12 @@ def test_the_fingerprint_of_a_folder_is_its_recipe(folder: Path) -> None:
         content = hashlib.sha256((folder / sample.name).read_bytes()).hexdigest()
         digest.update(repr((sample.name, sample.label, content)).encode())
     assert FolderDataset("x", folder).fingerprint() == digest.hexdigest()
+
+
+def test_a_pipe_in_a_pictures_place_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"")
+    dataset = open_dataset(f"folder:{tmp_path}", Path())
+    (tmp_path / "a.jpg").unlink()
+    os.mkfifo(tmp_path / "a.jpg")
+    with pytest.raises(DatasetError, match="pipe"):
+        dataset.fingerprint()

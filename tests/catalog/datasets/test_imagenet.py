@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import lzma
@@ -29,6 +30,7 @@ IMAGES = 12
 TRUTH = [1, 2, 3, 4, 4, 3, 2, 1, 1, 3, 2, 4]
 
 
+@functools.cache  # the list is read once, in a process of its own
 def meta(wnids: tuple[str, ...] = WNIDS) -> bytes:
     fields = [(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "num_children")]
     rows = [(number, wnid, "a, b", 0) for number, wnid in enumerate(wnids, 1)]
@@ -252,3 +254,10 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=str(tmp_path)) as caught:
         open_dataset(f"imagenet:{tmp_path}", Path())
     assert imagenet.TAR in str(caught.value.hint)
+
+
+def test_a_kit_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+    as_tar(tmp_path)
+    tar(tmp_path / ARCHIVE, {**kit(), f"{FOLDER}/readme.txt": bytes(2**25)})
+    with pytest.raises(DatasetError, match="more than"):
+        open_dataset(f"imagenet:{tmp_path}", Path())

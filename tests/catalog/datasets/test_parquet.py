@@ -14,11 +14,12 @@ import pytest
 
 from catalog.datasets import ImageDataset, open_dataset
 from catalog.datasets.kinds import parquet_rows
+from catalog.datasets.kinds.parquet_pages import Footer
 from catalog.datasets.label_map import label_map
 from catalog.datasets.order import place
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
-from tests.catalog.datasets.dataset_files import jpeg
+from tests.catalog.datasets.dataset_files import jpeg, noise
 from tests.shared_data import shared
 
 SMALL = InputTransform(size=16, resize=20)
@@ -316,6 +317,91 @@ def test_other_columns_are_named(tmp_path: Path) -> None:
     write(tmp_path / "c" / "2.parquet", [jpeg()], [0], names=("b",))
     with pytest.raises(DatasetError, match=r"2\.parquet.* .*1\.parquet"):
         opened(tmp_path / "c")
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_pages_are_as_large_as_arrow_says(tmp_path: Path, compression: str, version: str) -> None:
+    file = tmp_path / "file.parquet"
+    pictures = [noise(row % 7, 50, seed=row).tobytes() for row in range(3000)]
+    table = pa.table({"image": pa.array(pictures, pa.binary()), "label": range(3000)})
+    options = {"compression": compression, "data_page_version": version, "data_page_size": 5000}
+    pq.write_table(table, file, row_group_size=1000, **options)
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(number) for number in range(3)]
+    footer = Footer(file)
+    assert footer.rows == [group.num_rows for group in groups]
+    for number, leaf in enumerate(("image", "label")):
+        # Arrow counts the pages' headers too, of which none has two hundred bytes.
+        stated = sum(group.column(number).total_uncompressed_size for group in groups)
+        pages = footer.pages(leaf)
+        assert pages.total < stated < pages.total * 1.1 + 3 * 4 * 200
+
+
+def _repeated(path: Path, column: str, value: bytes | str, rows: int) -> None:
+    """Write one value that a great many rows name."""
+    others = {"image": pa.array([b"x"], pa.binary()), "label": pa.array(["y"])}
+    columns = {
+        name: pa.DictionaryArray.from_arrays(
+            pa.array([0] * rows, pa.int32()), pa.array([value]) if name == column else other
+        )
+        for name, other in others.items()
+    }
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "rows"),
+    [
+        ("image", bytes(2**25), 4),  # one page of some hundred bytes
+        ("label", "y" * 5000, 100_000),  # one long name of all rows
+        ("image", b"x", 2_000_000),  # rows alone
+    ],
+)
+def test_a_small_file_makes_no_memory(
+    tmp_path: Path, column: str, value: bytes | str, rows: int
+) -> None:
+    file = tmp_path / "file.parquet"
+    _repeated(file, column, value, rows)
+    assert file.stat().st_size < 2**20
+    usual = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counting)
+    try:
+        with pytest.raises(DatasetError, match=str(file)) as caught:
+            opened(file)
+    finally:
+        pa.set_memory_pool(usual)
+    assert caught.value.hint
+    assert counting.max_memory() < 2**28
+
+
+def test_one_value_of_many_rows_is_unpacked_in_few(tmp_path: Path) -> None:
+    file = tmp_path / "file.parquet"
+    _repeated(file, "image", bytes(2**23), 40)
+    dataset = opened(file)
+    usual = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counting)
+    try:
+        assert len(dataset) == 40
+        dataset.fingerprint()
+    finally:
+        pa.set_memory_pool(usual)
+    # Forty of them would be more.
+    assert counting.max_memory() < 2**28
+
+
+def test_a_page_with_a_checksum_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "file.parquet"
+    table = pa.table({"image": pa.array([jpeg(1)], pa.binary())})
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, file, write_page_checksum=True, **options)
+    whole = file.read_bytes()
+    place = whole.index(jpeg(1)) + 300
+    file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(DatasetError, match="CRC"):
+        opened(file).fingerprint()
 
 
 def test_damage_within_is_met_when_it_is_read(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Readers of strangers' bytes under random bytes: targets, seeds, a campaign and its replay."""

@@ -1,0 +1,216 @@
+"""A campaign: ``python -m tests.fuzz.campaign SECONDS [TARGET ...]`` fuzzes targets in turn.
+
+With atheris (not among the dependencies: it has wheels for few systems) mutation is guided by the
+coverage of the product's Python and of the standard library's readers; without it, and under
+``--plain``, bytes are mutated blindly. Each target runs in a process of its own, whose memory is
+bounded. A finding is written to ``--out``, one file and one traceback each, and the campaign goes
+on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from types import FrameType
+
+#: Memory that one input may take beyond what the process has at its start, in bytes.
+MOST_BYTES = 400 * 2**20
+#: Seconds that one input may take.
+MOST_SECONDS = 10
+_INSTRUMENTED = ("catalog", "jobs.planning", "tarfile", "zipfile", "pickletools", "tomllib", "gzip")
+
+
+class TooMuch(Exception):
+    """An input takes more memory or time than it may."""
+
+
+def mutated(data: bytes, generator: random.Random) -> bytes:
+    """Return bytes changed in one to six places."""
+    content = bytearray(data)
+    for _ in range(generator.randint(1, 6)):
+        place = generator.randrange(len(content) + 1)
+        span = generator.choice((1, 2, 4, 8, 32))
+        kind = generator.randrange(5)
+        if kind == 0:
+            content[place : place + span] = generator.randbytes(span)
+        elif kind == 1:
+            del content[place : place + span]
+        elif kind == 2:
+            content[place:place] = content[place : place + span] * generator.choice((1, 2, 100))
+        elif kind == 3 and place < len(content):
+            content[place] ^= 1 << generator.randrange(8)
+        else:
+            number = generator.choice(
+                (0, 1, 0x7F, 0xFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
+            )
+            content[place : place + 8] = number.to_bytes(8, "little")[:span]
+    return bytes(content)
+
+
+class Campaign:
+    """Runs one target, and keeps what it finds."""
+
+    def __init__(self, name: str, out: Path, pause: Path | None = None) -> None:
+        from tests.fuzz.seeds import kept, seeds, temporary_folder
+        from tests.fuzz.targets import TARGETS
+
+        warnings.simplefilter("ignore")
+        self.name, self.out, self.target, self.pause = name, out, TARGETS[name], pause
+        self.seeds = seeds(name) + kept(name)
+        self.folder = temporary_folder()
+        self.executions, self.findings = 0, set[str]()
+        for data in self.seeds:
+            self.one(data)
+        self.most_kilobytes = _peak() + MOST_BYTES // 1024
+        # What would take far more is refused by the system, and not the machine brought down.
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + 8 * MOST_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+
+    def one(self, data: bytes) -> None:
+        """Run the target on some bytes; write them down where that is a finding."""
+        from tests.fuzz.targets import run
+
+        while self.pause is not None and self.pause.exists():
+            time.sleep(5)
+        self.executions += 1
+        # What is killed, or ends the process, has left its input here.
+        (self.out / f"{self.name}.last").write_bytes(data)
+        signal.alarm(MOST_SECONDS)
+        try:
+            run(self.target, data, Path(self.folder.name))
+            peak = _peak()
+            if self.executions > len(self.seeds) and peak > self.most_kilobytes:
+                self.most_kilobytes = peak + 50_000
+                raise TooMuch(f"{peak:,} kB")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is a finding
+            self._keep(data, problem)
+        finally:
+            signal.alarm(0)
+
+    def _keep(self, data: bytes, problem: BaseException) -> None:
+        frames = traceback.extract_tb(problem.__traceback__)
+        place = next((f for f in reversed(frames) if "/tests/" not in f.filename), frames[-1])
+        key = f"{type(problem).__name__}-{Path(place.filename).stem}-{place.lineno}"
+        if key in self.findings:
+            return
+        self.findings.add(key)
+        digest = hashlib.sha256(data).hexdigest()[:8]
+        stem = self.out / f"{self.name}-{key}-{digest}"
+        stem.with_suffix(".input").write_bytes(data)
+        stem.with_suffix(".txt").write_text("".join(traceback.format_exception(problem)))
+
+    def tally(self, seconds: float) -> None:
+        """Add a line about what was done."""
+        line = {"target": self.name, "executions": self.executions, "seconds": round(seconds, 1)}
+        with (self.out / "tally.jsonl").open("a") as file:
+            file.write(json.dumps(line | {"findings": sorted(self.findings)}) + "\n")
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _too_long(_signal: int, _frame: FrameType | None) -> None:
+    raise TooMuch(f"{MOST_SECONDS} seconds")
+
+
+def blind(campaign: Campaign, seconds: float, seed: int = 0) -> None:
+    """Mutate seeds and what came of them, without coverage."""
+    started = time.monotonic()
+    generator, pool = random.Random(seed), list(campaign.seeds)
+    while time.monotonic() - started < seconds:
+        data = mutated(generator.choice(pool), generator)
+        campaign.one(data)
+        if generator.random() < 0.02:
+            pool.append(data[:20_000])
+    campaign.tally(time.monotonic() - started)
+
+
+def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
+    """Mutate by coverage; libFuzzer ends the process, so that the tally is written as it goes."""
+    import atheris
+
+    with atheris.instrument_imports(include=list(_INSTRUMENTED)):
+        campaign, started = Campaign(name, out, pause), time.monotonic()
+    corpus = out / f"{name}.corpus"
+    corpus.mkdir(exist_ok=True)
+    for number, data in enumerate(campaign.seeds):
+        (corpus / f"seed-{number}").write_bytes(data)
+
+    def one(data: bytes) -> None:
+        campaign.one(data)
+        if time.monotonic() - started > seconds:
+            campaign.tally(time.monotonic() - started)
+            campaign.folder.cleanup()
+            os._exit(0)
+
+    options = [
+        "-max_len=65536",
+        "-timeout=0",
+        "-rss_limit_mb=0",
+        "-verbosity=0",
+        "-print_final_stats=0",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], one)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    """Run the targets named, or all, in turn and each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seconds", type=int, help="for each target")
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--out", type=Path, default=Path("fuzzing"))
+    parser.add_argument("--plain", action="store_true", help="mutate blindly")
+    parser.add_argument("--pause", type=Path, help="while this file is there, nothing runs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="in this process; without coverage any number of targets",
+    )
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if not given.here:
+        from tests.fuzz.targets import TARGETS
+
+        for name in given.targets or TARGETS:
+            options = ["--out", str(given.out), "--seed", str(given.seed), "--here"]
+            options += ["--plain"] if given.plain else []
+            options += ["--pause", str(given.pause)] if given.pause else []
+            command = [sys.executable, "-m", "tests.fuzz.campaign", str(given.seconds), name]
+            ended = subprocess.run([*command, *options], check=False)
+            if ended.returncode:
+                last = given.out / f"{name}.last"
+                last.rename(given.out / f"{name}-exit{ended.returncode}-{time.time_ns()}.input")
+        return
+    signal.signal(signal.SIGALRM, _too_long)
+    try:
+        import atheris  # noqa: F401
+
+        plain = given.plain
+    except ImportError:
+        plain = True
+    if plain:
+        for name in given.targets:
+            blind(Campaign(name, given.out, given.pause), given.seconds, given.seed)
+    else:
+        guided(given.targets[0], given.out, given.seconds, given.pause)
+
+
+if __name__ == "__main__":
+    main()
