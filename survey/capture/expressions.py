@@ -32,7 +32,7 @@ _RANGE = 1e3
 _AFFINE, _POLYNOMIAL, _BENT = range(3)
 
 
-class _Value:
+class _HeldValue:
     """What one tensor held when it was made; nothing once that was overwritten or is gone."""
 
     __slots__ = ("__weakref__", "_held")
@@ -62,17 +62,17 @@ class _Link:
 class Term:
     """One tensor as a function of values, the earliest first and its own last."""
 
-    links: dict[_Value, _Link] = field(default_factory=dict)
+    links: dict[_HeldValue, _Link] = field(default_factory=dict)
     #: Whether it follows from reductions alone, such as a variance.
     statistic: bool = False
 
-    def activated(self, site: int) -> dict[_Value, _Link]:
+    def activated(self, site: int) -> dict[_HeldValue, _Link]:
         """Return the links of what an activation site makes of the tensor."""
         return {value: _Link(_BENT, link.sites | 1 << site) for value, link in self.links.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NonLinear:
     """A non-linear elementwise call, and the activation that it completes if there is one."""
 
     name: str
@@ -146,7 +146,7 @@ def follow_terms(
 
 def written(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Written | None:
+) -> NonLinear | None:
     """Return what a call about to be made computes; None if it is affine or not elementwise."""
     if function is torch.Tensor.__setitem__:
         return _assignment(*args)
@@ -160,13 +160,13 @@ def written(
     inputs = [tensor for tensor in tensors if depends(tensor)]
     lead = max(inputs or tensors, key=torch.Tensor.numel)
     if not inputs and family not in (Family.PRODUCT, Family.QUOTIENT):
-        return Written(name, lead, reason=INDEPENDENT)
+        return NonLinear(name, lead, reason=INDEPENDENT)
     if not _is_bent(function, family, args, kwargs, inputs):
         return None
     if family in (Family.POWER, Family.OTHER):
-        return Written(name, lead, reason=f"{name} by itself is no activation")
+        return NonLinear(name, lead, reason=f"{name} by itself is no activation")
     if (guard := _guard(family, args, kwargs, inputs)) is not None:
-        return Written(name, lead, reason=guard)
+        return NonLinear(name, lead, reason=guard)
     return _activation(name, lead, inputs, _bend(function, args, inputs))
 
 
@@ -177,32 +177,34 @@ def scales(function: Callable[..., Any], args: Sequence[Any], tensor: torch.Tens
     return number and family in (Family.PRODUCT, Family.QUOTIENT) and function not in _SWAPPED
 
 
-def _assignment(target: torch.Tensor, index: Any, _value: Any) -> Written | None:
+def _assignment(target: torch.Tensor, index: Any, _value: Any) -> NonLinear | None:
     """Return an assignment to the places that a condition on the images chooses."""
     chosen = any(held.dtype == torch.bool and depends(held) for held in tensors_in([index]))
     reason = "writes over its own input, which is gone then"
-    return Written("setitem", target, reason=reason) if chosen else None
+    return NonLinear("setitem", target, reason=reason) if chosen else None
 
 
-def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend: int) -> Written:
+def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend: int) -> NonLinear:
     """Return the activation that a call completes, or why it completes none."""
     links = _joined(inputs, bend)
     if any(tensor.shape != lead.shape for tensor in inputs) or not links:
-        return Written(name, lead, reason="joins values that are not functions of one value")
+        return NonLinear(name, lead, reason="joins values that are not functions of one value")
     bent = {value: link for value, link in links.items() if link.bend == _BENT}
     if not bent:
-        return Written(name, lead, reason="a power of one value by itself is no activation")
+        return NonLinear(name, lead, reason="a power of one value by itself is no activation")
     layout = layout_of(lead)
     for value in reversed(bent):
         source = value.tensor()
         if source is None or source.shape != lead.shape or layout_of(source) != layout:
             continue
         if all(layout_of(tensor) == layout for tensor in inputs):
-            return Written(name, lead, source, bent[value].sites)
-    return Written(name, lead, reason="the value that it is a function of was overwritten or moved")
+            return NonLinear(name, lead, source, bent[value].sites)
+    return NonLinear(
+        name, lead, reason="the value that it is a function of was overwritten or moved"
+    )
 
 
-def _joined(inputs: Sequence[torch.Tensor], bend: int) -> dict[_Value, _Link]:
+def _joined(inputs: Sequence[torch.Tensor], bend: int) -> dict[_HeldValue, _Link]:
     """Return the links to the values that all inputs are functions of."""
     if not inputs:
         return {}
@@ -279,8 +281,8 @@ def _overwritten(tensor: torch.Tensor, args: Any) -> None:
         delattr(tensor, _TERM)
 
 
-def _marked(tensor: torch.Tensor, links: dict[_Value, _Link], *, statistic: bool) -> Term:
-    term = Term({**links, _Value(tensor): _Link(_AFFINE, 0)}, statistic)
+def _marked(tensor: torch.Tensor, links: dict[_HeldValue, _Link], *, statistic: bool) -> Term:
+    term = Term({**links, _HeldValue(tensor): _Link(_AFFINE, 0)}, statistic)
     if not isinstance(tensor, torch.nn.Parameter):
         setattr(tensor, _TERM, term)
     return term

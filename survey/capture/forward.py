@@ -28,8 +28,8 @@ from survey.capture.blocks import Blocks
 from survey.capture.calls import Call, CallList
 from survey.capture.expressions import (
     INDEPENDENT,
+    NonLinear,
     Term,
-    Written,
     depends,
     follow_activation,
     follow_terms,
@@ -314,7 +314,7 @@ class _Pass(TorchFunctionMode):
         self._sites[-1] = (number, whose, replace(pair, y=y, after=after, reason=reason))
 
     def _open_written(
-        self, call: Written, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+        self, call: NonLinear, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> _Open | None:
         place = (self._path[-1][1], call.name)
         if call.source is None:
