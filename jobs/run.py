@@ -121,11 +121,19 @@ def run_survey(
             seconds = {job.run_id: estimate(job, states, history).seconds for job in plan.todo}
             jobs = progress_of(home, registry, ordered(plan.todo, seconds), states)
             recorder = Recorder(jobs, writer, registry, home.logs, limits.losses)
-            dispatcher = Dispatcher(jobs, seconds, recorder, registry, runner.devices, limits)
+
+            def planned_anew(job: Job) -> JobProgress | None:
+                return with_present_weights(job, holdings, registry, definition, reporter)
+
+            dispatcher = Dispatcher(
+                jobs, seconds, recorder, registry, runner.devices, limits, planned_anew
+            )
             for events in runner.run(dispatcher):
                 for event in dispatcher.handle(events):
                     reporter.event(dispatcher.job(event.run_id), event)
     done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)
+    present = (dispatcher.replaced.get(job.run_id, job) for job in plan.jobs)
+    plan = dataclasses.replace(plan, jobs=tuple({job.key: job for job in present}.values()))
     return Outcome(plan, done, failed, unfetched, tuple(dispatcher.cancelled))
 
 
@@ -141,6 +149,39 @@ def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
         definition.name, {**definition.to_dict(), "base": str(definition.base)}
     )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
+
+
+def with_present_weights(
+    job: Job, holdings: Holdings, registry: Registry, definition: Definition, reporter: Reporter
+) -> JobProgress | None:
+    """Plan a job anew whose weights are not those that were planned, and report it.
+
+    Returns
+    -------
+    JobProgress or None
+        The progress of the job with the weights that its file has by now, closed if these are
+        measured already; None if the file is the planned one, is gone, or is a published one.
+    """
+    path, home = job.checkpoint.path, holdings.home
+    if path is None or home is None:
+        return None
+    # Whatever it looks like: else every further run would plan what is no more.
+    registry.hashes.forget(path)
+    try:
+        sha256 = holdings.sha256(job.checkpoint)
+    except CatalogError:
+        return None
+    if sha256 == job.checkpoint_sha256 or job.checkpoint.published:
+        return None
+    anew = dataclasses.replace(job, checkpoint_sha256=sha256)
+    record_plan(registry, definition, Plan((anew,), frozenset()))
+    reporter.warned(f"{job.title}: the weights changed since the plan; they are run {anew.run_id}")
+    states = run_states(home)
+    progress = progress_of(home, registry, [anew], states)[anew.run_id]
+    state = states.get(anew.run_id)
+    if (state and state.status == "done") or anew.run_id in held_jobs(registry):
+        progress.close()
+    return progress
 
 
 def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:

@@ -88,6 +88,8 @@ class Failed(_OfAttempt):
     message: str
     hint: str | None
     traceback: str
+    #: Whether the file of weights is not the one that was planned: it may be planned anew.
+    changed_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,10 @@ from catalog.store.records import BatchRecord
 from jobs.planning.job import Job
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.heartbeat import Heartbeat
+from jobs.runners.planned import ChangedWeights, require_images, require_planned
 from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
-from survey import CatalogError, ClusterError, SurveyError, measure_batches
+from survey import ClusterError, SurveyError, measure_batches
 
 
 def run_task(
@@ -64,8 +65,9 @@ def run_task(
     except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
         hint = error.hint if isinstance(error, SurveyError) else None
-        where = _storable(traceback.format_exc())
-        yield Failed(task.run_id, task.attempt, stage.name, _storable(message), hint, where)
+        texts = _storable(message), hint, _storable(traceback.format_exc())
+        changed = isinstance(error, ChangedWeights)
+        yield Failed(task.run_id, task.attempt, stage.name, *texts, changed)
 
 
 class _Stage:
@@ -85,18 +87,19 @@ def _run(
     if job.code_sha256 is not None:
         admit([job.code_sha256])
     (architecture,) = find(job.full_name)
-    _require_planned("code", job.code_sha256, architecture.code_sha256)
+    require_planned("code", job.code_sha256, architecture.code_sha256)
     stage.name = "load"
     home = Home(job.home) if job.home else None
     store, folder = (FileStore(home.files), home.datasets) if home else (None, None)
     loaded = load_model(architecture, _present(job.checkpoint, store))
-    _require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256)
+    require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256, ChangedWeights)
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.size)
     model.to(device)
     stage.name = "data"
     dataset = open_dataset(job.dataset, job.base, store, folder)
-    _require_planned("dataset", job.dataset_stat, dataset.stat_signature())
+    signature = dataset.stat_signature()
+    require_images(dataset, job.dataset_stat, job)
     labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
     yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
@@ -104,7 +107,7 @@ def _run(
     yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
     reopened = open_dataset(job.dataset, job.base, store, folder)
-    _require_planned("dataset", job.dataset_stat, reopened.stat_signature())
+    require_images(reopened, signature, job)
     skipped = feed.take_skipped()
     yield from skipped
     names = tuple(image.name for image in skipped)
@@ -172,15 +175,6 @@ def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]
         return dataset.samples(job.transform, position)
     cache = PixelCache(Home(job.home).pixels)
     return cache.samples(dataset, job.dataset_fingerprint, job.transform, position)
-
-
-def _require_planned(what: str, planned: object, present: object) -> None:
-    # The run's key was made from what was planned: other content would be recorded under its name.
-    if planned != present:
-        raise CatalogError(
-            f"the {what} changed since the run was planned: {planned} then, {present} now",
-            hint="run the same command again to plan anew",
-        )
 
 
 class _Feed:

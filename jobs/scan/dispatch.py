@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from catalog.registry.attempts import AttemptStart
 from catalog.registry.registry import Registry
@@ -43,22 +43,29 @@ class Dispatcher:
         The workers.
     limits : Limits
         What jobs are allowed.
+    planned_anew : callable, optional
+        Gives the progress of a job with the weights that its file has by now; None where those
+        are the planned ones.
     """
 
     def __init__(
         self,
-        jobs: Mapping[str, JobProgress],
+        jobs: dict[str, JobProgress],
         seconds: Mapping[str, float],
         recorder: Recorder,
         registry: Registry,
         devices: Devices,
         limits: Limits,
+        planned_anew: Callable[[Job], JobProgress | None] = lambda _: None,
     ) -> None:
+        #: Jobs whose weights changed before they were loaded, with what is measured instead.
+        self.replaced: dict[str, Job] = {}
         self.done: list[Job] = []
         self.failed: list[tuple[Job, Failed]] = []
         self.cancelled: list[Job] = []
         self._recorder, self._registry, self._deadline = recorder, registry, limits.deadline
-        self._seconds, self._workers = seconds, devices.workers
+        self._seconds, self._workers = dict(seconds), devices.workers
+        self._planned_anew = planned_anew
         self._fitting = registry.micro_batches()
         self._speed = _Speed()
         self._alone: set[str] = set()
@@ -96,8 +103,12 @@ class Dispatcher:
         return self._jobs[run_id].closed
 
     def handle(self, events: Iterable[Event]) -> list[Event]:
-        """Persist worker events, then return the ones to report."""
+        """Persist worker events, then return the ones to report.
+
+        The failure of a job that is planned anew is none to report.
+        """
         recorded = self._recorder.record(events)
+        recorded = [event for event in recorded if not self._replaces(event)]
         for event in recorded:
             progress = self._jobs[event.run_id]
             if isinstance(event, Started):
@@ -113,6 +124,19 @@ class Dispatcher:
                 # The job may have killed the worker: it is not given out with others again.
                 self._alone.add(event.run_id)
         return [event for event in recorded if not isinstance(event, Returned)]
+
+    def _replaces(self, event: Event) -> bool:
+        """Plan a job anew whose weights changed, once; return whether that was done."""
+        if not (isinstance(event, Failed) and event.changed_weights):
+            return False
+        job = self.job(event.run_id)
+        if job in self.replaced.values() or not (progress := self._planned_anew(job)):
+            return False
+        self.replaced[event.run_id] = progress.job
+        if self._jobs.setdefault(progress.job.run_id, progress) is progress:
+            self._seconds[progress.job.run_id] = self._seconds[event.run_id]
+            self._waiting.extend(progress for _ in progress.waiting)
+        return True
 
     def _choose(self, host: Host) -> list[JobProgress]:
         """Return the next job that waits, or several that are short."""

@@ -13,6 +13,8 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
+from catalog.files import file_sha256
+from catalog.models.cifar import CifarSource
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
@@ -57,10 +59,9 @@ def asked(home: Path, sql: str) -> list[dict]:
     return query(open_home(home, create=False), sql).to_pylist()
 
 
-def scan(home: Path, runner: LocalRunner, reporter=None, **changes):
-    return run_survey(
-        open_home(home, create=True), declared(**changes), runner, reporter or Reporter()
-    )
+def scan(home: Path, runner: LocalRunner, reporter=None, checkpoints=(), **changes):
+    survey = declared(*checkpoints, **changes)
+    return run_survey(open_home(home, create=True), survey, runner, reporter or Reporter())
 
 
 @contextlib.contextmanager
@@ -218,6 +219,71 @@ def test_bars_follow_every_job_to_its_end(tmp_path):
     assert "all jobs" in overall
     assert " 1/1 " in overall
     assert " 8/8 " in worker
+
+
+class Replacing(LocalRunner):
+    """Puts other weights in a file's place before tasks begin, so many times."""
+
+    def __init__(self, path: Path, times: int) -> None:
+        super().__init__(ON_CPU)
+        self.path, self.left = path, times
+
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        class Between:
+            is_withdrawn = source.is_withdrawn
+
+            @staticmethod
+            def next_tasks(host):
+                tasks = source.next_tasks(host)
+                if tasks and self.left:
+                    self.left -= 1
+                    write_weights(self.path)
+                return tasks
+
+        yield from super().run(Between())
+
+
+def write_weights(path: Path) -> None:
+    torch.save(CifarSource().get("cifar_resnet8").build().state_dict(), path)
+
+
+class Warned(Reporter):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warned(self, warning: str) -> None:
+        self.warnings.append(warning)
+
+
+def test_weights_that_changed_since_the_plan_are_planned_anew(tmp_path, monkeypatch):
+    path, home, reporter = tmp_path / "weights.pth", tmp_path / "home", Warned()
+    what = {"checkpoints": (f"file:{path}",), "dataset": "digits[:64]"}
+    write_weights(path)
+    # As on a file system that tells nothing of a change: not even the next run may be misled.
+    monkeypatch.setattr("catalog.registry.hash_cache.stat_signature_of", lambda files: "same")
+    outcome = scan(home, Replacing(path, 1), reporter, **what)
+    (measured,) = outcome.done
+    assert (outcome.failed, outcome.plan.jobs) == ((), (measured,))
+    assert measured.checkpoint_sha256 == file_sha256(path)
+    assert [measured.run_id in warning for warning in reporter.warnings] == [True]
+    runs = asked(home, "SELECT run_id, status, checkpoint_sha256 FROM runs WHERE status = 'done'")
+    assert runs == [
+        {"run_id": measured.run_id, "status": "done", "checkpoint_sha256": file_sha256(path)}
+    ]
+    again = scan(home, LocalRunner(ON_CPU), **what)
+    assert (again.plan.todo, again.plan.done) == ((), {measured.run_id})
+
+
+def test_weights_that_change_all_the_time_fail_and_are_measured_by_the_next_run(tmp_path):
+    path, home = tmp_path / "weights.pth", tmp_path / "home"
+    what = {"checkpoints": (f"file:{path}",), "dataset": "digits[:64]"}
+    write_weights(path)
+    outcome = scan(home, Replacing(path, 9), **what)
+    ((_, failure),) = outcome.failed
+    assert (failure.changed_weights, outcome.done) == (True, ())
+    assert failure.hint
+    (measured,) = scan(home, LocalRunner(ON_CPU), **what).done
+    assert measured.checkpoint_sha256 == file_sha256(path)
 
 
 def test_what_is_done_is_not_planned_again(tmp_path):

@@ -228,6 +228,14 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     assert "dataset changed" in seen[-1].message
 
 
+def test_a_dataset_whose_files_only_look_otherwise_is_the_planned_one(tmp_path):
+    folder = pictures(tmp_path / "pictures", (), 40)
+    planned = job(dataset=f"folder:{folder}", size=32)
+    # As on another machine, or after a change of rights.
+    (folder / "000.png").touch()
+    assert isinstance(events_of(planned)[-1], Finished)
+
+
 def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     file = tmp_path / "weights.pth"
     network = CifarSource().get("cifar_resnet8").build()
@@ -236,6 +244,7 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     torch.save(CifarSource().get("cifar_resnet8").build().state_dict(), file)
     (changed,) = events_of(planned)
     assert "checkpoint changed" in changed.message
+    assert changed.changed_weights
     file.unlink()
     (gone,) = events_of(planned)
     assert isinstance(gone, Failed)
@@ -272,7 +281,7 @@ def test_code_that_changed_after_the_plan_is_not_run(tmp_path, monkeypatch):
         ({"architecture": "cifar_resnet9"}, "build"),
         ({"dataset": "folder:gone"}, "data"),
         ({"checkpoint_sha256": "0" * 64}, "load"),
-        ({"dataset_stat": "0" * 64}, "data"),
+        ({"dataset_stat": "0" * 64, "dataset_fingerprint": "0" * 64}, "data"),
         ({"architecture": "digits_vgg7", "transform": InputTransform(2, 2)}, "load"),
     ],
 )
