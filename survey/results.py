@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from survey.column_fields import column, nested, optional
+from survey.text import counted
 
 #: Whether a site's output goes on as a value, or only scales another one.
 Role = Literal["main", "gate"]
@@ -20,6 +21,36 @@ Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
 
 #: What a reader should know about a row, whatever its status.
 Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge"]
+
+
+#: Every flag with its meaning, in the order in which they are counted.
+FLAGS: Mapping[Flag, str] = {
+    "constant": "the output is the same for every image, so there is no score",
+    "dead": "the output is zero for every image, so there is no score",
+    "nonfinite": "some values are not finite, so there is no score",
+    "ridge": "the absolute ridge, not the network, decides the score: a variance is below 1e-4",
+    "few_images": "no more images than channels, so that the score depends on their number",
+}
+
+#: Flags of scores that are not the network's: no question counts them.
+LEFT_OUT: frozenset[Flag] = frozenset({"ridge"})
+
+
+def flag_sentences(counts: Mapping[str, int], what: str = "marked") -> list[str]:
+    """Return a sentence for each flag that sites bear, from how many bear it.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Sites by flag.
+    what : str
+        What is done about them.
+    """
+    return [
+        f"{counted(counts[flag], 'site')} {what} as {flag}: {meaning}."
+        for flag, meaning in FLAGS.items()
+        if counts.get(flag)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,8 @@ class Answer:
     #: The view of the store, and its columns, that the report's SQL selects.
     view: ClassVar[str] = "signatures"
     source: ClassVar[Sequence[str]] = CURVE
+    #: Whether only runs measured in the same way meet in it, whatever others it is about.
+    apart: ClassVar[bool] = False
     #: Options shared by the verbs that do not apply to it.
     without: ClassVar[Sequence[str]] = ()
 

@@ -42,6 +42,7 @@ class SignatureDrift(Answer):
     computed_by = "analysis.contrasts.drift_between_runs:drift"
     found_by = "analysis.contrasts.drift_between_runs:Drift.finding"
     without = ("role", "all_runs")
+    apart = True
 
     since: str | None = option(
         None,

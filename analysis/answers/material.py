@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.choices import NORMALISATION, PAPER_METRICS, Normalisation, Role
+from survey.errors import SettingsError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +39,8 @@ class Material:
         Which sites.
     watch : callable, optional
         Shows the progress of what takes long.
+    keep_flagged : bool
+        See ``analysis.signatures``.
     """
 
     def __init__(
@@ -45,6 +49,8 @@ class Material:
         selection: Selection | None = None,
         role: Role = "all",
         watch: Watch = unwatched,
+        *,
+        keep_flagged: bool = False,
     ) -> None:
         from analysis.data.selection import Selection
 
@@ -52,6 +58,7 @@ class Material:
         self.selection = selection or Selection()
         self.role: Role = role
         self.watch = watch
+        self._keep_flagged = keep_flagged
         self._matrices: dict[tuple[str, int | None], DistanceMatrix] = {}
         #: Answers with their default options, by class.
         self.answers: dict[type, Any] = {}
@@ -69,8 +76,33 @@ class Material:
         from analysis.data.frames import signatures
         from analysis.data.provenance import carried
 
-        frame = signatures(self.home, self.selection, role=self.role)
+        kept = self._keep_flagged
+        frame = signatures(self.home, self.selection, role=self.role, keep_flagged=kept)
         return carried(frame, frame)
+
+    def of_ridge(self, ridge: str) -> Material:
+        """Return the material of runs of a ridge, every score kept; this one if another is asked.
+
+        Raises
+        ------
+        SettingsError
+            If no selected run is of it.
+        """
+        if self.selection.ridges:
+            return self
+        # Selecting another ridge than there is would only be refused as a mistyped one.
+        if ridge not in set(self._every.models["ridge"]):
+            raise SettingsError(
+                f"no selected run was measured with the {ridge} ridge",
+                hint=f"survey run --ridge {ridge} measures with it; --ridge '*' takes any",
+            )
+        selection = replace(self.selection, ridges=ridge)
+        return Material(self.home, selection, self.role, self.watch, keep_flagged=True)
+
+    @property
+    def _every(self) -> Material:
+        """The material of all runs of every ridge."""
+        return Material(self.home, replace(self.selection, ridges="*", newest=False))
 
     @cached_property
     def layers(self) -> pd.DataFrame:

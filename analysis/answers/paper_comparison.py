@@ -12,9 +12,13 @@ from analysis.answers.columns import TableColumn
 from analysis.choices import PAPER_METRICS
 from analysis.option_fields import option
 from analysis.text import fixed
+from survey.settings import Ridge
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: The ridge that the paper's numbers have.
+PAPER_RIDGE: Ridge = "absolute"
 
 #: The paper's names of its tables and figures.
 _PRINTED = {**{f"table{n}": f"Table {n}" for n in (1, 2, 3)}, "fig4": "Figure 4"}
@@ -43,7 +47,7 @@ class _PaperComparison(Answer):
         """One row a printed number."""
         from analysis.paper.compare import compare_paper
 
-        material = self.material
+        material = self.material.of_ridge(PAPER_RIDGE)
         compared = compare_paper(material.signatures, material.done, material.layers)
         chosen = compared["table"].isin(self.tables_of_paper)
         return compared[chosen].reset_index(drop=True)

@@ -53,7 +53,8 @@ from analysis.contrasts.run_pairs import (
     explicit_pair,
     with_predecessors,
 )
-from analysis.data.provenance import runs_hash
+from analysis.data.frames import flag_counts
+from analysis.data.provenance import conditions, runs_hash
 from analysis.data.selection import Selection
 from analysis.data.tables import Row
 from analysis.statistics.p_values import (
@@ -216,6 +217,9 @@ def drift(
     newest = replace(selection or Selection(), newest=True)
     description = "the pair asked for" if pair else newest.describe()
     frame.attrs = {"selection": description, "runs": len(ids), "runs_hash": runs_hash(ids)}
+    frame.attrs["conditions"] = conditions(run for one in pairs for run in (one.before, one.after))
+    # A move is one whatever decides the score: none is left out.
+    frame.attrs["marked"] = flag_counts(opened, [one.after["run_id"] for one in pairs])
     return Drift(frame, len(pairs), tolerance, level)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -89,8 +89,9 @@ def ended_runs(home: Home, selection: Selection) -> list[Run]:
         If there are some, and none is selected.
     """
     result = query(home, _RUNS).to_pylist()
-    # Every repeat counts here: one is another's predecessor. In a new home nothing has ended yet.
-    return replace(selection, newest=False).choose(result) if result else []
+    # Every repeat of any ridge counts here: pairs never mix settings, and one repeat is another's
+    # predecessor. In a new home nothing has ended yet.
+    return selection.fitting(result) if result else []
 
 
 def explicit_pair(home: Home, names: tuple[str, str]) -> RunPair:

@@ -13,14 +13,20 @@ from analysis.data.model_names import labels
 from analysis.data.provenance import CONDITIONS, conditions
 from analysis.data.selection import MEASURED, Selection
 from analysis.data.validation import require_choice
+from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import installed_columns, layer_scores, quoted_name
 from survey.errors import UnknownName
+from survey.results import LEFT_OUT
 
 
 def signatures(
-    home: str | Path = "survey-home", selection: Selection | None = None, *, role: Role = "all"
+    home: str | Path = "survey-home",
+    selection: Selection | None = None,
+    *,
+    role: Role = "all",
+    keep_flagged: bool = False,
 ) -> pd.DataFrame:
     """Return signatures, one row a finished run and site.
 
@@ -32,6 +38,9 @@ def signatures(
         Which runs; by default the newest of each model, checkpoint, dataset and pooling.
     role : {"all", "main", "gate"}
         Which sites.
+    keep_flagged : bool
+        Keep scores that a question leaves out: with a flag of ``survey.results.LEFT_OUT``, which is
+        ``ridge``, the affinity and ``affinity_plain`` are else NaN.
 
     Returns
     -------
@@ -44,9 +53,9 @@ def signatures(
         ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
         has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
         ``family_group`` and ``year``; what scores depend on (``images_per_score``, ``shrinkage``,
-        ``ridge``); ``relative_depth`` in [0, 1], the site over the last site of
-        its run, 0 for the only one. ``attrs`` hold a description of the selection, the home and the
-        versions of the measuring.
+        ``ridge``); ``flags``, those of any of its batches; ``relative_depth`` in [0, 1], the site
+        over the last site of its run, 0 for the only one. ``attrs`` hold a description of the
+        selection, the home and the versions of the measuring.
 
     Raises
     ------
@@ -59,10 +68,14 @@ def signatures(
     frame = _frame(
         home,
         selection,
-        f"signatures.*, family_group, year, {settings}",
-        f"signatures JOIN {runs} USING (run_id)",
+        f"signatures.*, family_group, year, {settings}, flags",
+        f"signatures JOIN {runs} USING (run_id) LEFT JOIN ({_FLAGS}) USING (run_id, site)",
         f"{_ORDER}, site",
     )
+    frame["flags"] = [() if each is None else tuple(each) for each in frame["flags"]]
+    if not keep_flagged:
+        out = [not LEFT_OUT.isdisjoint(flags) for flags in frame["flags"]]
+        frame.loc[out, list(_SCORES)] = float("nan")
     last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
     frame["relative_depth"] = frame["site"] / last
     if role == "all":
@@ -119,6 +132,21 @@ def models(home: str | Path = "survey-home", selection: Selection | None = None)
     return _frame(home, selection, "*", "runs")
 
 
+#: Columns that hold affinity scores.
+_SCORES = ("affinity", "affinity_std", "affinity_se", "affinity_plain")
+
+# Older rows have the flag ridge under the relative ridge too, where it means nothing.
+_FLAGS = """
+SELECT run_id, site, list_sort(list(DISTINCT flag)) AS flags
+FROM (SELECT run_id, site, unnest(flags) AS flag FROM batch_scores) JOIN runs USING (run_id)
+WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY run_id, site
+"""
+
+_FLAG_COUNTS = f"""
+SELECT flag, count(*) AS sites FROM (SELECT run_id, unnest(flags) AS flag FROM ({_FLAGS}))
+WHERE list_contains($run_ids, run_id) GROUP BY flag
+"""  # noqa: S608 - written above
+
 #: The newest of repeats comes last: ``last_run_each`` keeps that one.
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
 
@@ -127,6 +155,12 @@ SELECT run_id, family, family_group, status, finished_at, measuring_version,
   {", ".join((*MEASURED, *CONDITIONS))}
 FROM runs ORDER BY {_ORDER}
 """  # noqa: S608 - declared names
+
+
+def flag_counts(home: Home, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return how many sites of some runs bear each flag."""
+    rows = query(home, _FLAG_COUNTS, {"run_ids": list(run_ids)}).to_pylist()
+    return {row["flag"]: row["sites"] for row in rows}
 
 
 def _frame(
@@ -147,7 +181,7 @@ ORDER BY {order}
     shown = set(frame["run_id"])
     versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
     frame.attrs = {
-        "selection": selection.describe(),
+        "selection": ", ".join(filter(None, (selection.describe(), selection.passed_over(runs)))),
         "home": str(home),
         "measuring_versions": sorted(versions - {None}),
         "conditions": conditions(run for run in chosen if run["run_id"] in shown),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from survey import __version__
+from survey.results import FLAGS, flag_sentences
 from survey.text import counted
 
 #: Columns of ``runs``: how many images a score is made of, and how its covariances are estimated.
@@ -24,10 +25,13 @@ CONDITIONS = ("images_per_score", "shrinkage", "ridge")
 _USUAL = {"shrinkage": "ledoit-wolf"}
 
 #: The keys of ``attrs``.
-CARRIED = ("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash")
+CARRIED = (
+    *("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash"),
+    *("left_out", "marked"),
+)
 
 #: Those that count all runs, and do not hold of a part of them.
-_COUNTS = ("runs", "runs_hash")
+_COUNTS = ("runs", "runs_hash", "left_out", "marked")
 
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
@@ -49,6 +53,13 @@ class Provenance:
     measuring_versions: tuple[int, ...]
     #: Descriptions of the runs' conditions.
     conditions: tuple[str, ...] = ()
+    #: By flag, how many sites have it and no score that counts, and how many a score that does.
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    marked: Mapping[str, int] = field(default_factory=dict)
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each flag of sites left out, then of sites that only bear it."""
+        return flag_sentences(self.left_out, "left out") + flag_sentences(self.marked)
 
     def caption(self) -> str:
         """Return the provenance in one line."""
@@ -56,6 +67,10 @@ class Provenance:
         parts = [self.selection, f"{counted(self.runs, 'run')} (ids hash to {self.runs_hash})"]
         if self.conditions:
             parts.append(" or ".join(self.conditions))
+        for what, by_flag in (("left out", self.left_out), ("marked", self.marked)):
+            if by_flag:
+                each = ", ".join(f"{number} {flag}" for flag, number in by_flag.items())
+                parts.append(f"sites {what}: {each}")
         if measured:
             parts.append(f"measuring version {measured}")
         return "; ".join((*parts, f"survey {self.survey_version}"))
@@ -75,7 +90,7 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
     Provenance
         Its selection is ``runs as given`` where the frame carries none.
     """
-    attrs = frame.attrs
+    attrs, flagged = frame.attrs, _flagged(frame)
     ids = _run_ids(frame)
     return Provenance(
         selection=str(attrs.get("selection") or "runs as given"),
@@ -84,6 +99,8 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         survey_version=__version__,
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
         conditions=tuple(_conditions(frame)),
+        left_out=flagged["left_out"],
+        marked=flagged["marked"],
     )
 
 
@@ -150,6 +167,7 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
         result.attrs |= {name: frame.attrs[name] for name in CARRIED if name in frame.attrs}
     if ids:
         result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
+    result.attrs |= next((counts for counts in map(_flagged, frames) if any(counts.values())), {})
     result.attrs["conditions"] = sorted({each for frame in frames for each in _conditions(frame)})
     return result
 
@@ -183,6 +201,20 @@ def _conditions(frame: pd.DataFrame) -> list[str]:
         rows = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
         return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in rows)
     return list(frame.attrs.get("conditions", ()))
+
+
+def _flagged(frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Return how many of a frame's sites bear each flag; without their columns, those carried."""
+    if not {"flags", "affinity", "site"} <= set(frame.columns) or "batch" in frame:
+        return {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
+    scored = frame["affinity"].notna()
+    return {
+        name: {flag: number for flag in FLAGS if (number := sum(flag in each for each in flags))}
+        for name, flags in (
+            ("left_out", frame["flags"][~scored]),
+            ("marked", frame["flags"][scored]),
+        )
+    }
 
 
 def _run_ids(frame: pd.DataFrame) -> set[str]:

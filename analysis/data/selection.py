@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.data.model_names import Run
 from analysis.option_fields import option
 from survey.errors import SettingsError, UnknownName
+from survey.settings import MeasureSettings
+from survey.text import counted
 
 if TYPE_CHECKING:
     from catalog.models.sets import NamedSet
@@ -47,6 +49,8 @@ class Selection:
         Globs over the settings that scores depend on, such as ``512`` or ``none``.
     sets : str or sequence of str
         Names of sets of published weights, such as ``paper``: runs of any of their members.
+        Without a ridge, runs are of the one that most of the models were measured with: scores
+        under two ridges do not compare.
     newest : bool
         Of runs that measured the same (``MEASURED``) only one: the newest finished one, or the
         newest where none has finished.
@@ -105,6 +109,23 @@ class Selection:
         SettingsError
             If a glob fits none of the runs, or no run fits every field.
         """
+        fitting = self.fitting(runs)
+        chosen = fitting if self.ridges else _of_one_ridge(fitting)
+        return _without_repeats(chosen) if self.newest else chosen
+
+    def passed_over(self, runs: Iterable[Run]) -> str:
+        """Return which runs ``choose`` leaves out for their ridge, as a clause; empty for none."""
+        fitting = self.fitting(runs)
+        kept = fitting if self.ridges else _of_one_ridge(fitting)
+        others = [run for run in fitting if run not in kept]
+        if not others:
+            return ""
+        ridge = others[0]["ridge"]
+        runs_left = counted(len(others), "run")
+        return f"without {runs_left} of the {ridge} ridge (--ridge {ridge} selects them)"
+
+    def fitting(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs that fit every field, repeats and runs of any ridge; see ``choose``."""
         known = list(runs)
         for name, globs in self.filters.items():
             self._require_all_fit(name, globs, known)
@@ -114,7 +135,7 @@ class Selection:
                 f"none of the {len(known)} runs is selected by: {self.describe()}",
                 hint="each of these fits some run, but no run fits all of them",
             )
-        return _without_repeats(chosen) if self.newest else chosen
+        return chosen
 
     def _holds(self, run: Run) -> bool:
         return all(
@@ -192,6 +213,22 @@ _FIELDS: Mapping[str, _Field] = {
     "ridges": _Field("ridge", _column("ridge")),
     "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
 }
+
+
+def _of_one_ridge(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of the ridge that most models were measured with, since scores of two differ.
+
+    Of as many models with each, those of the default. A run that never started has no ridge.
+    """
+    models: dict[str, set[tuple[Any, ...]]] = {}
+    for run in runs:
+        if run["ridge"] is not None and run["status"] == "done":
+            models.setdefault(run["ridge"], set()).add(tuple(run[name] for name in MEASURED))
+    if not models:
+        return list(runs)
+    default = MeasureSettings().ridge
+    chosen = max(models, key=lambda ridge: (len(models[ridge]), ridge == default))
+    return [run for run in runs if run["ridge"] in (chosen, None)]
 
 
 def _without_repeats(runs: Sequence[Run]) -> list[Run]:

@@ -50,8 +50,9 @@ def compare_paper(
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``. Runs with the weights of the sets ``paper`` and
-        ``paper-ssl`` take part, each dataset and pooling by itself.
+        Rows of ``analysis.signatures``; the paper's ridge is absolute:
+        ``Selection(ridges="absolute")``, with ``keep_flagged=True``. Runs with the weights of the
+        sets ``paper`` and ``paper-ssl`` take part, each dataset and pooling by itself.
     models : pandas.DataFrame
         Rows of ``analysis.models``, for accuracies and characteristics.
     layers : pandas.DataFrame, optional
@@ -164,6 +165,6 @@ def paper_sentences(compared: pd.DataFrame) -> list[str]:
     if lacking := int((compared["reason"] == _NOTHING).sum()):
         sentences.append(
             f"{counted(lacking, 'printed number')} of networks or weights that were not surveyed:"
-            " survey run --model paper --dataset imagenet measures them."
+            " survey run --model paper --dataset imagenet --ridge absolute measures them."
         )
     return sentences

@@ -17,6 +17,7 @@ from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.metrics import listed_quantities
 from survey.metrics.base import Quantity
+from survey.results import FLAGS
 
 #: Columns of a model's signature in its data and SQL.
 SITE_COLUMNS = (
@@ -39,6 +40,7 @@ _SITES = (
     TableColumn("spatial", "size"),
     TableColumn("channels", "", whole),
     TableColumn("batches", "", whole),
+    TableColumn("flags", meaning="; ".join(f"{flag}: {text}" for flag, text in FLAGS.items())),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.answers.base import CURVE
 from analysis.answers.columns import Table, TableColumn
-from analysis.data.provenance import mixed
+from analysis.data.provenance import mixed, provenance_of
 from analysis.report.data import ReportMaterial, libraries, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -118,6 +118,7 @@ def _facts(material: ReportMaterial) -> dict[str, str]:
         ),
         failed_runs=whole(len(material.failed)),
         warning=mixed(material.provenance.conditions),
+        flagged_sites="; ".join(provenance_of(material.signatures).notes()) or None,
     )
 
 

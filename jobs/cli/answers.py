@@ -202,7 +202,8 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     if figure is not None:
         lines.append(_drawn(answer, figure))
     made_from = provenance_of(rows)
-    if warning := mixed(made_from.conditions):
+    lines += map(sentence, made_from.notes())
+    if warning := None if answer.apart else mixed(made_from.conditions):
         lines.append(f"note: {warning}")
     for line in (*lines, made_from.caption()):
         typer.echo(line, err=True)

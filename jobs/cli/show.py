@@ -36,12 +36,14 @@ def show(
     from catalog.open_home import open_home
     from catalog.store.queries import run_sites
     from catalog.store.reader import run_row
-    from jobs.operations.show import headline, metric_columns
+    from jobs.operations.show import flag_lines, headline, metric_columns
 
     opened = open_home(home, create=False)
     row = run_row(opened, run)
     typer.echo(headline(row), err=True)
     sites = run_sites(opened, row.run_id)
+    for line in flag_lines(sites):
+        typer.echo(line, err=True)
     if metrics:
         columns, sites = metric_columns(sites)
         table.write(sites, dict.fromkeys(columns))

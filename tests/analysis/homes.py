@@ -47,7 +47,7 @@ class Builder:
         self,
         run_id: str,
         affinity: Values,
-        metrics: Mapping[str, Values] | None = None,
+        metrics: Mapping[str, Any] | None = None,
         roles: Sequence[str] = (),
         repeats: Sequence[int] = (),
         status: str = "done",
@@ -57,7 +57,9 @@ class Builder:
         others = {
             name: np.broadcast_to(np.atleast_2d(each), table.shape)
             for name, each in (metrics or {}).items()
+            if name != "flags"
         }
+        flags = (metrics or {}).get("flags")
         basics: dict[str, Any] = {"pooling": "mean", "measuring_version": 2, **CONDITIONS}
         ended = NOON + timedelta(hours=self.number)
         self.number += 1
@@ -65,6 +67,7 @@ class Builder:
             for batch, row in enumerate(table):
                 cells: dict[str, Any] = {name: each[batch] for name, each in others.items()}
                 cells |= {"role": roles} if roles else {}
+                cells |= {} if flags is None else {"flags": flags}
                 cells |= {"repeat": repeats} if repeats else {}
                 scores = tuple(_score(batch, s, a, cells) for s, a in enumerate(row))
                 writer.write(

@@ -27,6 +27,7 @@ def row(run_id: str, architecture: str = "resnet18", hour: int | None = 0, **val
         "checkpoint": f"torchvision:{architecture}/IMAGENET1K_V1",
         "dataset": "digits",
         "pooling": "mean",
+        "ridge": "relative",
         "family": "ResNet",
         "family_group": "residual",
         "status": "done",

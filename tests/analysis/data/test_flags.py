@@ -1,0 +1,116 @@
+"""Flags and ridges reach every question: what is left out, what is marked, and how many."""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+import pytest
+
+from analysis.answers.clusters import SignatureClusters
+from analysis.answers.material import Material
+from analysis.answers.paper_comparison import PaperNumbers
+from analysis.contrasts.drift_between_runs import drift
+from analysis.data.frames import models, signatures
+from analysis.data.provenance import carried, provenance_of
+from analysis.data.selection import Selection
+from survey.errors import SettingsError
+from survey.results import FLAGS, LEFT_OUT, Flag
+from tests.analysis.homes import Builder
+
+SITES = [0.4, 0.5, 0.6, 0.7]
+
+
+def flagged(*flags: tuple[str, ...]) -> dict[str, list[tuple[str, ...]]]:
+    return {"flags": list(flags)}
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Two absolute runs and two relative ones, with flags at some sites."""
+    ridge, few = ("few_images", "ridge"), ("few_images",)
+    with Builder(tmp_path) as store:
+        for name in ("vgg7", "vgg9"):
+            cells = flagged((), ridge, few, ())
+            store(f"{name}-absolute", SITES, cells, architecture=name)
+            store(f"{name}-relative", SITES, cells, architecture=name, ridge="relative")
+    return tmp_path
+
+
+def test_every_flag_has_a_meaning() -> None:
+    assert set(FLAGS) == set(typing.get_args(Flag)) > LEFT_OUT
+
+
+def test_sites_that_the_ridge_decides_are_left_out_and_others_marked(home) -> None:
+    frame = signatures(home, Selection(ridges="absolute"))
+    one = frame[frame["run_id"] == "vgg7-absolute"]
+    assert list(one["affinity"].isna()) == [False, True, False, False]
+    assert list(one["flags"]) == [(), ("few_images", "ridge"), ("few_images",), ()]
+    made_from = provenance_of(carried(frame[["model"]].copy(), frame))
+    assert made_from == provenance_of(frame)
+    assert made_from.left_out == {"ridge": 2, "few_images": 2}
+    assert made_from.marked == {"few_images": 2}
+    assert "2 ridge" in made_from.caption()
+    assert len(made_from.notes()) == 3
+    # Of one of the runs alone the counts are that run's.
+    assert provenance_of(one).marked == {"few_images": 1}
+    kept = signatures(home, Selection(ridges="absolute"), keep_flagged=True)
+    assert provenance_of(kept).left_out == {}
+    assert provenance_of(kept).marked == {"ridge": 2, "few_images": 4}
+
+
+def test_the_flag_ridge_means_nothing_under_the_relative_one(home) -> None:
+    frame = signatures(home, Selection(ridges="relative"))
+    assert frame["affinity"].notna().all()
+    assert provenance_of(frame).marked == {"few_images": 4}
+
+
+def test_answers_say_how_many_sites_are_left_out(home) -> None:
+    answer = SignatureClusters(Material(home, Selection(ridges="absolute")))
+    assert provenance_of(answer.rows).left_out["ridge"] == 2
+    assert list(answer.matrix.runs["sites"]) == [3, 3]
+
+
+def test_drift_leaves_none_out_and_counts_them(tmp_path) -> None:
+    store = Builder(tmp_path)
+    for run_id in ("one", "two"):
+        store(run_id, [SITES, SITES], flagged((), ("ridge",), (), ()))
+    moves = drift(tmp_path)
+    assert len(moves.rows) == len(SITES)
+    made_from = provenance_of(moves.rows)
+    assert made_from.marked == {"ridge": 1}
+    assert made_from.conditions == ("64 images a score, ridge absolute",)
+
+
+def test_two_ridges_are_never_mixed_unasked(home) -> None:
+    for read in (signatures, models):
+        frame = read(home)
+        assert set(frame["ridge"]) == {"relative"}
+        assert "without 2 runs of the absolute ridge" in provenance_of(frame).caption()
+        assert set(read(home, Selection(newest=False))["ridge"]) == {"relative"}
+    # Most models count, not the newest run nor the most repeats.
+    store = Builder(home)
+    store("more", SITES, architecture="vgg11")
+    for read in (signatures, models):
+        assert set(read(home)["ridge"]) == {"absolute"}
+        asked = read(home, Selection(ridges="*", newest=False))
+        assert set(asked["ridge"]) == {"absolute", "relative"}
+
+
+def test_the_papers_numbers_are_compared_under_the_papers_ridge(home, tmp_path_factory) -> None:
+    weights = {"source": "torchvision", "architecture": "vgg11"}
+    weights["checkpoint"] = "torchvision:vgg11/IMAGENET1K_V1"
+    store = Builder(home)
+    affinity = np.array(SITES)
+    for ridge, sign in (("absolute", 1), ("relative", -1)):
+        metrics = {"cka": 0.5 + sign * affinity / 10, **flagged((), ("ridge",), (), ())}
+        store(f"paper-{ridge}", affinity, metrics, ridge=ridge, **weights)
+    rows = PaperNumbers(Material(home)).rows
+    cka = rows[(rows["table"] == "table2") & (rows["quantity"] == "cka")]
+    assert list(cka["ours"]) == pytest.approx([1.0])
+    assert list(cka["n"]) == [4]
+    other = tmp_path_factory.mktemp("relative")
+    Builder(other)("one", SITES, ridge="relative", **weights)
+    with pytest.raises(SettingsError, match="absolute") as caught:
+        _ = PaperNumbers(Material(other)).rows
+    assert "--ridge absolute" in str(caught.value.hint)
