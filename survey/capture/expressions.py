@@ -199,9 +199,7 @@ def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend:
             continue
         if all(layout_of(tensor) == layout for tensor in inputs):
             return NonLinear(name, lead, source, bent[value].sites)
-    return NonLinear(
-        name, lead, reason="the value that it is a function of was overwritten or moved"
-    )
+    return NonLinear(name, lead, reason="the value that it follows from was overwritten or moved")
 
 
 def _joined(inputs: Sequence[torch.Tensor], bend: int) -> dict[_HeldValue, _Link]:
