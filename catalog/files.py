@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +104,45 @@ def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
 def _remove(path: Path, logs: Sequence[str]) -> None:
     for ending in ("", *logs):
         path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def set_aside(path: Path, logs: Sequence[str] = ()) -> Path | None:
+    """Give a damaged file, and what its library keeps beside it, a second name with the time.
+
+    Under that name it is never written again; whatever takes the place of its first name is
+    another file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; None is returned where there is none.
+    logs : sequence of str
+        Suffixes of the files beside it.
+
+    Returns
+    -------
+    Path or None
+        Its second name.
+    """
+    if not path.exists():
+        return None
+    moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    aside = path.with_name(f"{path.name}.damaged-{moment}")
+    for ending in ("", *logs):
+        with suppress(FileNotFoundError):
+            _second_name(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
+    sync_folder(path.parent)
+    return aside
+
+
+def _second_name(path: Path, other: Path) -> None:
+    try:
+        other.hardlink_to(path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # A file system without links.
+        shutil.copy2(path, other)
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,6 +8,11 @@ from pathlib import Path
 #: How the name of a whole segment in the spool ends.
 SEGMENT_ENDING = ".arrow"
 
+#: What to do about a damaged file of a home.
+REPAIR_HINT = (
+    "`survey doctor --repair` sets the damaged file aside and keeps what can be read of it"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -38,6 +43,11 @@ class Home:
     def spool(self) -> Path:
         """The folder of segments that are not merged yet."""
         return self.path / "spool"
+
+    @property
+    def merged(self) -> Path:
+        """The folder of segments that were merged: the store's log, from which it is repaired."""
+        return self.path / "merged"
 
     @property
     def logs(self) -> Path:
@@ -75,6 +85,6 @@ class Home:
         return self.path / "writer.txt"
 
 
-def segment_paths(spool: Path) -> list[Path]:
-    """Return the whole segments in a spool, in the order they were written."""
-    return sorted(spool.glob(f"*{SEGMENT_ENDING}"))
+def segment_paths(folder: Path) -> list[Path]:
+    """Return the whole segments in a folder, in the order they were written."""
+    return sorted(folder.glob(f"*{SEGMENT_ENDING}"))

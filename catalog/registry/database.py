@@ -33,7 +33,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from catalog.files import appearing
-from catalog.home import Home
+from catalog.home import REPAIR_HINT, Home
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class Database:
         if home.registry_url is None and not home.registry.is_file():
             raise StoreError(
                 f"{home.registry} does not exist",
-                hint="the next survey run makes it; survey sql and show work without",
+                hint="`survey doctor --repair` makes it from the store; survey sql and show work"
+                " without",
             )
         self._engine = registry_engine(home)
         self._unclosed = weakref.finalize(self, _dispose_unclosed, self._engine)
@@ -202,7 +203,7 @@ def explained_registry(engine: Engine) -> Iterator[None]:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise StoreError(
             f"the registry {engine.url.render_as_string()} cannot be used: {cause}",
-            hint="check that it is a registry of this program and that the disk is not full",
+            hint=f"check that the disk is not full and that it is a registry; {REPAIR_HINT}",
         ) from error
 
 
@@ -219,10 +220,15 @@ def upgrade_registry(home: Home) -> None:
     """
     if home.registry_url is None and not home.registry.exists():
         with appearing(home.registry, logs=("-journal", "-wal", "-shm")) as fresh:
-            # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
-            _bring_up_to_date(create_engine(URL.create("sqlite", database=str(fresh))))
+            make_registry(fresh)
     else:
         _bring_up_to_date(registry_engine(home))
+
+
+def make_registry(path: Path) -> None:
+    """Make an empty registry in a file."""
+    # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
+    _bring_up_to_date(create_engine(URL.create("sqlite", database=str(path))))
 
 
 def _bring_up_to_date(engine: Engine) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+from catalog.home import REPAIR_HINT
 from catalog.store.undo import undoing
 from survey.errors import StoreError
 
@@ -35,6 +36,8 @@ _READER_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "temp_directory": "",
 }
+
+_SIGNS_OF_DAMAGE = ("Corrupt database file", "Could not read enough bytes", "Serialization Error")
 
 # Two threads may not both find the shared instance unlocked.
 _locking_down = threading.Lock()
@@ -99,9 +102,17 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise StoreError(
-            f"{path} cannot be used: {_first_line(error)}", hint=_hint(error)
-        ) from error
+        raise unusable(path, error) from error
+
+
+def unusable(path: Path, error: duckdb.Error) -> StoreError:
+    """Return the error that explains what DuckDB raised about the file."""
+    return StoreError(f"{path} cannot be used: {_first_line(error)}", hint=_hint(error))
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    """Return whether DuckDB raised this because the file is damaged, and not the statement."""
+    return any(sign in str(error) for sign in _SIGNS_OF_DAMAGE)
 
 
 def _require_file(path: Path) -> None:
@@ -174,6 +185,6 @@ def _first_line(error: Exception) -> str:
 def _hint(error: Exception) -> str:
     if "No space left" in str(error):
         return "free some disk space and run the same command again"
-    if "not a valid DuckDB" in str(error) or "Serialization" in str(error):
-        return "move the file away, or pass --home with another directory"
-    return "check the disk and the file's permissions, then run the same command again"
+    if "Permission denied" in str(error) or "Read-only file system" in str(error):
+        return "check the file's permissions, then run the same command again"
+    return f"check the disk; {REPAIR_HINT}"

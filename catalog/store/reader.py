@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from catalog.home import Home, segment_paths
-from catalog.store.connection import READER_MEMORY_BYTES, connect_reading, explained
+from catalog.store.connection import (
+    READER_MEMORY_BYTES,
+    connect_reading,
+    explained,
+    is_damage,
+    unusable,
+)
 from catalog.store.records import RunRecord, RunState, Span
 from catalog.store.upgrade import check_version
 from survey.errors import SettingsError, UnknownName
@@ -121,7 +127,7 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
     given = dict(parameters) if parameters else None
 
     def answer(metrics: Collection[str] = ()) -> pa.Table:
-        with reading(home, metrics) as connection, refusing():
+        with reading(home, metrics) as connection, refusing(home.signatures):
             return result_of(connection, sql, given).to_arrow_table()
 
     try:
@@ -141,7 +147,7 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
 
 def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
     """Return the rows of one of this program's statements without importing pyarrow."""
-    with reading(home) as connection, refusing():
+    with reading(home) as connection, refusing(home.signatures):
         relation = connection.sql(sql)
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -242,11 +248,16 @@ def result_of(
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Explain an error in a statement; DuckDB's own suggestion becomes the hint."""
+def refusing(path: Path) -> Iterator[None]:
+    """Explain an error in a statement; DuckDB's own suggestion becomes the hint.
+
+    One about the store's file is a ``StoreError``: damage shows where it is read.
+    """
     try:
         yield
     except duckdb.Error as error:
+        if is_damage(error):
+            raise unusable(path, error) from error
         lines = [line for line in str(error).splitlines() if line.strip()]
         hints = [line for line in lines if line.startswith(("Did you mean", "Candidate bindings"))]
         message = "\n".join(line for line in lines if line not in hints)

@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
-from catalog.home import SEGMENT_ENDING
+from catalog.home import REPAIR_HINT, SEGMENT_ENDING
 from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, score_type
 from survey.errors import StoreError
 
@@ -109,7 +109,7 @@ def read_segment(path: Path) -> Segment:
     except (OSError, pa.ArrowException) as error:
         raise StoreError(
             f"segment {path} cannot be read: {error}",
-            hint="move that file out of the spool; what it held will be measured again",
+            hint=f"{REPAIR_HINT}; it leaves the spool, and what it held is measured again",
         ) from error
     return segment
 

@@ -3,9 +3,9 @@
 A row is durable when the call that writes it returns: in a small Arrow segment in the spool. Now
 and then the writer merges the segments into the DuckDB file in one short transaction, each at most
 once, and only when no reader has the file open: a reader never stops a scan, and a scan never
-stops a reader. A crash at any moment is harmless. Segments are removed once the file is durable;
-those that were merged but not yet removed are known by name and only removed; files that were not
-finished were never acknowledged and are swept away.
+stops a reader. A crash at any moment is harmless. Merged segments leave the spool for the store's
+log; those that were merged but are still in the spool are known by name and only moved; files that
+were not finished were never acknowledged and are swept away.
 
 A call waits for the disk twice: many records in one call wait as long as one.
 
@@ -26,10 +26,10 @@ from pathlib import Path
 import duckdb
 from filelock import FileLock, Timeout
 
-from catalog.files import sync_folder
 from catalog.home import Home, segment_paths
 from catalog.store.arrow_rows import batch_table, run_table
 from catalog.store.connection import writing
+from catalog.store.merged_segments import keep, prune
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.segments import (
     UNFINISHED,
@@ -52,8 +52,11 @@ SECONDS_DUE = 5.0
 SEGMENTS_A_MERGE = 1000
 BYTES_A_MERGE = 64 << 20
 
-#: Days for which a merged segment is known by name after its file is gone.
+#: Days for which a merged segment is known by name after it left the spool.
 DAYS_KNOWN = 1
+
+#: Seconds between two looks for what the log need not keep.
+SECONDS_UNPRUNED = 60.0
 
 #: How long opening waits for the lock: longer than asking whether it is held takes.
 OPENING_SECONDS = 0.3
@@ -70,6 +73,7 @@ class Writer:
         self._lock = lock
         self._waiting = len(segment_paths(home.spool))
         self._last_try = time.monotonic()
+        self._last_pruning = 0.0
 
     @classmethod
     def open(cls, home: Home) -> Writer:
@@ -156,12 +160,15 @@ class Writer:
             If the store or a segment cannot be used.
         """
         merged = 0
-        while paths := _next_part(segment_paths(self.home.spool)):
-            count = _merge(self.home.signatures, paths)
+        while paths := next_part(segment_paths(self.home.spool)):
+            count = merge_segments(self.home.signatures, paths)
             if count is None:
                 break
             merged += count
-            _remove(paths)
+            _leave_spool(paths, self.home.merged)
+        if merged and time.monotonic() - self._last_pruning > SECONDS_UNPRUNED:
+            prune(self.home.merged)
+            self._last_pruning = time.monotonic()
         self._waiting = len(segment_paths(self.home.spool))
         self._last_try = time.monotonic()
         return merged
@@ -187,15 +194,15 @@ class Writer:
         self.close()
 
 
-def _next_part(paths: list[Path]) -> list[Path]:
+def next_part(paths: list[Path]) -> list[Path]:
     """Return the first segments, as many as one transaction may hold and at least one."""
     sizes = accumulate(path.stat().st_size for path in paths[:SEGMENTS_A_MERGE])
     count = sum(size <= BYTES_A_MERGE for size in sizes)
     return paths[: max(count, 1)]
 
 
-def _merge(path: Path, segments: list[Path]) -> int | None:
-    """Merge the segments that are not merged yet; None while the file is busy."""
+def merge_segments(path: Path, segments: list[Path]) -> int | None:
+    """Merge the segments that are not merged yet into a store; None while the file is busy."""
     with writing(path) as connection:
         if connection is None:
             return None
@@ -231,12 +238,11 @@ def _forget_removed(connection: duckdb.DuckDBPyConnection, spool: Path) -> None:
     ).fetchall()
 
 
-def _remove(segments: list[Path]) -> None:
+def _leave_spool(segments: list[Path], log: Path) -> None:
     try:
-        for segment in segments:
-            segment.unlink(missing_ok=True)
-        sync_folder(segments[0].parent)
+        keep(segments, log)
     except OSError as error:
         raise StoreError(
-            f"merged segments cannot be removed: {error}", hint="check the disk and its permissions"
+            f"merged segments cannot be moved to {log}: {error}",
+            hint="check the disk and its permissions",
         ) from error

@@ -58,7 +58,7 @@ def _answer(asked: dict[str, Any]) -> Written:
     home, sql, form = Home(Path(asked["path"])), asked["sql"], asked["format"]
     memory_bytes = int(asked["memory_gb"] * 1e9)
     metrics = _installed_metrics() if asked["metrics"] else []
-    with reading(home, metrics, memory_bytes) as connection, refusing():
+    with reading(home, metrics, memory_bytes) as connection, refusing(home.signatures):
         # What is imported when it is first used is imported now.
         write_result(connection.sql("SELECT 'text', 1.5, [1]"), form, io.BytesIO(), 1)
         lock_down(memory_bytes)

@@ -31,8 +31,8 @@ MOMENTS = {
     "after-rename": ("catalog.store.segments.sync_folder", False),
     "before-transaction": ("catalog.store.writer.stage", True),
     "in-transaction": ("catalog.store.writer.store_staged", True),
-    "after-commit": ("catalog.store.writer._remove", False),
-    "after-removal": ("catalog.store.writer._remove", True),
+    "after-commit": ("catalog.store.writer._leave_spool", False),
+    "after-removal": ("catalog.store.writer._leave_spool", True),
 }
 
 

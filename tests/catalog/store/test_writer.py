@@ -118,7 +118,7 @@ def test_a_merged_segments_name_is_known_while_it_is_there_and_for_a_day(
 
     with Writer.open(home) as writer:
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", _crash)
+            patch.setattr("catalog.store.writer._leave_spool", _crash)
             with pytest.raises(KeyboardInterrupt):
                 known_after("r1")
         let_days_pass()
@@ -136,7 +136,7 @@ def test_a_segment_left_after_its_merge_is_merged_once(
         writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
         writer.write([run(status="done")])
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", _crash)
+            patch.setattr("catalog.store.writer._leave_spool", _crash)
             with pytest.raises(KeyboardInterrupt):
                 writer.merge()
         assert len(list(home.spool.iterdir())) == 2

@@ -1,0 +1,180 @@
+"""Repair of the registry: what can be read of a damaged one is kept, the rest made from the store.
+
+For a registry that is a file in the home; another database has tools of its own. What only the
+registry holds, such as schedules, is kept as far as it can be read; jobs are known to the store.
+"""
+
+# ruff: noqa: S608 - the names in these statements are those of the declared tables
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from catalog.files import set_aside, sync_folder
+from catalog.home import Home
+from catalog.registry.database import make_registry
+from catalog.registry.tables import METADATA
+from survey.errors import StoreError
+
+#: What SQLite keeps beside a registry.
+REGISTRY_LOGS = ("-wal", "-shm", "-journal")
+
+#: The state of a job by what the store says of its run.
+_STATES = {"done": "done", "failed": "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryRepair:
+    """What became of a damaged registry."""
+
+    #: What was wrong with it.
+    damage: str
+    #: Where the damaged file is now; None where there was none.
+    aside: Path | None
+    #: Rows read from it, by table.
+    kept: dict[str, int]
+    #: Tables of which some rows, or none, could be read.
+    torn: tuple[str, ...]
+    #: Jobs that were made from the store.
+    made: int
+
+
+def registry_damage(home: Home) -> str | None:
+    """Return what keeps the registry's file from being read; None where nothing does.
+
+    Only a copy is looked at: SQLite may write to a file that it reads.
+    """
+    if not home.registry.is_file():
+        return "it is missing"
+    with _copy(home.registry) as connection:
+        try:
+            ((result, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+            connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        except sqlite3.Error as error:
+            return str(error)
+    return None if result == "ok" else str(result).splitlines()[0]
+
+
+def repair_registry(home: Home, damage: str, runs: list[Mapping[str, Any]]) -> RegistryRepair:
+    """Put a registry in a damaged one's place with what can be read of it and the store's jobs.
+
+    Parameters
+    ----------
+    home : Home
+        Where it lies.
+    damage : str
+        What ``registry_damage`` gave.
+    runs : list of mapping
+        The rows of the store's runs.
+
+    Raises
+    ------
+    StoreError
+        If the new registry cannot be written; then the damaged one is still in its place.
+    """
+    path = home.registry
+    aside = set_aside(path, REGISTRY_LOGS)
+    fresh = path.with_name(path.name + ".repaired")
+    try:
+        fresh.unlink(missing_ok=True)
+        make_registry(fresh)
+        with closing(sqlite3.connect(fresh)) as new:
+            kept, torn = _salvage(new, aside)
+            made = _add_jobs(new, runs)
+            new.commit()
+        for ending in REGISTRY_LOGS:
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        fresh.replace(path)
+        sync_folder(path.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(
+            f"{path} cannot be repaired: {error}",
+            hint="free some disk space and run the same command again; nothing is lost by that",
+        ) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return RegistryRepair(damage, aside, kept, torn, made)
+
+
+def _salvage(new: sqlite3.Connection, aside: Path | None) -> tuple[dict[str, int], tuple[str, ...]]:
+    kept: dict[str, int] = {}
+    torn: list[str] = []
+    if aside is None:
+        return kept, ()
+    with _copy(aside) as damaged:
+        for table in METADATA.sorted_tables:
+            columns = [column.name for column in table.columns]
+            names, places = ", ".join(columns), ", ".join("?" * len(columns))
+            rows, whole = _rows(damaged, table.name, names)
+            for row in rows:
+                with suppress(sqlite3.Error):
+                    new.execute(
+                        f"INSERT OR IGNORE INTO {table.name} ({names}) VALUES ({places})", row
+                    )
+            kept[table.name] = len(rows)
+            if not whole:
+                torn.append(table.name)
+        # Such as an attempt at a job that cannot be read.
+        for table_name, rowid, *_ in new.execute("PRAGMA foreign_key_check").fetchall():
+            new.execute(f"DELETE FROM {table_name} WHERE rowid = ?", [rowid])
+    return kept, tuple(torn)
+
+
+def _rows(damaged: sqlite3.Connection, table: str, names: str) -> tuple[list[Any], bool]:
+    """Return the rows before a damage and behind it, and whether these are all."""
+    rows: dict[int, Any] = {}
+    for order in ("", "DESC"):
+        try:
+            for rowid, *row in damaged.execute(
+                f"SELECT rowid, {names} FROM {table} ORDER BY rowid {order}"
+            ):
+                rows[rowid] = row
+        except sqlite3.Error:
+            continue
+        return list(rows.values()), True
+    return list(rows.values()), False
+
+
+def _add_jobs(new: sqlite3.Connection, runs: list[Mapping[str, Any]]) -> int:
+    """Add the jobs of the store's runs that are not known; return how many."""
+    now = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ")
+    before = new.total_changes
+    for run in runs:
+        if run["job_key"] is None:
+            continue
+        values = {
+            "key": run["job_key"],
+            **{name: run[name] for name in ("run_id", "architecture", "source", "checkpoint")},
+            "dataset": run["dataset"],
+            "settings": run["settings"] or json.dumps({}),
+            "state": _STATES.get(run["status"], "todo"),
+            "losses": 0,
+            "created_at": now,
+            "updated_at": now,
+        }
+        names, places = ", ".join(values), ", ".join("?" * len(values))
+        new.execute(f"INSERT OR IGNORE INTO jobs ({names}) VALUES ({places})", [*values.values()])
+    return new.total_changes - before
+
+
+@contextmanager
+def _copy(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection on a copy of a registry and of what SQLite keeps beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "registry.sqlite")
+        for ending in ("", "-wal", "-journal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(
+                    path.with_name(path.name + ending), copy.with_name(copy.name + ending)
+                )
+        with closing(sqlite3.connect(copy)) as connection:
+            yield connection

@@ -1,0 +1,247 @@
+"""A damaged home is made usable again: nothing that can be read is lost, nothing is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home, segment_paths
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobEntry
+from catalog.store import merged_segments
+from catalog.store.reader import query, run_states
+from catalog.store.records import BatchRecord
+from catalog.store.writer import Writer
+from jobs.operations.repair import repair
+from survey.errors import SettingsError, StoreError
+from tests.acceptance.command import survey
+from tests.catalog.records import SITES, batch, run, stored
+
+pytestmark = pytest.mark.slow(seconds=8)
+
+RUNS, BATCHES = 6, 40
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with finished runs, all but the last segment merged, and the jobs of them."""
+    home = open_home(tmp_path_factory.mktemp("measured") / "home", create=True)
+    with Writer.open(home) as writer:
+        for name in (f"r{number}" for number in range(RUNS)):
+            rows = [BatchRecord(name, 1, batch(n, n / 100), 512 * (n + 1)) for n in range(BATCHES)]
+            writer.write(batches=rows)
+            finished = run(name, "done", job_key=f"key-{name}", batches=BATCHES, sites=SITES)
+            writer.write([finished])
+        writer.merge()
+    with Registry(home) as registry:
+        survey = registry.record_survey("mine", {"models": ["small:*"]})
+        registry.add_jobs(survey, [entry(f"r{number}") for number in range(RUNS)])
+    return home.path
+
+
+def entry(name: str) -> JobEntry:
+    return JobEntry(f"key-{name}", name, "resnet20", "small", "bundled", "digits", {})
+
+
+@pytest.fixture
+def home(measured: Path, tmp_path: Path) -> Home:
+    return Home(Path(shutil.copytree(measured, tmp_path / "home")))
+
+
+def everything(home: Home) -> list[dict[str, object]]:
+    return stored(home, "SELECT run_id, batch, site, affinity FROM batch_scores ORDER BY ALL")
+
+
+def read_all(home: Home) -> None:
+    for table in ("runs", "batches", "batch_scores", "segments"):
+        query(home, f"FROM {table}")
+
+
+def truncate(path: Path, fraction: float) -> None:
+    os.truncate(path, int(fraction * path.stat().st_size))
+
+
+def scribble(path: Path, fraction: float) -> None:
+    with path.open("r+b") as file:
+        file.seek(int(fraction * path.stat().st_size))
+        file.write(random.Random(7).randbytes(3000))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "empty": lambda path: truncate(path, 0),
+    "headless": lambda path: scribble(path, 0),
+    "half": lambda path: truncate(path, 0.5),
+    "almost whole": lambda path: truncate(path, 0.8),
+    "removed": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_log_gives_a_damaged_store_back_whole(home: Home, damage: str) -> None:
+    before = everything(home)
+    assert len(before) == RUNS * BATCHES * SITES
+    DAMAGES[damage](home.signatures)
+    damaged = home.signatures.read_bytes() if home.signatures.exists() else None
+    if damaged is not None:
+        with pytest.raises(StoreError) as caught:
+            read_all(home)
+        assert "doctor --repair" in str(caught.value.hint)
+    repair(home.path)
+    assert everything(home) == before
+    assert {state.status for state in run_states(home).values()} == {"done"}
+    asides = list(home.path.glob("signatures.duckdb.damaged-*"))
+    assert [path.read_bytes() for path in asides] == [damaged] * (damaged is not None)
+    assert {finding.state for finding in repair(home.path)} == {"ok"}
+    assert list(home.path.glob("signatures.duckdb*damaged-*")) == asides
+
+
+@pytest.mark.parametrize("sites", [30, pytest.param(3000, marks=pytest.mark.long)])
+def test_without_the_log_what_can_be_read_is_kept_and_no_batch_is_torn(
+    home: Home, sites: int
+) -> None:
+    with Writer.open(home) as writer:
+        # Of many sites more than a row group of scores: some can be read and others not.
+        writer.write(
+            batches=[BatchRecord("big", 1, batch(n, 0.5, sites), n + 1) for n in range(90)]
+        )
+        writer.write([run("big", "done", batches=90, sites=sites, job_key="key-big")])
+        writer.merge()
+    shutil.rmtree(home.merged)
+    before = {tuple(row.values()) for row in everything(home)}
+    whole = home.signatures.read_bytes()
+    outcomes = set()
+    for fraction in (0.3, 0.6, 0.9):
+        home.signatures.write_bytes(whole)
+        scribble(home.signatures, fraction)
+        findings = repair(home.path)
+        after = {tuple(row.values()) for row in everything(home)}
+        assert after <= before
+        counts = stored(
+            home,
+            """SELECT run_id, count(*) AS scores FROM batches JOIN batch_scores
+            USING (run_id, batch) GROUP BY run_id, batch""",
+        )
+        assert {(r["run_id"] == "big", r["scores"]) for r in counts} <= {(True, sites), (False, 3)}
+        assert sum(int(str(row["scores"])) for row in counts) == len(after)
+        states = run_states(home)
+        for name, state in states.items():
+            complete = 90 if name == "big" else BATCHES
+            assert state.status != "done" or state.batches_done == complete
+        if len(after) < len(before):
+            assert "attention" in {finding.state for finding in findings}
+        outcomes.add(0 < len(after) < len(before))
+    assert True in outcomes or sites == 30
+
+
+def test_an_unreadable_segment_leaves_the_spool_and_the_rest_is_merged(home: Home) -> None:
+    with Writer.open(home) as writer:
+        for name in ("s1", "s2"):
+            writer.write([run(name)])
+        broken, _ = segment_paths(home.spool)
+        content = broken.read_bytes()
+        broken.write_bytes(content[:-9])
+        writer.close = lambda: None  # type: ignore[method-assign]
+        writer._lock.release()
+    with pytest.raises(StoreError) as caught:
+        query(home, "FROM runs")
+    assert "doctor --repair" in str(caught.value.hint)
+    findings = repair(home.path)
+    assert any(broken.name in finding.detail for finding in findings)
+    assert [path.read_bytes() for path in home.spool.iterdir()] == [content[:-9]]
+    names = {row["run_id"] for row in stored(home, "SELECT run_id FROM runs")}
+    assert "s2" in names
+    assert "s1" not in names
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "removed"])
+def test_a_damaged_registry_is_made_again_from_itself_and_the_store(
+    home: Home, damage: str
+) -> None:
+    DAMAGES[damage](home.registry)
+    with pytest.raises(StoreError) as caught, Registry(home) as registry:
+        registry.jobs()
+    damaged = home.registry.read_bytes() if home.registry.exists() else None
+    assert "doctor --repair" in str(caught.value.hint)
+    repair(home.path)
+    with Registry(home) as registry:
+        jobs = {job.run_id: job for job in registry.jobs()}
+        # It goes on: another survey, and attempts at its jobs.
+        registry.add_jobs(registry.record_survey("new", {}), [entry("r0"), entry("r99")])
+    assert set(jobs) == {f"r{number}" for number in range(RUNS)}
+    assert {job.key for job in jobs.values()} == {f"key-{name}" for name in jobs}
+    asides = list(home.path.glob("registry.sqlite.damaged-*"))
+    assert [path.read_bytes() for path in asides] == [damaged] * (damaged is not None)
+
+
+def test_a_registry_damaged_in_one_table_keeps_the_others(home: Home) -> None:
+    with sqlite3.connect(home.registry) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'jobs'").fetchone()
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
+    with home.registry.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(bytes(size))
+    repair(home.path)
+    with Registry(home) as registry:
+        assert registry.record_survey("mine", {"models": ["small:*"]}) == 1
+        assert {job.state for job in registry.jobs()} == {"done"}
+
+
+def test_a_repair_that_fails_midway_leaves_the_damaged_store_in_its_place(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncate(home.signatures, 0.8)
+    damaged, before = home.signatures.read_bytes(), sorted(home.path.iterdir())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("catalog.store.repair._replay", full)
+    with pytest.raises(StoreError, match="No space"):
+        repair(home.path)
+    assert home.signatures.read_bytes() == damaged
+    (aside,) = set(home.path.iterdir()) - set(before)
+    assert aside.read_bytes() == damaged
+
+
+def test_the_command_says_what_it_did_as_json(home: Home) -> None:
+    truncate(home.signatures, 0.8)
+    ended = survey("doctor", "--repair", "--json", home=home.path)
+    rows = json.loads(ended.stdout)
+    (aside,) = home.path.glob("signatures.duckdb.damaged-*")
+    assert any(str(aside) in row["detail"] for row in rows)
+    assert any(f"{RUNS} runs" in row["detail"] for row in rows)
+
+
+def test_a_repair_waits_for_no_scan_and_makes_no_home(home: Home, tmp_path: Path) -> None:
+    with Writer.open(home), pytest.raises(StoreError, match="another scan"):
+        repair(home.path)
+    with pytest.raises(SettingsError, match="no home"):
+        repair(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_log_keeps_the_newest_segments_within_its_bounds(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [path.name for path in segment_paths(home.merged)]
+    assert len(names) == 2 * RUNS
+    monkeypatch.setattr(merged_segments, "KEPT_SEGMENTS", 10)
+    merged_segments.prune(home.merged)
+    assert [path.name for path in segment_paths(home.merged)] == names[-10:]
+    size = sum(path.stat().st_size for path in segment_paths(home.merged)[-4:])
+    monkeypatch.setattr(merged_segments, "KEPT_BYTES", size)
+    merged_segments.prune(home.merged)
+    assert [path.name for path in segment_paths(home.merged)] == names[-4:]
+    for path in segment_paths(home.merged)[:3]:
+        os.utime(path, (0, 0))
+    merged_segments.prune(home.merged)
+    assert [path.name for path in segment_paths(home.merged)] == names[-1:]
