@@ -16,6 +16,7 @@ from torch import nn
 
 from survey.accuracy import Hits, count_hits
 from survey.capture.forward import Capture, PooledPair
+from survey.capture.rounding import NOISE_IMAGES
 from survey.errors import CaptureError, InputError
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
@@ -98,9 +99,8 @@ def measure_batches(
         capture = Capture(model, settings.pooling)
         gathering = _Gathering(settings, number)
         for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
-            gathering.add(
-                micro, *_forward(capture, prepare(micro.images) if prepare else micro.images)
-            )
+            inputs = prepare(micro.images) if prepare else micro.images
+            gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
             if gathering.images == settings.images_per_score:
                 batch = gathering.finished()
                 number += 1
@@ -123,9 +123,15 @@ def measure_batches(
             raise InputError("no images were given")
 
 
-def _forward(capture: Capture, images: torch.Tensor) -> tuple[object, list[PooledPair]]:
+def _forward(
+    capture: Capture, images: torch.Tensor, *, first: bool
+) -> tuple[object, list[PooledPair]]:
+    # Copied, since a network may change its input in place.
+    few = images[:NOISE_IMAGES].clone() if first else None
     with torch.inference_mode():
         output, pairs = capture.forward(images)
+        if few is not None:
+            pairs = capture.with_noise(few, pairs)
     if not pairs:
         raise CaptureError(
             "the forward pass calls no activation that depends on the images",

@@ -20,15 +20,16 @@ Role = Literal["main", "gate"]
 Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
 
 #: What a reader should know about a row, whatever its status.
-Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge"]
+Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge", "rounding"]
 
 
 #: Every flag with its meaning, in the order in which they are counted.
 FLAGS: Mapping[Flag, str] = {
-    "constant": "the output is the same for every image, so there is no score",
+    "constant": "input or output is the same for every image, so there is no score",
     "dead": "the output is zero for every image, so there is no score",
     "nonfinite": "some values are not finite, so there is no score",
     "ridge": "the absolute ridge, not the network, decides the score: a variance is below 1e-4",
+    "rounding": "rounding of the forward pass could move the score by over 1e-4",
     "few_images": "no more images than channels, so that the score depends on their number",
 }
 

@@ -22,6 +22,10 @@ from survey.settings import MeasureSettings
 #: Mean variance under which the absolute ridge of 1e-6 decides the score.
 RIDGE_VARIANCE = 1e-4
 
+#: Rounding noise over deviation above which a score near 1 moves by over 1e-4: by the share
+#: over sqrt(2).
+ROUNDING_SHARE = 1.4e-4
+
 
 @cache
 def _others() -> tuple[Quantity, ...]:
@@ -47,8 +51,8 @@ def score_pair(
     -------
     SiteScore
         With an affinity in [0, 1] and status ``ok``, or with a status and a reason. The other
-        metrics have a value or a note wherever there is a finite pair; where there is none, the
-        reason speaks for them too.
+        metrics have a value or a note wherever there is a finite pair, notes alone where it is
+        constant; where there is no pair, the reason speaks for them too.
     """
     xs = [part.x for part in parts if part.x is not None]
     ys = [part.y for part in parts if part.y is not None]
@@ -81,6 +85,7 @@ def score_pair(
         before=reduce(add, (part.before for part in parts)),
         after=reduce(add, (part.after for part in parts)),
         resolution=parts[0].resolution,
+        noise=parts[0].noise,
     )
     metrics, notes = values(_others(), pair)
     return replace(_with_affinity(row, pair), metrics=metrics, notes=notes)
@@ -90,12 +95,14 @@ def _with_affinity(row: SiteScore, pair: Pair) -> SiteScore:
     variances = (pair.x.mean_variance, pair.y.mean_variance)
     decided = pair.ridge == "absolute" and min(variances) < RIDGE_VARIANCE
     ridged: tuple[Flag, ...] = ("ridge",) if decided else ()
+    moved = pair.noise_share > ROUNDING_SHARE and pair.constant is None
+    rounded: tuple[Flag, ...] = ("rounding",) if moved else ()
     described = replace(
         row,
         input_variance=variances[0],
         output_variance=variances[1],
         constant_fraction=pair.constant_fraction,
-        flags=(*ridged, *row.flags),
+        flags=(*rounded, *ridged, *row.flags),
     )
     try:
         affinity = defined_affinity(pair)

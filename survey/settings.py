@@ -18,7 +18,7 @@ Ridge = Literal["absolute", "relative"]
 Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
 
 #: Raised whenever a change moves any number; part of every job's key.
-MEASURING_VERSION = 2
+MEASURING_VERSION = 3
 
 #: The least number of batches that a precision may be reached with; see ``survey.stopping``.
 FEWEST_BATCHES = 10

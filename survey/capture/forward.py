@@ -50,6 +50,7 @@ from survey.capture.lineage import Descent, Lineage, begin
 from survey.capture.near_zero import NearZero
 from survey.capture.pooling import pool, pool_and_count, spread
 from survey.capture.repeated import Again, by_hand, first_tensor, repeated, second_half
+from survey.capture.rounding import Noise, Rounding
 from survey.capture.unsupported import refuse_hidden
 from survey.errors import CaptureError, SettingsError
 from survey.results import Role, Site
@@ -73,6 +74,8 @@ class PooledPair:
     resolution: float
     #: Why there is no pair.
     reason: str | None
+    #: Rounding noise of the first images of a score; None for the others.
+    noise: Noise | None = None
 
 
 class Capture:
@@ -98,22 +101,26 @@ class Capture:
         refuse_hidden(self._names)
         self._blocks = Blocks(self._names)
 
-    def forward(self, images: torch.Tensor) -> tuple[Any, list[PooledPair]]:
+    def forward(
+        self, images: torch.Tensor, rounding: Rounding | None = None
+    ) -> tuple[Any, list[PooledPair]]:
         """Run the model once and capture its activation calls.
 
         Parameters
         ----------
         images : torch.Tensor
             B images, as the model takes them.
+        rounding : Rounding, optional
+            Disturbs what every call computes.
 
         Returns
         -------
         output
-            What the model returned, bit for bit what it returns unwatched.
+            What the model returned, bit for bit what it returns unwatched and undisturbed.
         pairs : list of PooledPair
             One an activation call, in execution order.
         """
-        output, watched = self._watched(images)
+        output, watched = self._watched(images, rounding)
         return output, watched.pairs
 
     def calls(self, images: torch.Tensor) -> list[Call]:
@@ -132,8 +139,8 @@ class Capture:
         """
         return self._watched(images)[1].calls()
 
-    def _watched(self, images: torch.Tensor) -> tuple[Any, _Pass]:
-        watched = _Pass(images.shape[0], self._pooling)
+    def _watched(self, images: torch.Tensor, rounding: Rounding | None = None) -> tuple[Any, _Pass]:
+        watched = _Pass(images.shape[0], self._pooling, rounding)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_marked(images, self._model))
             for module, name in self._names.items():
@@ -146,6 +153,43 @@ class Capture:
             output = self._model(images)
             watched.finish(output, self._blocks)
             return output, watched
+
+    def with_noise(self, images: torch.Tensor, pairs: list[PooledPair]) -> list[PooledPair]:
+        """Measure the rounding noise of a pass, by a disturbed pass of its first images.
+
+        Parameters
+        ----------
+        images : torch.Tensor
+            The first k images of the pass.
+        pairs : list of PooledPair
+            Its pairs.
+
+        Returns
+        -------
+        list of PooledPair
+            The pairs with their noise.
+
+        Raises
+        ------
+        CaptureError
+            If fewer images make other calls.
+        """
+        # What follows must draw the random numbers that it would have drawn.
+        with torch.random.fork_rng(devices=[images.device] if images.is_cuda else []):
+            _, disturbed = self.forward(images, Rounding())
+        if [pair.site.site_name for pair in disturbed] != [pair.site.site_name for pair in pairs]:
+            raise CaptureError(
+                f"the forward pass of {len(images)} images made {len(disturbed)} activation calls "
+                f"and that of more made {len(pairs)}: its path depends on the images"
+            )
+        return [_compared(*both) for both in zip(pairs, disturbed, strict=True)]
+
+
+def _compared(pair: PooledPair, disturbed: PooledPair) -> PooledPair:
+    if pair.x is None or pair.y is None or disturbed.x is None or disturbed.y is None:
+        return pair
+    x, y = (pair.x[: len(disturbed.x)], pair.y[: len(disturbed.y)])
+    return replace(pair, noise=Noise(disturbed.x - x, disturbed.y - y))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +212,9 @@ class _Open:
 class _Pass(TorchFunctionMode):
     """The torch function mode of one forward pass, with the sites captured so far."""
 
-    def __init__(self, images: int, pooling: Pooling) -> None:
+    def __init__(self, images: int, pooling: Pooling, rounding: Rounding | None) -> None:
         super().__init__()
+        self._rounding = rounding
         self._images = images
         self._pooling = pooling
         #: Number, caller and pair of each site that was left. What was entered is not kept: it
@@ -288,6 +333,8 @@ class _Pass(TorchFunctionMode):
             entered = self._open_written(call, function, args, kwargs)
         output = function(*args, **kwargs)
         follow(function, args, kwargs, output)
+        if self._rounding is not None:
+            self._rounding.disturb([args, kwargs], output)
         if entered is None or target is None:
             self._descent.follow(function, args, kwargs, output)
             follow_terms(function, args, kwargs, output)

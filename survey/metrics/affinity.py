@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from survey.errors import InputError, UndefinedScore
-from survey.metrics.base import CONSTANT_OUTPUT, Metric, NoValue, Quantity, breakdowns
+from survey.metrics.base import Metric, Quantity, breakdowns
 from survey.settings import MeasureSettings, Ridge, Shrinkage
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def affinity_score(
     InputError
         If the shapes differ, are not n x c, or n is below 2.
     UndefinedScore
-        If a value is not finite, the output is constant, the formula leaves [0, 1] (few images,
-        or more channels than images without shrinkage) or cannot be evaluated in float64.
+        If a value is not finite, input or output is constant, the formula leaves [0, 1] (few
+        images, or more channels than images without shrinkage) or cannot be evaluated in float64.
 
     References
     ----------
@@ -88,10 +88,10 @@ def defined_affinity(pair: Pair) -> float:
     Raises
     ------
     UndefinedScore
-        If the output is constant, the formula leaves [0, 1] or cannot be evaluated.
+        If input or output is constant, the formula leaves [0, 1] or cannot be evaluated.
     """
-    if pair.has_constant_output:
-        raise UndefinedScore(CONSTANT_OUTPUT.reason, status="constant")
+    if pair.constant is not None:
+        raise UndefinedScore(pair.constant, status="constant")
     try:
         raw = pair.once(raw_affinity)
     except breakdowns() as error:
@@ -212,17 +212,8 @@ def raw_affinity(pair: Pair) -> float:
     return affinity(pair.x, pair.y, pair.shrinkage, pair.ridge)
 
 
-def _score(pair: Pair) -> float | NoValue:
-    """Return the affinity score of a pair, or the reason for having none."""
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
-    return pair.once(raw_affinity)
-
-
-def _plain(pair: Pair) -> float | NoValue:
+def _plain(pair: Pair) -> float:
     """Return the affinity score without shrinkage."""
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
     if pair.shrinkage == "none":
         return pair.once(raw_affinity)
     return affinity(pair.x, pair.y, "none", pair.ridge)
@@ -242,7 +233,7 @@ _AFFINITY = Quantity(
     )
     | {"shift", "shift_input", "shift_output"},
     source="Bouniot et al. 2025, arXiv:2310.11439, Definition 3.1",
-    compute=_score,
+    compute=lambda pair: pair.once(raw_affinity),
 )
 
 METRIC = Metric(

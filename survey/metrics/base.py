@@ -66,10 +66,6 @@ class NoValue:
     reason: str
 
 
-#: The result of most metrics for a constant output.
-CONSTANT_OUTPUT = NoValue("the output is the same for every image")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
     """One column of the result: its computation, range, unit and invariances.
@@ -154,6 +150,8 @@ def value(quantity: Quantity, pair: Pair) -> float | NoValue:
     pair : Pair
         Finite input and output; what quantities share stays in it.
     """
+    if pair.constant is not None:
+        return NoValue(pair.constant)
     least = quantity.minimum_images(pair.channels)
     if pair.images < least:
         return NoValue(f"needs {least} images for {pair.channels} channels, has {pair.images}")

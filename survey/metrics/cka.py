@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import CONSTANT_OUTPUT, INVARIANCES, Metric, NoValue, Quantity
+from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
@@ -23,22 +23,14 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-12
 
 
-def cka(pair: Pair) -> float | NoValue:
+def cka(pair: Pair) -> float:
     """Return the linear CKA of input and output."""
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
-    if pair.has_constant_input:
-        return NoValue("the input is the same for every image")
     x, y = pair.x.gram_squared_norm, pair.y.gram_squared_norm
     return pair.once(cross_squared_norm) / (math.sqrt(x) * math.sqrt(y))
 
 
 def cka_debiased(pair: Pair) -> float | NoValue:
     """Return the linear CKA made of unbiased estimates."""
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
-    if pair.has_constant_input:
-        return NoValue("the input is the same for every image")
     x, y = pair.x.row_norms, pair.y.row_norms
     unbiased_x = _unbiased(pair.x.gram_squared_norm, x, x)
     unbiased_y = _unbiased(pair.y.gram_squared_norm, y, y)

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import Metric, NoValue, Quantity
+from survey.metrics.base import Metric, Quantity
 
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
@@ -24,12 +24,11 @@ def norm_per_element(pair: Pair) -> float:
     return pair.once(norm) / math.sqrt(pair.images * pair.channels)
 
 
-def norm_relative(pair: Pair) -> float | NoValue:
+def norm_relative(pair: Pair) -> float:
     """Return the norm divided by that of the input."""
     import torch
 
-    size = float(torch.linalg.vector_norm(pair.x.values))
-    return pair.once(norm) / size if size > 0.0 else NoValue("the input is zero")
+    return pair.once(norm) / float(torch.linalg.vector_norm(pair.x.values))
 
 
 _NORM = Quantity(

@@ -7,6 +7,7 @@ stored as c x c; ``Moments.covariance`` returns it as a matrix, in a given basis
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,9 @@ NO_DIRECTION = 1e-12
 #: Ratio of the least and the greatest squared singular value below which directions found from a
 #: Gram matrix lose more than half their digits.
 ILL_CONDITIONED = 1e-9
+
+#: Deviation over measured rounding noise up to which a deviation may be noise alone.
+NOISE_MARGIN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,23 @@ class Rows:
     ----------
     matrix : torch.Tensor
         n x c, n at least 2, finite.
+    errors : torch.Tensor, optional
+        Rounding errors of some rows, k x c.
+    resolution : float, optional
+        Machine epsilon of the type the values were computed in.
     """
 
-    def __init__(self, matrix: torch.Tensor) -> None:
+    def __init__(
+        self,
+        matrix: torch.Tensor,
+        errors: torch.Tensor | None = None,
+        resolution: float = torch.finfo(torch.float64).eps,
+    ) -> None:
         #: The matrix itself, n x c, float64.
         self.values = matrix.to(torch.float64)
+        #: Rounding errors of some rows, k x c; None where they are not known.
+        self.errors = errors
+        self._resolution = resolution
         #: Rows n and columns c.
         self.images, self.channels = self.values.shape
 
@@ -108,6 +124,35 @@ class Rows:
     def mean_variance(self) -> float:
         """Mean over columns of the variance (divisor n)."""
         return self.scatter / (self.images * self.channels)
+
+    @cached_property
+    def column_scatter(self) -> torch.Tensor:
+        """Sum of squares of each centred column, c."""
+        return self.centred.square().sum(dim=0)
+
+    @cached_property
+    def noise_share(self) -> float:
+        """Root mean square of the rounding errors over that of the centred matrix."""
+        if self.errors is None:
+            return 0.0
+        noise, variance = float(self.errors.square().mean()), self.mean_variance
+        return math.sqrt(noise / variance) if variance > 0.0 else math.inf
+
+    @cached_property
+    def constant_columns(self) -> torch.Tensor:
+        """For each of c columns, whether it varies by no more than rounding."""
+        low, high = self.values.amin(dim=0), self.values.amax(dim=0)
+        alike = (high - low) <= 4 * self._resolution * torch.maximum(low.abs(), high.abs())
+        if self.errors is None:
+            return alike
+        noise = self.images * self.errors.square().mean(dim=0)
+        return alike | (self.column_scatter <= NOISE_MARGIN**2 * noise)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether the matrix varies by no more than rounding."""
+        # Few errors of a single column may be small by chance, those of all together are not.
+        return NOISE_MARGIN * self.noise_share >= 1.0 or bool(self.constant_columns.all())
 
     @cached_property
     def gram(self) -> torch.Tensor:
@@ -181,18 +226,3 @@ class Rows:
             weight = self.ledoit_wolf_weight
             weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
         return Moments(self, *weights)
-
-
-def constant_columns(matrix: torch.Tensor, resolution: float) -> torch.Tensor:
-    """Return, for each of c columns, whether it varies by no more than a few roundings.
-
-    Parameters
-    ----------
-    matrix : torch.Tensor
-        n x c.
-    resolution : float
-        Machine epsilon of the type the values were computed in.
-    """
-    low, high = matrix.amin(dim=0), matrix.amax(dim=0)
-    size = torch.maximum(low.abs(), high.abs())
-    return (high - low) <= 4 * resolution * size

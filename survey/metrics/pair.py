@@ -9,7 +9,8 @@ from typing import Any, TypeVar, cast
 import torch
 
 from survey.capture.near_zero import NearZero, count_near_zero
-from survey.metrics.moments import Rows, constant_columns
+from survey.capture.rounding import Noise
+from survey.metrics.moments import Rows
 from survey.settings import Ridge, Shrinkage
 
 T = TypeVar("T")
@@ -29,6 +30,8 @@ class Pair:
         are given.
     resolution : float, optional
         Machine epsilon of the type the network computed in.
+    noise : Noise, optional
+        Rounding errors of some images' inputs and outputs.
     """
 
     def __init__(
@@ -41,12 +44,13 @@ class Pair:
         before: NearZero | None = None,
         after: NearZero | None = None,
         resolution: float = torch.finfo(torch.float64).eps,
+        noise: Noise | None = None,
     ) -> None:
-        self.x, self.y = Rows(x), Rows(y)
+        errors = (None, None) if noise is None else (noise.x, noise.y)
+        self.x, self.y = Rows(x, errors[0], resolution), Rows(y, errors[1], resolution)
         self.shrinkage: Shrinkage = shrinkage
         self.ridge: Ridge = ridge
         self._counts = before, after
-        self._resolution = resolution
         self._known: dict[Callable[[Pair], Any], Any] = {}
 
     @cached_property
@@ -70,24 +74,22 @@ class Pair:
         return self.x.channels
 
     @cached_property
-    def constant_outputs(self) -> torch.Tensor:
-        """For each channel, whether its output is the same for every image."""
-        return constant_columns(self.y.values, self._resolution)
-
-    @cached_property
     def constant_fraction(self) -> float:
         """Share of the channels whose output is the same for every image."""
-        return float(self.constant_outputs.double().mean())
+        return float(self.y.constant_columns.double().mean())
 
     @cached_property
-    def has_constant_input(self) -> bool:
-        """Whether every channel's input is the same for every image."""
-        return bool(constant_columns(self.x.values, self._resolution).all())
+    def constant(self) -> str | None:
+        """Why nothing can be measured, where input or output vary by rounding at most."""
+        for side, rows in (("output", self.y), ("input", self.x)):
+            if rows.is_constant:
+                return f"the {side} is the same for every image, but for rounding"
+        return None
 
     @property
-    def has_constant_output(self) -> bool:
-        """Whether every channel's output is the same for every image."""
-        return self.constant_fraction == 1.0
+    def noise_share(self) -> float:
+        """Rounding noise over deviation, of the input or the output, whichever is more."""
+        return max(self.x.noise_share, self.y.noise_share)
 
     def once(self, quantity: Callable[[Pair], T]) -> T:
         """Return ``quantity(self)``, computed at the first call and kept."""

@@ -15,12 +15,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from survey.metrics.base import CONSTANT_OUTPUT, INVARIANCES, Metric, NoValue, Quantity
+from survey.metrics.base import INVARIANCES, Metric, NoValue, Quantity
 
 if TYPE_CHECKING:
     import torch
 
     from survey.metrics.pair import Pair
+
+#: The greatest move by rounding that a value may have: an estimate of it may be three times less
+#: than the 1e-4 that counts.
+MOST_MOVED = 3e-5
 
 #: Powers of ten of the least and the greatest penalty tried, in units of the mean squared singular
 #: value of the input, and how many: from where a fit is least squares to where it is the mean.
@@ -35,17 +39,15 @@ def r2(pair: Pair) -> float | NoValue:
     """
     import torch
 
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
-    if pair.has_constant_input:
-        return pair.constant_fraction
     rank = len(pair.x.spectrum[1])
     if rank == 0:
         return NoValue("the input's variance underflows")
+    if (move := rounding_move(pair)) > MOST_MOVED:
+        return NoValue(f"rounding in the input's weakest directions moves it by some {move:.0e}")
     if rank == pair.images - 1:
         return 1.0
-    explained = pair.once(loadings).square().sum(dim=0) / pair.y.centred.square().sum(dim=0)
-    return float(torch.where(pair.constant_outputs, 1.0, explained).mean())
+    explained = pair.once(loadings).square().sum(dim=0) / pair.y.column_scatter
+    return float(torch.where(pair.y.constant_columns, 1.0, explained).mean())
 
 
 def r2_heldout(pair: Pair) -> float | NoValue:
@@ -55,10 +57,6 @@ def r2_heldout(pair: Pair) -> float | NoValue:
     squared errors are summed over images and channels. The penalty is the one of least
     generalised cross-validation error; it is chosen once, on all images.
     """
-    if pair.has_constant_output:
-        return CONSTANT_OUTPUT
-    if pair.has_constant_input:
-        return 0.0
     directions, strengths = pair.x.spectrum
     if len(strengths) == 0:
         return NoValue("the input's variance underflows")
@@ -79,6 +77,31 @@ def r2_heldout(pair: Pair) -> float | NoValue:
     # mean without it is off by n / (n - 1) of the centred value.
     errors = residual / (1 - leverage).square()
     return 1 - float(errors.sum()) / (pair.y.scatter * (n / (n - 1)) ** 2)
+
+
+def rounding_move(pair: Pair) -> float:
+    """Return about how far rounding of the forward pass moves the R2 of the least-squares fit.
+
+    Errors turn the input's direction i, of strength s_i, by an angle of a_i = sqrt(n) e_i / s_i,
+    e_i their root mean square along it. With the share r_i of the output's variance along the
+    direction and the share u of what is left, R2 moves by sum a_i^2 r_i and, with errors that
+    are independent, by 2 sqrt(u / n sum a_i^2 r_i).
+    """
+    import torch
+
+    if pair.x.errors is None:
+        return 0.0
+    n, (directions, strengths) = pair.images, pair.x.spectrum
+    along = (pair.x.errors @ pair.x.centred.T) @ (directions / strengths.sqrt())
+    squared_angles = (n * along.square().mean(dim=0) / strengths).clamp_max(1.0)
+    # The shares need the largest product of all, and at most sites it is not needed.
+    if 2 * math.sqrt(float(squared_angles.max()) / n) < MOST_MOVED:
+        return 0.0
+    shares = pair.once(loadings).square() / pair.y.column_scatter
+    shares = torch.where(pair.y.constant_columns, 0.0, shares).mean(dim=1)
+    weak = float(squared_angles @ shares)
+    left = max(0.0, 1.0 - float(shares.sum()) + weak)
+    return weak + 2 * math.sqrt(weak * left / n)
 
 
 def loadings(pair: Pair) -> torch.Tensor:

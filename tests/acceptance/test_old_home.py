@@ -56,21 +56,24 @@ def test_it_reads_as_it_did(old_home: Path) -> None:
 
 
 @pytest.mark.slow(seconds=20)
-def test_it_goes_on_with_what_is_half_done_and_repeats_nothing(old_home: Path) -> None:
+def test_what_it_measured_is_stale_and_kept_beside_what_is_measured_now(old_home: Path) -> None:
     before = expected(old_home)
-    (done,) = [run for run in before["runs"] if run["status"] == "done"]
     (half,) = [run for run in before["runs"] if run["status"] == "running"]
     again = ("-m", "small:digits_vgg7", "-d", "digits[:256]", "--images-per-score", "64", *RIDGE)
+    planned = survey("plan", *again, home=old_home).stdout
+    assert "measuring version changed" in planned
     survey("run", *again, "--runner", "local", home=old_home)
     survey("run", *HALF_DONE, "--micro-batch", "8", "--runner", "local", home=old_home)
     after = {run["run_id"]: run for run in read(old_home, "runs")}
-    assert set(after) == {done["run_id"], half["run_id"]}
-    assert after[done["run_id"]] == done
-    assert (after[half["run_id"]]["status"], after[half["run_id"]]["batches"]) == ("done", 15)
-    assert [row for row in read(old_home, "batches") if row["attempt"] == 1] == before["batches"]
-    kept = [row for row in read(old_home, "scores") if row["batch"] < 4]
-    assert kept == before["scores"]
-    signature = [row for row in read(old_home, "signatures") if row["run_id"] == half["run_id"]]
+    assert [after[run["run_id"]] for run in before["runs"]] == before["runs"]
+    new = [run for name, run in after.items() if name not in {r["run_id"] for r in before["runs"]}]
+    assert sorted((run["status"], run["batches"]) for run in new) == [("done", 4), ("done", 15)]
+    ids = {run["run_id"] for run in before["runs"]}
+    for name in ("batches", "scores"):
+        assert [row for row in read(old_home, name) if row["run_id"] in ids] == before[name]
+    (whole,) = [run["run_id"] for run in new if run["batches"] == 15]
+    signature = [row for row in read(old_home, "signatures") if row["run_id"] == whole]
+    assert whole != half["run_id"]
     for now, then in zip(signature, before["finished"], strict=True):
         assert now["site_name"] == then["site_name"]
         assert now["affinity"] == pytest.approx(then["affinity"], abs=1e-6)

@@ -11,6 +11,7 @@ import torch
 from survey import MeasureSettings, affinity_score
 from survey.capture.forward import PooledPair
 from survey.capture.near_zero import NearZero, count_near_zero
+from survey.capture.rounding import Noise
 from survey.metrics import QUANTITIES
 from survey.results import Site, SiteScore
 from survey.scoring import score_pair
@@ -155,12 +156,54 @@ def test_two_images_give_what_two_images_can() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.7])
-def test_a_constant_output_still_has_a_norm_a_sparsity_and_an_entropy(value: float) -> None:
-    score = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
-    given = {name for name in METRICS if getattr(score, name) is not None}
-    assert given == {name for name in METRICS if name.startswith(("norm", "sparsity", "entropy"))}
-    assert score.sparsity_after == (1.0 if value == 0 else 0.0)
-    assert score.entropy_after == pytest.approx(math.log(4))
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_constant_side_leaves_no_metric_and_a_note_for_each(side: int, value: float) -> None:
+    matrices = [normal(30, 4), normal(30, 4, 1)]
+    matrices[side][:] = value
+    score = row(*matrices)
+    assert score.status == "constant"
+    assert all(getattr(score, name) is None for name in METRICS)
+    assert [note.split(":")[0] for note in score.notes] == [n for n in METRICS if n != "affinity"]
+    assert ["input", "output"][side] in str(score.reason)
+
+
+def noisy(share: float, side: str) -> SiteScore:
+    """Return the row of a pair whose noise is a share of its deviation, on one side."""
+    x = normal(60, 5)
+    y = torch.tanh(x)
+    errors = {"x": 0 * x[:4], "y": 0 * y[:4]}
+    matrix = x if side == "x" else y
+    deviation = matrix.var(0, unbiased=False).mean().sqrt()
+    errors[side] = share * deviation * torch.ones_like(x[:4])
+    part = dataclasses.replace(pair(x, y), noise=Noise(**errors))
+    return score_pair(0, 0, [part], MeasureSettings(images_per_score=60))
+
+
+@pytest.mark.parametrize("side", ["x", "y"])
+def test_noise_beside_the_deviation_is_flagged_and_noise_alone_is_constant(side: str) -> None:
+    plain = noisy(0.0, side)
+    assert (plain.status, plain.flags) == ("ok", ())
+    assert noisy(1.3e-4, side) == plain
+    flagged = noisy(1.5e-4, side)
+    assert flagged.flags == ("rounding",)
+    assert flagged.affinity == plain.affinity
+    for share in (0.5, 2.0):
+        alone = noisy(share, side)
+        assert (alone.status, alone.affinity, alone.flags) == ("constant", None, ("constant",))
+        assert alone.cka is alone.entropy_change is alone.norm is None
+
+
+def test_noise_in_a_weak_direction_leaves_no_r2() -> None:
+    x = normal(60, 5)
+    x[:, 4] = x[:, 3] + 1e-5 * x[:, 4]
+    errors = torch.zeros(4, 5, dtype=torch.float64)
+    for size, known in [(1e-9, True), (1e-6, False)]:
+        errors[:, 4] = size
+        part = dataclasses.replace(pair(x, x.relu()), noise=Noise(errors, 0 * errors))
+        score = score_pair(0, 0, [part], MeasureSettings(images_per_score=60))
+        assert (score.status, score.flags) == ("ok", ())
+        assert (score.r2 is not None) is known
+        assert [note.split(":")[0] for note in score.notes] == ([] if known else ["r2"])
 
 
 def test_a_pair_that_cannot_be_used_has_no_metric_and_no_notes() -> None:
@@ -174,8 +217,9 @@ def test_a_pair_that_cannot_be_used_has_no_metric_and_no_notes() -> None:
 
 
 def test_a_failed_affinity_loses_no_other_metric() -> None:
-    score = row(torch.ones(30, 4, dtype=torch.float64), normal(30, 4))
-    assert (score.status, score.affinity, score.r2) == ("failed", None, 0.0)
+    huge = 1e180 * normal(30, 4)
+    score = row(huge, huge.relu(), ridge="absolute")
+    assert (score.status, score.affinity, score.sparsity_before) == ("failed", None, 0.0)
     assert score.entropy_after is not None
     assert "affinity_plain: " in " ".join(score.notes)
 

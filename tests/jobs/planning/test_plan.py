@@ -111,10 +111,9 @@ def test_a_golden_key_stays_what_it_is():
         job(), dataset_fingerprint="d" * 64, checkpoint_sha256="c" * 64,
         settings=MeasureSettings(), transform=InputTransform(32, 32),
     )  # fmt: skip
-    # These ids are older than the relative ridge as the default.
-    assert made.run_id == "1c08a628537f"
+    assert made.run_id == "17365c758ceb"
     absolute = dataclasses.replace(made, settings=MeasureSettings(ridge="absolute"))
-    assert absolute.run_id == "2d694895b20c"
+    assert absolute.run_id == "6ae8f84d0ba8"
 
 
 def test_the_least_batches_are_named_in_a_key_with_a_precision_alone():

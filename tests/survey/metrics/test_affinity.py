@@ -17,6 +17,7 @@ from torch.nn import functional
 from survey import InputError, SettingsError, UndefinedScore, affinity_score
 from survey.metrics.affinity import affinity, assignment_cost
 from survey.metrics.moments import Rows
+from survey.settings import Ridge
 from tests.survey.slow_affinity import exact_affinity, slow_affinity
 
 SHRINKAGES = ("ledoit-wolf", "none")
@@ -306,9 +307,11 @@ def test_overflow_is_told(subtests: pytest.Subtests) -> None:
                 assert caught.value.status in ("failed", "out_of_range")
 
 
-def test_a_constant_input_with_a_relative_ridge_is_told() -> None:
-    with pytest.raises(UndefinedScore, match="cannot be evaluated"):
-        affinity_score(torch.ones(50, 5), normal(50, 5))
+@pytest.mark.parametrize("ridge", ["absolute", "relative"])
+def test_a_constant_input_has_no_score(ridge: Ridge) -> None:
+    with pytest.raises(UndefinedScore, match="input is the same") as caught:
+        affinity_score(torch.ones(50, 5), normal(50, 5), ridge=ridge)
+    assert caught.value.status == "constant"
 
 
 def test_unknown_settings_are_named() -> None:

@@ -79,8 +79,10 @@ def test_the_sparsity_of_relu_goes_from_a_thousandth_to_a_half() -> None:
 
 @pytest.mark.parametrize("d", [2, 7, 300])
 def test_the_entropy_of_constant_even_and_single_values(d: int) -> None:
-    constant = torch.full((3, d), 0.7, dtype=torch.float64)
-    even = torch.linspace(-1, 4, d, dtype=torch.float64).expand(3, d)
+    # Images differ in scale, which no entropy sees.
+    scales = torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64)
+    constant = 0.7 * scales.expand(3, d)
+    even = torch.linspace(-1, 4, d, dtype=torch.float64) * scales
     single = torch.eye(d, dtype=torch.float64)[:3].repeat(2, 1)[:3]
     share = 1 / d
     two_bins = -share * math.log(share) - (1 - share) * math.log(1 - share)
