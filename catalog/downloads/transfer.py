@@ -46,6 +46,10 @@ LONGEST_WAIT_SECONDS = 120.0
 CONNECT_SECONDS = 20.0
 #: Seconds without any bytes after which a connection counts as dead.
 STALL_SECONDS = 60.0
+#: Bytes a second, over a while of so many seconds, below which it counts as dead too.
+LEAST_RATE, RATE_SECONDS = 1_000, 60.0
+#: The most bytes of a file whose length neither its publisher nor its server states.
+UNSTATED_BYTES = 20 * 10**9
 
 #: Small, because a chunk is lost when the connection breaks within it.
 _CHUNK_BYTES = 2**14
@@ -180,15 +184,18 @@ class Transfer:
     def _write(self, chunks: Iterator[bytes], start: int, length: int | None) -> None:
         done = start
         unlooked = 0
+        most = UNSTATED_BYTES if length is None else length
+        pace = _Pace()
         with self.partial.path.open("ab") as file:
             for chunk in chunks:
                 file.write(chunk)
+                pace.check(len(chunk))
                 done += len(chunk)
                 unlooked += len(chunk)
                 if unlooked >= LOOK_BYTES:
                     self._check_space(0 if length is None else max(0, length - done))
                     unlooked = 0
-                if length is not None and done > length:
+                if done > most:
                     # Only where the server states no length, and so might never end.
                     break
                 if self.progress is not None:
@@ -196,9 +203,11 @@ class Transfer:
 
     def _check_end(self, length: int | None) -> None:
         received = self.partial.bytes
-        if length is not None and received > length:
+        most = UNSTATED_BYTES if length is None else length
+        if received > most:
             self.partial.discard()
-            raise DownloadError(f"the server sends more than the {length} bytes of the file")
+            which = "of the file" if length else "that one of unknown length may have"
+            raise DownloadError(f"the server sends more than the {most} bytes {which}")
         if length is not None and received < length:
             raise Passing(f"the connection ended after {received} of {length} bytes")
         if not received:
@@ -281,7 +290,28 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
     # Some servers declare an archive's compression as the transfer's: published lengths and hashes
     # are of the bytes as they are sent.
     response.raw.headers.pop("Content-Encoding", None)
-    return response.iter_content(_CHUNK_BYTES)
+    try:
+        # What has come, and not only whole chunks: a server may take for ever over each.
+        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
+            yield chunk
+    except requests.exceptions.BaseHTTPError as problem:  # type: ignore[attr-defined]
+        raise requests.ConnectionError(problem) from problem
+
+
+class _Pace:
+    """How fast bytes come in."""
+
+    def __init__(self) -> None:
+        self._since, self._bytes = time.monotonic(), 0
+
+    def check(self, count: int) -> None:
+        """Count some bytes; raise Passing if far too few came for a while."""
+        self._bytes += count
+        seconds = time.monotonic() - self._since
+        if seconds >= RATE_SECONDS:
+            if self._bytes < LEAST_RATE * seconds:
+                raise Passing(f"only {self._bytes} bytes came in {format_duration(seconds)}")
+            self._since, self._bytes = time.monotonic(), 0
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

@@ -16,6 +16,7 @@ import duckdb
 
 from catalog.home import REPAIR_HINT
 from catalog.store.undo import undoing
+from catalog.store.writer_lock import require_locks
 from survey.errors import StoreError
 
 #: Bytes that a query may use of memory; it does not spill to disk.
@@ -86,7 +87,7 @@ def writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection | None]:
     """
     _require_file(path)
     with explained(path), undoing(path) as undo:
-        connection = _connected(lambda: attached(path)) if undo else None
+        connection = _connected(path, lambda: attached(path)) if undo else None
         if undo is None or connection is None:
             yield None
             return
@@ -123,10 +124,13 @@ def _require_file(path: Path) -> None:
 def _reading(path: Path, memory_bytes: int) -> duckdb.DuckDBPyConnection | None:
     config = {**_READER_CONFIG, "memory_limit": f"{memory_bytes}B"}
     with explained(path):
-        return _connected(lambda: _locked_down(duckdb.connect(path, read_only=True, config=config)))
+        return _connected(
+            path, lambda: _locked_down(duckdb.connect(path, read_only=True, config=config))
+        )
 
 
 def _connected(
+    path: Path,
     connect: Callable[[], duckdb.DuckDBPyConnection],
 ) -> duckdb.DuckDBPyConnection | None:
     """Return a connection; None while the file is busy."""
@@ -134,6 +138,7 @@ def _connected(
         return connect()
     except duckdb.Error as error:
         if _is_busy(error):
+            require_locks(path.parent)
             return None
         raise
 

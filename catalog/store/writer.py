@@ -39,7 +39,7 @@ from catalog.store.segments import (
 )
 from catalog.store.staging import merged_names, stage, store_staged
 from catalog.store.upgrade import add_metrics, check_version
-from catalog.store.writer_lock import holder
+from catalog.store.writer_lock import holder, is_lockless, no_locks
 from survey.errors import StoreError
 
 #: A merge is due when this many segments wait ...
@@ -93,6 +93,8 @@ class Writer:
                 hint="wait for it to end, or pass --home with another directory",
             ) from None
         except OSError as error:
+            if is_lockless(error):
+                raise no_locks(home.path, error) from error
             raise StoreError(
                 f"{home.writer_lock} cannot be locked: {error}",
                 hint="check the directory's permissions, or pass --home with another one",

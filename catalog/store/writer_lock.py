@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+from errno import ENOLCK, ENOSYS, EOPNOTSUPP
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from catalog.home import Home
+from survey.errors import StoreError
+
+#: What a system answers whose file system, or lock service, has no locks.
+_NO_LOCKS = frozenset({ENOLCK, ENOSYS, EOPNOTSUPP})
 
 
 def writing_process(home: Home) -> str | None:
@@ -35,3 +41,35 @@ def holder(home: Home) -> str:
         return home.writer_note.read_text(encoding="utf-8").strip() or "unknown process"
     except OSError:
         return "unknown process"
+
+
+def require_locks(folder: Path) -> None:
+    """Go on only if files in a folder can be locked: without locks nobody tells who writes.
+
+    DuckDB calls it a lock that another process holds when the system has no locks to give.
+
+    Raises
+    ------
+    StoreError
+        If the system has none.
+    """
+    try:
+        # A file without a name: letting go of it takes nobody's lock away.
+        with TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno in _NO_LOCKS:
+            raise no_locks(folder, problem) from problem
+
+
+def no_locks(folder: Path, problem: OSError) -> StoreError:
+    """Return the error for a file system that has no locks to give."""
+    return StoreError(
+        f"files in {folder} cannot be locked: {problem.strerror}",
+        hint="start its file server's lock service, or pass --home with a local directory",
+    )
+
+
+def is_lockless(problem: OSError) -> bool:
+    """Return whether an error says that there are no locks."""
+    return problem.errno in _NO_LOCKS

@@ -6,6 +6,7 @@ Parses the TOML file and the equivalent command-line options. The catalog resolv
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -26,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from catalog.bounds import read_at_most
 from catalog.datasets import selected_name
 from survey import MeasureSettings, SettingsError, UnknownName
 
@@ -37,6 +39,14 @@ LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy", "numba")
 
 #: The installed version of a library.
 library_version = functools.cache(version)
+
+#: Bytes of the largest survey file that is read: some ten thousand checkpoints by name.
+MOST_BYTES = 2**21
+
+#: Parts of the longest key, such as ``a.b.c``, that is read.
+MOST_PARTS = 50
+_PART = r"""(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MOST_PARTS}}}")
 
 #: The keys of a survey file that are lists of tables.
 _LISTS = ("models", "datasets")
@@ -191,7 +201,9 @@ def read_definition(
         If the file is missing, is not TOML, or holds a key or value that is not allowed.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = read_at_most(file, MOST_BYTES, str(path)).decode()
+        values = tomllib.loads(_of_short_keys(text))
     except FileNotFoundError:
         raise SettingsError(
             f"there is no survey file {str(path)!r}",
@@ -199,9 +211,20 @@ def read_definition(
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        raise SettingsError(
+            f"{path} cannot be read as TOML: its lists and tables are nested too deep"
+        ) from None
+    except ValueError as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
     return parse_definition(values, path.stem, path.parent, settings, remeasure)
+
+
+def _of_short_keys(text: str) -> str:
+    # tomllib takes memory that grows with the square of a key's parts: 200 kB took all there was.
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    return text
 
 
 def parse_definition(

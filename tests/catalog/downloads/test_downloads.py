@@ -842,3 +842,28 @@ def test_a_note_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
     with pytest.raises(OSError, match="note"):
         write_note(tmp_path / "note.json", RemoteFile(url="https://host/file", name="file"))
     assert [path.name for path in tmp_path.iterdir()] == ["note.json"]
+
+
+def test_a_server_below_the_least_rate_is_given_up(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "RATE_SECONDS", 0.2)
+    monkeypatch.setattr(transfer, "ATTEMPTS", 2)
+    # Each pause is shorter than a stall, and all of it would take minutes.
+    web.serve("/a", BODY[:3000], always=trickles(3000, threading.Event(), seconds=0.05))
+    started = time.monotonic()
+    error = refused(lambda: store.get(remote(web.url("/a"))))
+    assert time.monotonic() - started < 5
+    assert isinstance(error, UnreachableError)
+    assert len(web.requests) == 2
+
+
+def test_a_content_of_unknown_length_has_a_greatest(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "UNSTATED_BYTES", 2**22)
+    sent: list[int] = []
+    web.serve("/a", BODY, length=False, always=goes_on_and_on(sent))
+    assert "4194304" in refused(lambda: store.get(remote(web.url("/a")))).message
+    assert sum(sent) < 64 * 2**20
+    assert not kept_files(store, "partial", "sha256")

@@ -25,6 +25,7 @@ from catalog.home import Home
 from catalog.store import segments
 from catalog.store import writer as writer_module
 from catalog.store.arrow_rows import RUN_SCHEMA, batch_table, run_table, storable
+from catalog.store.connection import connect_reading
 from catalog.store.reader import query, run_row
 from catalog.store.records import BatchRecord
 from catalog.store.segments import UNFINISHED
@@ -392,3 +393,23 @@ def test_a_run_with_a_number_that_is_none_says_so(home: Home) -> None:
     record = run_row(home, "r1")
     assert (record.measured_top1, record.gflops, record.seconds) == (None, None, 2.0)
     assert all(name in str(record.error) for name in ("measured_top1", "gflops"))
+
+
+def _no_locks(*_: object) -> None:
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+def test_a_file_system_without_locks_is_no_busy_writer(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise duckdb.IOException("Could not set lock on file: Conflicting lock is held in PID 0")
+
+    monkeypatch.setattr(fcntl, "flock", _no_locks)
+    with pytest.raises(StoreError, match="cannot be locked: No locks") as caught:
+        Writer.open(home)
+    assert "lock service" in str(caught.value.hint)
+    monkeypatch.setattr(fcntl, "lockf", _no_locks)
+    monkeypatch.setattr(duckdb, "connect", refused)
+    with pytest.raises(StoreError, match="cannot be locked: No locks"):
+        connect_reading(home.signatures)

@@ -115,3 +115,30 @@ def test_what_is_recorded_can_be_read_again():
     assert parse_definition(values, "x", Path()) == definition
     chosen = parse_definition({**values, "remeasure": ["numpy", "torch"]}, "x", Path())
     assert chosen.to_dict() == {**values, "remeasure": ["torch", "numpy"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 100_000,
+        "a = " + "{b = " * 5_000 + "1" + "}" * 5_000,
+        # tomllib takes memory that grows with the square of a key's parts.
+        ".".join(["a"] * 3_000) + " = 1",
+        "[" + " . ".join(['"a"', "'b'"] * 1_000) + "]",
+        "a = " + "1" * 10_000,
+        "# " + "x" * 2**22,
+    ],
+    ids=["lists", "tables", "key", "quoted key", "number", "size"],
+)
+def test_a_file_nested_deep_or_of_any_size_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "survey.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=str(path)):
+        read_definition(path)
+
+
+def test_names_with_many_dots_are_no_long_keys(tmp_path: Path) -> None:
+    path = tmp_path / "survey.toml"
+    names = [f"file:run.{n}/v1.2.3/model.best.pth" for n in range(100)]
+    path.write_text(f'[[models]]\nname = "small:digits_vgg7"\ncheckpoints = {names!r}\n')
+    assert read_definition(path).models[0].checkpoints == tuple(names)
