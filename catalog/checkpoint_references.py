@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from catalog.files import at_home, file_sha256
 from catalog.models.base import Architecture, InputTransform, Published
 from survey.errors import CatalogError, CheckpointError, UnknownName
+from survey.text import storable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -205,7 +206,7 @@ def state_sha256(model: nn.Module) -> str:
     """Return a sha256 (hex) over a network's structure as it describes itself, and its weights."""
     import torch
 
-    digest = hashlib.sha256(repr(model).encode())
+    digest = hashlib.sha256(storable(repr(model)).encode())
     for name, tensor in model.state_dict().items():
         values = tensor.detach().cpu().contiguous()
         digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())

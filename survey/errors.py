@@ -42,6 +42,14 @@ class SettingsError(SurveyError):
     """A setting, option or survey file cannot be used."""
 
 
+class QueryError(SettingsError):
+    """A statement is refused; the lines of the message point into it."""
+
+
+class FigureError(SurveyError):
+    """A figure cannot be drawn."""
+
+
 class InputError(SurveyError):
     """Matrices or images cannot be scored."""
 

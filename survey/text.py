@@ -1,11 +1,52 @@
-"""Text of counts, sizes and durations, and cells that are safe in a spreadsheet."""
+"""Text of counts, sizes and durations, and text of others made safe to show.
+
+Names of files, sites, families and models are anybody's. ``printable`` makes text safe for
+terminals, pages and drawings, ``harmless`` for spreadsheets too; JSON, Parquet and SQL keep names
+as they are.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
-#: Text that begins so is run by a spreadsheet, or skipped to look for such a beginning.
-_FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\n")
+#: Text that begins so is run by a spreadsheet, also where the sign is a wide one.
+_FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which everything can be seen, on one line.
+
+    Control characters, line breaks, direction marks, other characters without a shape and those
+    that are none become escapes, such as ``\x1b``, ``\n`` and ``\u202e``.
+
+    Parameters
+    ----------
+    text : str
+        Any text, such as a file's name.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        # Spaces of other widths have no shape, and do no harm.
+        each if each.isprintable() or unicodedata.category(each) == "Zs" else _escaped(each)
+        for each in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Return a text of several lines, each of them ``printable``."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def storable(text: str) -> str:
+    """Return a text with what is not UTF-8 escaped: a name may hold any bytes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _escaped(character: str) -> str:
+    # No codec: the process of a SQL query may open no file any more, and that of escapes is one.
+    return repr(character)[1:-1]
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
@@ -50,16 +91,17 @@ def format_duration(seconds: float) -> str:
 
 
 def harmless(value: Any) -> Any:
-    """Return a table's cell, with an apostrophe before text that a spreadsheet would run.
+    """Return a table's cell: text printable, with an apostrophe where a spreadsheet would run it.
 
     Parameters
     ----------
     value : object
         A cell; what is no text, or the text of a number, is returned as it is.
     """
-    if isinstance(value, str) and value.startswith(_FORMULA_BEGINNINGS) and not _is_number(value):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_FORMULA_BEGINNINGS) and not _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:

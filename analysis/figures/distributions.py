@@ -16,7 +16,7 @@ from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import ACCENT, AFFINITY_ACROSS, UNKNOWN, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
 from analysis.text import number
-from survey.text import counted
+from survey.text import counted, printable
 
 By = Literal["model", "family"]
 
@@ -185,7 +185,8 @@ def _lines(order: Sequence[str]) -> dict[str, Any]:
     many = max(len(order), 1)
     axis = alt.Axis(
         values=list(range(len(order))),
-        labelExpr=f"{json.dumps(list(order))}[datum.value]",
+        # Made printable here: Vega reads the escapes of JSON again.
+        labelExpr=f"{json.dumps([printable(name) for name in order])}[datum.value]",
         labelLimit=420,
         ticks=False,
     )

@@ -8,14 +8,16 @@ from __future__ import annotations
 import functools
 import html
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from survey.errors import SettingsError
-from survey.text import harmless
+from survey.errors import FigureError, SettingsError
+from survey.text import harmless, printable
 
 #: Endings of figures that can be written.
 ENDINGS = (".svg", ".png", ".html")
@@ -86,10 +88,8 @@ def require_drawable(path: Path) -> None:
 
 def svg(chart: alt.TopLevelMixin) -> str:
     """Return a chart as SVG; its description is the image's name for screen readers."""
-    import vl_convert
-
     spec = specification(chart)
-    drawn: str = vl_convert.vegalite_to_svg(spec)
+    drawn = svg_of(spec)
     name = html.escape(str(spec.get("description", "")))
     if not name:
         return drawn
@@ -101,8 +101,35 @@ def png(chart: alt.TopLevelMixin) -> bytes:
     """Return a chart as PNG."""
     import vl_convert
 
-    drawn: bytes = vl_convert.vegalite_to_png(specification(chart), scale=PNG_SCALE)
+    with _explained():
+        drawn: bytes = vl_convert.vegalite_to_png(specification(chart), scale=PNG_SCALE)
     return drawn
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """Return the SVG of a specification.
+
+    Raises
+    ------
+    FigureError
+        If vl-convert cannot draw it.
+    """
+    import vl_convert
+
+    with _explained():
+        drawn: str = vl_convert.vegalite_to_svg(spec)
+    return drawn
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain an error of vl-convert."""
+    try:
+        yield
+    except ValueError as problem:
+        raise FigureError(
+            f"the figure cannot be drawn: {problem}", hint="write it as .html, or its table"
+        ) from problem
 
 
 def page(chart: alt.TopLevelMixin) -> str:
@@ -140,7 +167,16 @@ def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[st
     with alt.data_transformers.disable_max_rows():
         spec: dict[str, Any] = chart.to_dict(validate=validate)
     # What is no number in JSON is missing: Altair writes NaN as null already, not within lists.
-    return dict(json.loads(json.dumps(spec)))
+    return dict(_printable(json.loads(json.dumps(spec))))
+
+
+def _printable(value: Any) -> Any:
+    """Return a specification with all text printable: a control character ends vl-convert."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(name): _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list) else value
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-import vl_convert
-
-from analysis.figures.export import csv_text, specification
+from analysis.figures.export import csv_text, specification, svg_of
 from analysis.report.elements import Exhibit
 from analysis.report.folder import Write
 from analysis.report.standalone_svg import SVG, Words, framed
@@ -112,7 +110,7 @@ def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawi
 
 def _drawn(spec: dict[str, Any]) -> str:
     """Return a figure's SVG, its identifiers numbered from 0: Vega counts over all drawings."""
-    drawn: str = vl_convert.vegalite_to_svg(spec)
+    drawn = svg_of(spec)
     names: dict[str, str] = {}
     return _COUNTED.sub(
         lambda result: result[1] + names.setdefault(result[2], f"{result[3]}{len(names)}"), drawn

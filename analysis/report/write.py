@@ -18,14 +18,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analysis.answers.material import Watch, unwatched
 from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
-from analysis.report.elements import Link
-from analysis.report.folder import report_folder
-from analysis.report.inline_svg import shown
+from analysis.report.elements import Link, Page
+from analysis.report.folder import Write, report_folder
+from analysis.report.inline_svg import Shown, shown
 from analysis.report.model_page import model_pages
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
 from analysis.text import sentence
 from survey import __version__
+from survey.errors import FigureError
+from survey.text import printable_lines
 
 _HERE = Path(__file__).parent
 
@@ -45,6 +47,8 @@ class Report:
     conditions: tuple[str, ...]
     #: Pages the data did not allow: title and reason.
     absent: tuple[tuple[str, str], ...]
+    #: Figures that could not be drawn: name and reason.
+    undrawn: tuple[tuple[str, str], ...]
 
 
 def write_report(
@@ -104,23 +108,46 @@ def write_report(
         links = [Link("Overview", pages[0].link.address), *(page.link for page in pages[1:])]
         site = {"title": title, "caption": made_from.caption(), "pages": links}
         templates = _templates(site)
-        written = 0
+        written, undrawn = 0, list[tuple[str, str]]()
         for page in chain(pages, model_pages(material)):
-            exhibits = [shown(each, write) for each in page.exhibits]
+            exhibits, lacking = _drawn(page, write)
             template = templates.get_template(page.template)
             root = "../" * page.link.address.count("/")
-            text = template.render(link=page.link, root=root, exhibits=exhibits, **page.values)
+            text = template.render(
+                link=page.link, root=root, exhibits=exhibits, lacking=lacking, **page.values
+            )
             write(page.link.address, text)
             written += 1
+            undrawn += lacking
     absent = tuple((each.title, each.finding) for each in questions if not each.present)
     runs, failed = len(material.models), len(material.failed)
-    return Report(out, out / "index.html", runs, failed, written, made_from.conditions, absent)
+    index, conditions = out / "index.html", made_from.conditions
+    return Report(out, index, runs, failed, written, conditions, absent, tuple(undrawn))
+
+
+def _drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]:
+    """Return a page's exhibits, and the name of each that cannot be drawn with the reason."""
+    exhibits: list[Shown] = []
+    undrawn: list[tuple[str, str]] = []
+    for each in page.exhibits:
+        try:
+            exhibits.append(shown(each, write))
+        except FigureError as problem:
+            undrawn.append((each.name, problem.message))
+    return exhibits, undrawn
+
+
+def _finalized(value: object) -> object:
+    """Return what a template writes, text printable; drawings, which are markup, are so already."""
+    is_markup = hasattr(value, "__html__")
+    return printable_lines(value) if isinstance(value, str) and not is_markup else value
 
 
 def _templates(site: Mapping[str, object]) -> Environment:
     templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
+        finalize=_finalized,
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -26,7 +26,7 @@ from catalog.store.connection import (
 )
 from catalog.store.records import RunRecord, RunState, Span
 from catalog.store.upgrade import check_version
-from survey.errors import SettingsError, UnknownName
+from survey.errors import QueryError, SettingsError, UnknownName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -264,4 +264,4 @@ def refusing(path: Path) -> Iterator[None]:
         hint = hints[0] if hints else None
         if isinstance(error, duckdb.PermissionException):
             hint = "a query reads what was measured and nothing else; --format writes its result"
-        raise SettingsError(message, hint=hint) from error
+        raise QueryError(message, hint=hint) from error

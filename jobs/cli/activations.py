@@ -9,12 +9,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from analysis.option_fields import option
 from analysis.studies.catalogue import STUDIES
 from analysis.studies.catalogue import study as find_study
 from jobs.cli.output import TableFileOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import verb
 
 
@@ -83,7 +82,7 @@ def activations(
     table.write(pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata(None))
     if figure is not None:
         save(chosen.draw(result), figure)
-        typer.echo(f"figure written to {figure}", err=True)
+        say(f"figure written to {figure}")
 
 
 activations.__doc__ = "\n\n".join(

@@ -21,6 +21,7 @@ from analysis.choices import Role
 from analysis.data.selection import Selection
 from analysis.option_fields import option
 from jobs.cli.output import TableFileOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, is_given, options_of, verb
 from survey.errors import SettingsError
 
@@ -206,7 +207,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     if warning := None if answer.apart else mixed(made_from.conditions):
         lines.append(f"note: {warning}")
     for line in (*lines, made_from.caption()):
-        typer.echo(line, err=True)
+        say(line)
 
 
 def _drawn(answer: Answer, figure: Path) -> str:

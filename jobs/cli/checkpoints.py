@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
@@ -44,4 +43,4 @@ def checkpoints(
     wanted = WantedWeights(pattern, family, protocol, least_top1)
     listed = list_checkpoints(wanted, Home(home.absolute()).cache)
     table.write(listed, None if wide else _HEADINGS)
-    typer.echo(counted(listed.num_rows, "checkpoint"), err=True)
+    say(counted(listed.num_rows, "checkpoint"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from analysis.option_fields import option
+from jobs.cli.terminal import say
 from survey.errors import SettingsError, UntrustedCode
 from survey.text import counted
 
@@ -101,8 +102,8 @@ def _ask(codes: Sequence[UserCode]) -> None:
         )
     for code in codes:
         files = counted(len(code.files), "file")
-        typer.echo(f"{code.module} runs code in {code.root}: {files}", err=True)
-        typer.echo(f"  sha256 {code.sha256}", err=True)
+        say(f"{code.module} runs code in {code.root}: {files}")
+        say(f"  sha256 {code.sha256}")
     if not typer.confirm("Run it, now and whenever its content is the same?", err=True):
         raise UntrustedCode(f"no consent to run {modules}")
 
@@ -117,7 +118,7 @@ def _keep(codes: Sequence[UserCode]) -> None:
             file.write(lines)
     except OSError as error:
         # Such as in a container: the consent holds for this command.
-        typer.echo(f"the consent is not kept: {path}: {error.strerror}", err=True)
+        say(f"the consent is not kept: {path}: {error.strerror}")
 
 
 def _consents() -> Path:

@@ -12,6 +12,7 @@ import typer
 
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 
 #: What the demo measures.
@@ -56,8 +57,7 @@ def _next_steps(home: Path) -> None:
     shown = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
     # Out of a virtual environment that is not active, the short name would not be found.
     program = "survey" if shutil.which("survey") else os.path.relpath(sys.argv[0])
-    typer.echo(
-        f"""
+    text = f"""
 Where everything lies
   signatures   {opened.signatures}
   registry     {opened.registry}
@@ -66,6 +66,5 @@ Where everything lies
 SQL to try next
   {program} sql{shown} "
 {DEMO_SQL}"
-""",
-        err=True,
-    )
+"""
+    say(*text.split("\n"))

@@ -9,7 +9,8 @@ import typer
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import ModelOptions, OfflineOption
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
+from jobs.cli.terminal import complain, say
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 
 
 @verb
@@ -37,7 +38,7 @@ def fetch(
     problems = {}
     if not dry_run:
         if (line := announcement(files, store)) is not None:
-            typer.echo(line, err=True)
+            say(line)
         with termination_interrupts(), progress_reporter() as reporter:
             problems = supply(files, store, reporter.fetching, most_bytes=math.inf)
     table.write(inventory(files, store))

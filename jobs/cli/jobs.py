@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from analysis.option_fields import option
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.errors import SettingsError
 from survey.text import counted
@@ -31,7 +30,7 @@ def retry(
 ) -> None:
     """Mark jobs that failed, were parked or cancelled for the next survey run to try again."""
     if not _move(home, "todo", "to be tried again by the next survey run", runs, everything=all_):
-        typer.echo("nothing to try again: no job failed, was parked or cancelled", err=True)
+        say("nothing to try again: no job failed, was parked or cancelled")
 
 
 @verb
@@ -43,7 +42,7 @@ def cancel(
 ) -> None:
     """Cancel jobs: a running scan stops their workers. Finished batches are kept."""
     if not _move(home, "cancelled", "cancelled; survey retry undoes this", runs, everything=all_):
-        typer.echo("nothing to cancel: every job is done", err=True)
+        say("nothing to cancel: every job is done")
 
 
 @verb
@@ -58,7 +57,7 @@ def log(
     from jobs.scan.job_log import read_log
 
     opened = open_home(home, create=False)
-    typer.echo(read_log(opened.logs, find_job(opened, run).run_id), nl=False)
+    say(*read_log(opened.logs, find_job(opened, run).run_id).split("\n"), err=False)
 
 
 def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everything: bool) -> bool:
@@ -75,7 +74,7 @@ def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everyt
     changed = move_jobs(opened, to, [find_job(opened, run) for run in runs] if runs else None)
     for job in changed:
         title = f"{job.source}:{job.architecture} / {job.checkpoint} / {job.dataset}"
-        typer.echo(f"{job.run_id} {title}", err=True)
+        say(f"{job.run_id} {title}")
     if changed:
-        typer.echo(f"{counted(len(changed), 'job')} {what}", err=True)
+        say(f"{counted(len(changed), 'job')} {what}")
     return bool(changed)

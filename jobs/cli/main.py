@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import Format
+from jobs.cli.terminal import make_streams_safe, say
 from jobs.cli.verb import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions
 from survey import __version__
 
@@ -80,7 +81,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(__version__)
+        say(__version__, err=False)
         raise typer.Exit
 
 
@@ -108,6 +109,7 @@ def _before_the_verb(
 
 def main() -> None:
     """Run the command line."""
+    make_streams_safe()
     # Importing makes hundreds of thousands of objects that stay: looking among them for garbage
     # every 700 takes a tenth of what a short verb does.
     gc.set_threshold(50_000)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from analysis.option_fields import option
 from jobs.cli.consent import recall_consent
 from jobs.cli.output import TableOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from survey.text import counted
 
@@ -75,4 +74,4 @@ def models(
         )
     listed = list_models(wanted, Home(home.absolute()).cache)
     table.write(listed, None if wide else _HEADINGS)
-    typer.echo(counted(listed.num_rows, "architecture"), err=True)
+    say(counted(listed.num_rows, "architecture"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import typer
 
 from jobs.choices import Format
+from jobs.cli.terminal import say
 from jobs.cli.verb import FormatOption, JsonOption, OutputOption
 from survey.errors import SettingsError
 from survey.text import counted
@@ -70,10 +71,10 @@ class TableFileOptions(TableOptions):
             self._echo_rows(query.rows)
         if query.shown < query.rows:
             rows = f"the first {query.shown:,} of {counted(query.rows, 'row')}"
-            typer.echo(f"{rows}; --format csv, json or parquet gives all", err=True)
+            say(f"{rows}; --format csv, json or parquet gives all")
 
     def _echo_rows(self, rows: int) -> None:
-        typer.echo(f"{counted(rows, 'row')} written to {self.output}", err=True)
+        say(f"{counted(rows, 'row')} written to {self.output}")
 
 
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import typer
-
 from analysis.option_fields import option
 from jobs.cli.consent import recall_consent
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import SurveyOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 
@@ -31,4 +30,4 @@ def plan(
     recall_consent()
     foreseen = forecast(home, survey.definition(), device=device, workers=workers)
     table.write(foreseen.table())
-    typer.echo(foreseen.summary(), err=True)
+    say(*foreseen.summary().split("\n"))

@@ -6,10 +6,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import typer
-
 from analysis.data.selection import Selection
 from analysis.option_fields import option
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
 from survey.text import counted
 
@@ -35,11 +34,11 @@ def report(
     runs = replace(selection, newest=not all_runs)
     written = write_report(home, out, runs, title, watched)
     for name, reason in written.absent:
-        typer.echo(f"no page about {name.lower()}: {reason}", err=True)
+        say(f"no page about {name.lower()}: {reason}")
+    for name, reason in written.undrawn:
+        say(f"no drawing of {name}: {reason}")
     if warning := mixed(written.conditions):
-        typer.echo(f"note: {warning}", err=True)
+        say(f"note: {warning}")
     failed = f", {written.failed} of them failed" if written.failed else ""
-    typer.echo(
-        f"{counted(written.pages, 'page')} about {counted(written.runs, 'run')}{failed}", err=True
-    )
-    typer.echo(str(written.index))
+    say(f"{counted(written.pages, 'page')} about {counted(written.runs, 'run')}{failed}")
+    say(str(written.index), err=False)

@@ -10,7 +10,8 @@ import typer
 from jobs.cli.consent import obtain_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
+from jobs.cli.terminal import complain, say
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     table.write(overview.filter(pc.is_in(overview["run_id"], runs)))
     for job in outcome.done:
         if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):
-            typer.echo(f"not precise enough: {job.title}: {precision_line(row)}", err=True)
+            say(f"not precise enough: {job.title}: {precision_line(row)}")
     complain_of(outcome)
 
 

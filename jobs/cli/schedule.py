@@ -16,7 +16,8 @@ from jobs.cli.consent import obtain_consent, recall_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, complain, verb
+from jobs.cli.terminal import complain, say
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError, StoreError
 
@@ -74,8 +75,8 @@ def add(
     obtain_consent(definition, trust=trust)
     with _schedules(home, create=True) as schedules:
         schedule = schedules.add(entry, datetime.now(UTC))
-    typer.echo(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}", err=True)
-    typer.echo("hint: let cron, systemd or Kubernetes run `survey schedule tick`", err=True)
+    say(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}")
+    say("hint: let cron, systemd or Kubernetes run `survey schedule tick`")
 
 
 @schedule.command("list")
@@ -113,9 +114,9 @@ def show(
         return
     next_due = [("next due", moment) for moment in coming_up(schedule, now)]
     for label, value in (*facts(schedule).items(), *_declared(schedule), *next_due):
-        typer.echo(f"{label:<9} {value}")
+        say(f"{label:<9} {value}", err=False)
     if ticks.num_rows:
-        typer.echo()
+        say("", err=False)
         table.write(ticks, TICK_HEADINGS)
 
 
@@ -125,7 +126,7 @@ def pause(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Pause a schedule: no new run begins; a run in progress continues."""
     with _schedules(home) as schedules:
         paused = schedules.pause(schedules.named(name), datetime.now(UTC))
-    typer.echo(f"{name} is paused" if paused else f"{name} was paused before", err=True)
+    say(f"{name} is paused" if paused else f"{name} was paused before")
 
 
 @schedule.command("resume")
@@ -134,7 +135,7 @@ def resume(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Resume a paused schedule. Due times during the pause do not count as missed."""
     with _schedules(home) as schedules:
         resumed = schedules.resume(schedules.named(name), datetime.now(UTC))
-    typer.echo(f"{name} is resumed" if resumed else f"{name} was not paused", err=True)
+    say(f"{name} is resumed" if resumed else f"{name} was not paused")
 
 
 @schedule.command("remove")
@@ -152,7 +153,7 @@ def remove(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
                     hint=f"wait for it or stop it; `survey schedule pause {name}` prevents others",
                 )
         schedules.remove(schedule)
-    typer.echo(f"{name} is removed", err=True)
+    say(f"{name} is removed")
 
 
 @schedule.command("tick")
@@ -205,7 +206,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
         ticks = ticks_table([(one.schedule, one.tick) for one in ran], datetime.now(UTC))
         table.write(ticks, TICK_HEADINGS)
     else:
-        typer.echo("nothing is due", err=True)
+        say("nothing is due")
     for one in ran:
         _complain(one)
     if any(one.left and not one.busy for one in ran):
@@ -216,7 +217,7 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
 
 def _complain(one: Ran) -> None:
     if one.busy:
-        typer.echo(f"{one.schedule.name} waits: another scan is writing to the home", err=True)
+        say(f"{one.schedule.name} waits: another scan is writing to the home")
     elif one.left:
         complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
     elif one.outcome is None and one.tick.state == "failed":

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 #: What the table shows of a site, and under which heading where a column's own is too wide.
@@ -40,10 +39,9 @@ def show(
 
     opened = open_home(home, create=False)
     row = run_row(opened, run)
-    typer.echo(headline(row), err=True)
+    say(*headline(row))
     sites = run_sites(opened, row.run_id)
-    for line in flag_lines(sites):
-        typer.echo(line, err=True)
+    say(*flag_lines(sites))
     if metrics:
         columns, sites = metric_columns(sites)
         table.write(sites, dict.fromkeys(columns))

@@ -6,10 +6,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import typer
-
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions, emit_rows
+from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 
 #: Seconds between two refreshes.
@@ -51,5 +50,5 @@ def _show(home: Path, table: TableOptions, shown: int | None) -> None:
     jobs = standing(open_home(home, create=False), shown)
     emit_rows(jobs.rows, COLUMNS, table.format)
     if len(jobs.rows) < jobs.jobs:
-        typer.echo(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one", err=True)
-    typer.echo(jobs.summary, err=True)
+        say(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one")
+    say(jobs.summary)

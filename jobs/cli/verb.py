@@ -15,7 +15,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from jobs.choices import Format
-from survey.errors import SurveyError
+from jobs.cli.terminal import complain
+from survey.errors import QueryError, SurveyError
 
 #: Exit code of a scan in which some jobs failed.
 SOME_FAILED = 1
@@ -164,7 +165,7 @@ def _exit_codes(interrupted: str) -> Iterator[None]:
     try:
         yield
     except SurveyError as error:
-        complain(error.message, error.hint)
+        complain(error.message, error.hint, lines=isinstance(error, QueryError))
         raise typer.Exit(error.exit_code) from None
     except BrokenPipeError:
         # The reader of our output has gone, as in `survey sql ... | head`.
@@ -177,10 +178,3 @@ def _exit_codes(interrupted: str) -> Iterator[None]:
     except KeyboardInterrupt:
         complain("interrupted", interrupted)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def complain(message: str, hint: str | None) -> None:
-    """Write an error and its hint to standard error, each on a line of its own."""
-    typer.secho(f"error: {message}", err=True, fg=typer.colors.RED)
-    if hint:
-        typer.secho(f"hint: {hint}", err=True)

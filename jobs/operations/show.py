@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def headline(run: RunRecord) -> str:
+def headline(run: RunRecord) -> list[str]:
     """Return a run's model, settings, accuracy and device in a few lines.
 
     Parameters
@@ -43,7 +43,7 @@ def headline(run: RunRecord) -> str:
         lines.append(f"{skipped} skipped: {'; '.join(run.skipped_names)}")
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
-    return "\n".join(lines)
+    return lines
 
 
 def flag_lines(sites: pa.Table) -> list[str]:

@@ -18,7 +18,7 @@ from typing import IO, Any, NoReturn, cast
 
 from catalog.home import Home
 from jobs.choices import Format
-from survey.errors import SettingsError, StoreError, SurveyError
+from survey.errors import QueryError, SettingsError, StoreError, SurveyError
 from survey.extensions import announced
 from survey.text import format_bytes, format_duration
 
@@ -42,7 +42,9 @@ _START = (
 
 _PIECE_BYTES = 1 << 16
 
-_ERRORS: dict[str, type[SurveyError]] = {e.__name__: e for e in (SettingsError, StoreError)}
+_ERRORS: dict[str, type[SurveyError]] = {
+    e.__name__: e for e in (QueryError, SettingsError, StoreError)
+}
 
 
 @dataclass(frozen=True, slots=True)

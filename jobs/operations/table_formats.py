@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.choices import Format
-from survey.text import harmless
+from survey.text import harmless, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,7 +174,10 @@ def table_text(rows: Iterable[Mapping[str, Any]], numeric: Mapping[str, bool]) -
     """
     from rich.cells import cell_len
 
-    lines = [list(numeric), *([_cell(value) for value in row.values()] for row in rows)]
+    lines = [
+        [*map(printable, numeric)],
+        *([_cell(value) for value in row.values()] for row in rows),
+    ]
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     text = []
     for line in lines:
@@ -196,7 +199,7 @@ def _cell(value: Any) -> str:
         text = value.strftime("%Y-%m-%d %H:%M:%S")
     else:
         text = str(value)
-    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
+    return printable(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}...")
 
 
 def _plain(value: Any) -> Any:

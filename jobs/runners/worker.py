@@ -33,6 +33,7 @@ from jobs.runners.planned import ChangedWeights, require_images, require_planned
 from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
 from survey import ClusterError, SurveyError, measure_batches
+from survey.text import storable
 
 
 def run_task(
@@ -65,7 +66,7 @@ def run_task(
     except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
         hint = error.hint if isinstance(error, SurveyError) else None
-        texts = _storable(message), hint, _storable(traceback.format_exc())
+        texts = storable(message), hint, storable(traceback.format_exc())
         changed = isinstance(error, ChangedWeights)
         yield Failed(task.run_id, task.attempt, stage.name, *texts, changed)
 
@@ -281,8 +282,3 @@ def _describe(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - another library's error may fail to format itself
         return type(error).__name__
-
-
-def _storable(text: str) -> str:
-    """Return a text with what is not UTF-8 escaped: a file's name may hold any bytes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 from catalog.store.records import BatchRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Skipped, Started
 from survey import StoreError
-from survey.text import counted, format_duration
+from survey.text import counted, format_duration, printable
 
 
 def log_path(folder: Path, run_id: str) -> Path:
@@ -25,7 +25,7 @@ def read_log(folder: Path, run_id: str) -> str:
         If there is none: no attempt at the job began.
     """
     try:
-        return log_path(folder, run_id).read_text(encoding="utf-8")
+        return log_path(folder, run_id).read_text(encoding="utf-8").rstrip("\n")
     except OSError as error:
         raise StoreError(
             f"there is no log of run {run_id}: {error.strerror}",
@@ -33,9 +33,21 @@ def read_log(folder: Path, run_id: str) -> str:
         ) from None
 
 
-def append(folder: Path, run_id: str, line: str) -> None:
-    """Add a line to a job's log. A log that cannot be written stops nothing."""
-    stamped = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z {line}\n"
+def append(folder: Path, run_id: str, text: str) -> None:
+    """Add a line to a job's log, and what follows it. A log that cannot be written stops nothing.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of logs.
+    run_id : str
+        The job's run.
+    text : str
+        From ``described``: what follows its first line is set in, as no line of the log is.
+    """
+    first, *others = map(printable, text.split("\n"))
+    lines = [f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z {first}", *(f"  {each}" for each in others)]
+    stamped = "\n".join(lines) + "\n"
     try:
         path = log_path(folder, run_id)
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:

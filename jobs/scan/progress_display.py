@@ -26,7 +26,7 @@ from jobs.planning.staleness import summary
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
-from survey.text import counted, format_bytes, format_duration
+from survey.text import counted, format_bytes, format_duration, printable
 
 _Item = TypeVar("_Item")
 
@@ -114,7 +114,8 @@ class _Display(Reporter):
         self._console = console
 
     def planned(self, plan: Plan) -> None:
-        self._print(opening(plan))
+        for line in opening(plan).split("\n"):
+            self._print(line)
 
     def started(self, devices: Devices) -> None:
         self._print(workers_line(devices))
@@ -123,7 +124,7 @@ class _Display(Reporter):
         self._print(f"warning: {warning}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True)
+        self._console.print(printable(line), soft_wrap=True)
 
 
 class _Bars(_Display):
@@ -140,7 +141,9 @@ class _Bars(_Display):
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
         if file.url not in self._files:
-            self._files[file.url] = self._bars.add_task(f"fetch {file.name} (MB)", total=None)
+            self._files[file.url] = self._bars.add_task(
+                printable(f"fetch {file.name} (MB)"), total=None
+            )
         line = self._files[file.url]
         whole = None if total is None else max(1, total // 10**6)
         done = here // 10**6 if whole is None else min(here // 10**6, whole)
@@ -154,7 +157,8 @@ class _Bars(_Display):
         attempt = (event.run_id, event.attempt)
         if isinstance(event, Started):
             self._hosts[attempt] = event.host
-            self._bars.reset(self._line(event.host), total=batches_of(job), description=job.title)
+            line, title = self._line(event.host), printable(job.title)
+            self._bars.reset(line, total=batches_of(job), description=title)
         elif isinstance(event, BatchRecord):
             self._bars.update(self._line(self._hosts[attempt]), completed=event.batch.batch + 1)
         else:

@@ -15,6 +15,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as module_hooks
 
+from survey.text import storable
+
 #: Names in ``torch.nn.functional``, ``torch``, ``torch.special`` and ``torch.Tensor`` that are
 #: activations, with the trailing underscore of in-place variants left off.
 _FUNCTIONS = (
@@ -134,4 +136,5 @@ def site_name(path: str, function: str | None, call: int) -> str:
     str
         ``layer1.0.relu#2`` for a module, ``Mixed_5b.branch1x1:relu#1`` for a functional.
     """
-    return f"{path}#{call}" if function is None else f"{path}:{function}#{call}"
+    name = f"{path}#{call}" if function is None else f"{path}:{function}#{call}"
+    return storable(name)

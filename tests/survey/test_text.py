@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from survey.text import counted, format_bytes, format_duration
+import sys
+import unicodedata
+
+from torch import nn
+
+from catalog.checkpoint_references import state_sha256
+from survey.capture.activations import site_name
+from survey.text import counted, format_bytes, format_duration, harmless, printable
 
 
 def test_one_thing_is_no_plural():
@@ -42,3 +49,27 @@ def test_durations_have_the_unit_that_suits_them(subtests):
     ]:
         with subtests.test(seconds=seconds, text=text):
             assert format_duration(seconds) == text
+
+
+def test_nothing_is_left_that_a_terminal_obeys_or_a_reader_cannot_see():
+    every = [chr(code) for code in (*range(0x3000), *range(0x3000, sys.maxunicode + 1, 61))]
+    harmful = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    shown = [printable(each) for each in every]
+    for before, after in zip(every, shown, strict=True):
+        assert not {unicodedata.category(each) for each in after} & harmful
+        assert (after == before) == (unicodedata.category(before) not in harmful)
+    # Two names that differ are shown apart.
+    assert len(set(shown)) == len(every)
+
+
+def test_a_site_whose_module_has_no_name_in_unicode_can_be_stored_and_identified():
+    name = "a\udc80"
+    assert site_name(name, None, 1).encode() == rb"a\udc80#1"
+    network = nn.Sequential()
+    network.add_module(name, nn.ReLU())
+    assert len(state_sha256(network)) == 64
+
+
+def test_a_printable_text_stays_as_it_is():
+    for text in ("", "resnet50", "\u0646\u0645\u0648\u0630\u062c \u6a21\u578b \u00e9", r"\x1b"):
+        assert printable(text) == harmless(text) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import altair as alt
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from analysis import figures
-from analysis.figures.export import csv_text, page, specification
+from analysis.figures.export import csv_text, page, png, specification, svg
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 
@@ -41,6 +42,19 @@ def test_the_data_lie_beside_it(tmp_path):
     rows = pd.DataFrame({"model": ["a,b", "c"], "affinity": [0.5, None]})
     figures.save(chart(), tmp_path / "figure.svg", rows)
     assert (tmp_path / "figure.csv").read_text() == 'model,affinity\n"a,b",0.5\nc,\n'
+
+
+@pytest.mark.slow(seconds=2)
+def test_no_name_ends_the_drawing():
+    characters = [chr(code) for code in [*range(0x180), *range(0x2000, 0x2070), 0xFEFF, 0xFFFE]]
+    names = [f"a{each}b" for each in characters if each not in "\ud800"]
+    rows = pd.DataFrame({"name": names, "y": range(len(names))})
+    every = alt.Chart(rows, title=names[0]).mark_point().encode(x="name:N", y="y:Q")
+    for drawn in (svg(every), page(every).rpartition("<script>")[2]):
+        assert {unicodedata.category(each) for each in set(drawn) - {"\n"}}.isdisjoint(
+            ("Cc", "Cf", "Cn", "Co", "Zl", "Zp")
+        )
+    assert png(every)
 
 
 def test_a_column_of_any_name_is_written_once_and_harmless():

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 
 from analysis.answers.clusters import STABILITY_DRAWS, ClusterStability
 from analysis.answers.columns import Table, TableColumn
@@ -43,7 +44,7 @@ from tests.catalog.records import run, score
 pytestmark = pytest.mark.slow(seconds=25)
 
 #: A checkpoint that anybody may call a file of weights.
-HOSTILE = 'file:</title><script>alert("x")</script>&amp;\'.pth'
+HOSTILE = 'file:</title><script>alert("x")</script>&amp;\'\x1b[31m\u202e\n\x00.pth'
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -199,6 +200,37 @@ def test_names_are_text_wherever_they_stand(written: Report) -> None:
     assert Page(written.index).text.count("Nets & <friends>") >= 2
     for path in (written.folder / "figures").iterdir():
         assert not [e for e in Xml.parse(path).iter() if e.tag.endswith("script")]
+
+
+def test_no_file_holds_what_a_reader_cannot_see(written: Report) -> None:
+    for path in written.folder.rglob("*.*"):
+        if path.suffix in (".html", ".svg", ".csv", ".sql"):
+            text = path.read_bytes().decode()
+            hidden = {each for each in text if not each.isprintable()}
+            assert hidden <= {"\n", "\N{NO-BREAK SPACE}"}, path
+
+
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_rest_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    open_home(home, create=True)
+    store(home, "r0", curve(0, 5, 0.5))
+    draw, drawn = vl_convert.vegalite_to_svg, []
+
+    def failing(spec: Any) -> str:
+        drawn.append(spec)
+        if len(drawn) == 1:
+            raise ValueError("no such shape")
+        return str(draw(spec))
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", failing)
+    report = write_report(home, tmp_path / "report")
+    ((name, reason),) = report.undrawn
+    assert "no such shape" in reason
+    assert f"No drawing of {name}" in report.index.read_text(encoding="utf-8")
+    assert len(drawn) > 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "report"]
 
 
 def test_sql_gives_the_rows_beside_it(home: Path, written: Report) -> None:

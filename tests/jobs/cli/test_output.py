@@ -64,18 +64,31 @@ def test_csv_writes_lists_as_json_text(tmp_path):
 
 
 def test_csv_holds_nothing_that_a_spreadsheet_runs(tmp_path):
-    texts = ["=1+2", "+cmd", "-1+1", "@sum", "\t=1", "plain", "-1.5", None]
-    table = pa.table({"text": texts, "number": [-1.5] * 8}).append_column(
+    texts = ["=1+2", "+cmd", "-1+1", "@sum", "\t=1", "\uff1d1", "plain", "-1.5", None]
+    table = pa.table({"text": texts, "number": [-1.5] * 9}).append_column(
         "coded", pa.array(texts).dictionary_encode()
     )
     emit(table, "csv", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    safe = ["'=1+2", "'+cmd", "'-1+1", "'@sum", "'\t=1", "plain", "-1.5", ""]
+    safe = ["'=1+2", "'+cmd", "'-1+1", "'@sum", r"\t=1", "'\uff1d1", "plain", "-1.5", ""]
     assert [row["text"] for row in rows] == [row["coded"] for row in rows] == safe
     assert {row["number"] for row in rows} == {"-1.5"}
     emit(table, "json", tmp_path / "out.json")
     assert [row["text"] for row in json.loads((tmp_path / "out.json").read_text())] == texts
+
+
+@pytest.mark.parametrize("kind", ["table", "csv"])
+def test_names_can_do_nothing_in_a_terminal_or_a_spreadsheet(tmp_path, kind):
+    name = "a\x1b[31m\u202e\r\nb\u2028"
+    table = pa.table({name: [name, "c"], "list": [[name], []]})
+    emit(table, kind, tmp_path / "out")
+    text = (tmp_path / "out").read_bytes().decode()
+    assert len(text.rstrip("\n").split("\n")) == (4 if kind == "table" else 3)
+    assert all(each.isprintable() for each in text if each != "\n")
+    assert text.count(r"a\x1b[31m\u202e\r\nb\u2028") >= 2
+    emit(table, "json", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())[0] == {name: name, "list": [name]}
 
 
 def test_headings_in_csv_are_harmless_too(tmp_path):

@@ -194,6 +194,14 @@ def test_errors_of_a_query_come_back_from_its_process(home: Home, tmp_path: Path
         result(Home(broken), "SELECT 1")
 
 
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_terminal_obeys_no_text_of_a_query(home: Home, form: Any) -> None:
+    # The process that writes it can open no file, such as that of a codec.
+    written = result(home, "SELECT 'a' || chr(27) || '[2J' AS x", form).decode()
+    assert r"a\x1b[2J" in written
+    assert "\x1b" not in written
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, LIMITS[1] * 2, float("inf"), float("nan")])
 def test_limits_that_are_none_are_refused(value: float) -> None:
     with pytest.raises(SettingsError):

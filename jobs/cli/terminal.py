@@ -1,0 +1,57 @@
+"""What a command says beside its table: lines that are safe on any terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from io import TextIOWrapper
+
+import typer
+
+from survey.text import printable, printable_lines
+
+
+def say(*lines: str, err: bool = True) -> None:
+    """Write lines to standard error, or to standard output.
+
+    Parameters
+    ----------
+    lines : str
+        One line each: a line break in a name is shown and not made.
+    err : bool
+        Whether to write to standard error.
+    """
+    for line in lines:
+        typer.echo(printable(line), err=err)
+
+
+def complain(message: str, hint: str | None, *, lines: bool = False) -> None:
+    """Write an error and its hint to standard error, each on a line of its own.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    hint : str or None
+        What to do next.
+    lines : bool
+        Whether the message has lines of its own.
+    """
+    text = printable_lines(message) if lines else printable(message)
+    typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)
+    if hint:
+        say(f"hint: {hint}")
+
+
+class _SafeFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
+def make_streams_safe() -> None:
+    """Let no name end the program: by what a terminal cannot show, or by what a log writes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_SafeFormatter())

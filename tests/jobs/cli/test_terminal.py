@@ -1,0 +1,78 @@
+"""What commands say: names of others are shown, and never obeyed by a terminal."""
+
+from __future__ import annotations
+
+import ast
+import io
+import logging
+import sys
+
+import pytest
+from rich.console import Console
+
+from catalog.models.base import RemoteFile
+from jobs.cli import terminal
+from jobs.cli.terminal import complain, make_streams_safe, say
+from jobs.scan.progress_display import progress_reporter
+from tests.style.repository import ROOT
+
+#: Colours the rest red, clears the screen, turns the direction, ends the line and forges another.
+HOSTILE = "a\x1b[31m\x9b2J\u202e\r\ndone: all\u2028\x00"
+
+SHOWN = r"a\x1b[31m\x9b2J\u202e\r\ndone: all\u2028\x00"
+
+
+def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    say(HOSTILE, err=False)
+    complain(HOSTILE, HOSTILE)
+    out, err = capsys.readouterr()
+    assert out == f"{SHOWN}\n"
+    assert err == f"{SHOWN}\nerror: {SHOWN}\nhint: {SHOWN}\n"
+
+
+@pytest.mark.parametrize("bars", [False, True])
+def test_progress_shows_names_as_they_are(bars: bool) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=bars, width=200, color_system=None)
+    file = RemoteFile(name=HOSTILE, url="https://example.org/a")
+    with progress_reporter(console) as reporter:
+        reporter.fetching(file, 10**6, 2 * 10**6)
+        reporter.warned(HOSTILE)
+    shown = stream.getvalue()
+    assert shown.count(SHOWN) >= 2
+    assert not [each for each in ("\x1b[31m", "\x9b", "\u202e", "\ndone") if each in shown]
+
+
+def test_a_stream_that_lacks_a_character_does_not_end_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(io.StringIO()))
+    make_streams_safe()
+    say("\u0394", err=False)
+    sys.stdout.flush()
+    assert written.getvalue() == b"\\u0394\n"
+
+
+def test_a_logged_name_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = logging.StreamHandler(stream := io.StringIO())
+    monkeypatch.setattr(logging, "lastResort", handler)
+    make_streams_safe()
+    handler.handle(logging.LogRecord("a", logging.WARNING, "", 0, "%s", ("\x1b[31m",), None))
+    assert stream.getvalue() == "\\x1b[31m\n"
+
+
+def test_commands_write_through_one_door() -> None:
+    doors = {terminal.__name__, "jobs.cli.output"}
+    others = []
+    for path in (ROOT / "jobs").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        calls = (each for each in ast.walk(ast.parse(path.read_text())) if module not in doors)
+        others += [
+            f"{module}:{each.lineno}"
+            for each in calls
+            if isinstance(each, ast.Attribute) and each.attr in ("echo", "secho", "print_exception")
+        ]
+    assert not others
