@@ -151,10 +151,14 @@ class Crash:
 def crashes(disk: Disk, chance: random.Random) -> Iterator[Crash]:
     """Yield losses of power without end, drawn over all moments and manners of losing."""
     while True:
-        moment = chance.randrange(disk.now + 1)
-        before = takewhile(lambda each: each.moment < moment, disk.changes)  # noqa: B023
-        uncertain = [each for each in before if disk.certain.get(each.moment, moment) >= moment]
-        yield Crash(moment, chance.choice(MANNERS)(uncertain, chance))
+        yield crash_at(disk, chance.randrange(disk.now + 1), chance)
+
+
+def crash_at(disk: Disk, moment: int, chance: random.Random) -> Crash:
+    """Return a loss of power at a moment, in a drawn manner of losing."""
+    before = takewhile(lambda each: each.moment < moment, disk.changes)
+    uncertain = [each for each in before if disk.certain.get(each.moment, moment) >= moment]
+    return Crash(moment, chance.choice(MANNERS)(uncertain, chance))
 
 
 def _all_lost(changes: Sequence[Change], chance: random.Random) -> Lasting:
