@@ -16,7 +16,7 @@ from catalog.bounds import open_file
 from survey.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    import pyarrow as pa
 
 #: Length of a ``checksum``.
 CHECKSUM_BYTES = 4
@@ -161,6 +161,6 @@ def write_all(descriptor: int, content: memoryview) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def checksum(content: Buffer) -> bytes:
+def checksum(content: bytes | memoryview | pa.Buffer) -> bytes:
     """Return the CRC-32 of some bytes."""
     return zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")

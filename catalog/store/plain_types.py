@@ -6,10 +6,14 @@ some others.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _KEPT = """
 boolean tinyint smallint integer bigint utinyint usmallint uinteger ubigint float double
@@ -26,7 +30,36 @@ uuid enum map
 _SECONDS = "%Y-%m-%d %H:%M:%S"
 
 
-def with_plain_types(relation: duckdb.DuckDBPyRelation, format: str) -> duckdb.DuckDBPyRelation:  # noqa: A002
+#: Rows that DuckDB hands over at once: those it computes at once.
+_BATCH_ROWS = 2048
+
+#: A result that is computed as it is fetched.
+Result = duckdb.DuckDBPyRelation
+
+
+def plain_batches(relation: Result, format: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:  # noqa: A002
+    """Return the schema and the batches of a result whose values a format can hold.
+
+    Parameters
+    ----------
+    relation, format
+        As of ``with_plain_types``.
+    """
+    reader = with_plain_types(relation, format).to_arrow_reader(_BATCH_ROWS)
+    return reader.schema, _batches(reader)
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield batches; what DuckDB raises in computing one comes through Arrow as an ``OSError``."""
+    try:
+        yield from reader
+    except OSError as error:
+        if str(error).startswith("Out of Memory"):
+            raise MemoryError from error
+        raise duckdb.Error(str(error)) from error
+
+
+def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
     """Return a result whose values a format can hold, computed as it is fetched.
 
     Numbers, truth values, text, and lists and structures of them stay what they are; anything else

@@ -265,3 +265,13 @@ def refusing(path: Path) -> Iterator[None]:
         if isinstance(error, duckdb.PermissionException):
             hint = "a query reads what was measured and nothing else; --format writes its result"
         raise QueryError(message, hint=hint) from error
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Return whether a query needed more memory than it was given."""
+    return isinstance(error.__cause__, duckdb.OutOfMemoryException)
+
+
+def is_unknown_name(error: BaseException) -> bool:
+    """Return whether a query names what there is not."""
+    return isinstance(error.__cause__, duckdb.BinderException)

@@ -14,24 +14,21 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import duckdb
+from typing import Any, BinaryIO
 
 from catalog.home import Home
-from catalog.store.plain_types import with_plain_types
-from catalog.store.reader import reading, refusing, result_of
+from catalog.store.plain_types import Result, plain_batches
+from catalog.store.reader import (
+    is_lack_of_memory,
+    is_unknown_name,
+    reading,
+    refusing,
+    result_of,
+)
 from jobs.choices import Format
 from jobs.operations.table_formats import Written, write_batches
 from survey.errors import SurveyError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-#: Rows that DuckDB hands over at once: those it computes at once.
-_BATCH_ROWS = 2048
 
 #: Characters of a refusal: the pipe must hold it.
 _LONGEST_MESSAGE = 10_000
@@ -66,24 +63,14 @@ def _answer(asked: dict[str, Any]) -> Written:
 
 
 def write_result(
-    result: duckdb.DuckDBPyRelation,
+    result: Result,
     format: Format,  # noqa: A002
     stream: BinaryIO,
     lines: int,
 ) -> Written:
     """Write a result in a format as it is computed, in a table no more than some lines of it."""
-    reader = with_plain_types(result, format).to_arrow_reader(_BATCH_ROWS)
-    return write_batches(reader.schema, _batches(reader), format, stream, lines)
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield batches; what DuckDB raises in computing one comes through Arrow as an ``OSError``."""
-    try:
-        yield from reader
-    except OSError as error:
-        if str(error).startswith("Out of Memory"):
-            raise MemoryError from error
-        raise duckdb.Error(str(error)) from error
+    schema, batches = plain_batches(result, format)
+    return write_batches(schema, batches, format, stream, lines)
 
 
 def lock_down(memory_bytes: int) -> None:
@@ -111,12 +98,11 @@ def _installed_metrics() -> list[str]:
 
 
 def _refusal(error: SurveyError | MemoryError) -> dict[str, Any]:
-    cause = error.__cause__
-    if isinstance(error, MemoryError) or isinstance(cause, duckdb.OutOfMemoryException):
+    if isinstance(error, MemoryError) or is_lack_of_memory(error):
         return {"error": "memory"}
     return {
         "error": type(error).__name__,
         "message": error.message[:_LONGEST_MESSAGE],
         "hint": error.hint,
-        "unknown": isinstance(cause, duckdb.BinderException),
+        "unknown": is_unknown_name(error),
     }

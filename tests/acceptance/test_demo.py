@@ -71,4 +71,4 @@ def test_the_doctor_says_what_is_broken(tmp_path):
     (home / "signatures.duckdb").write_text("not a database")
     ended = survey("doctor", home=home, code=3)
     assert "broken" in ended.stdout
-    assert "--home" in ended.stdout
+    assert "--repair" in ended.stdout

@@ -84,9 +84,13 @@ class Disk:
         self._add(Change(self.now, number, size))
 
     def rename(self, old: PurePosixPath, new: PurePosixPath) -> None:
-        """Rename a file within its folder."""
-        assert old.parent == new.parent, (old, new)
-        self._rename(old.parent, {old.name: None, new.name: self._names[old]})
+        """Rename a file; in another folder it may appear before it is gone, or the reverse."""
+        number = self._names[old]
+        if old.parent == new.parent:
+            self._rename(old.parent, {old.name: None, new.name: number})
+        else:
+            self._rename(new.parent, {new.name: number})
+            self._rename(old.parent, {old.name: None})
 
     def unlink(self, path: PurePosixPath) -> None:
         """Remove a name."""

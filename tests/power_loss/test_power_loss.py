@@ -49,7 +49,9 @@ def laid_out(files: dict[PurePosixPath, bytes], recorded_home: Path, home: Path)
     for folder in ("spool", "logs", "cache"):
         (home / folder).mkdir(parents=True)
     for path, content in files.items():
-        (home / path.relative_to(recorded_home)).write_bytes(content)
+        place = home / path.relative_to(recorded_home)
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
 
 
 def digest(files: dict[PurePosixPath, bytes]) -> bytes:

@@ -68,7 +68,7 @@ FAULTS = (
     ),
     Fault(
         "segment merged twice",
-        "catalog.store.writer:_merge",
+        "catalog.store.writer:merge_segments",
         (("if segment.name not in names", ""),),
     ),
     Fault(

@@ -156,7 +156,9 @@ class SpoolLife:
         now = self.disk.now
         moment = self.chance.choice((now, self.chance.randint(self.past[0][0], now)))
         crash = crash_at(self.disk, moment, self.chance)
-        left = crash.files(self.disk)
+        spool = PurePosixPath(self.home.spool)
+        files = crash.files(self.disk)
+        left = {path: content for path, content in files.items() if path.parent == spool}
         self.writer._lock.release()
         for path in self.home.spool.iterdir():
             path.unlink()
@@ -185,7 +187,7 @@ class SpoolLife:
 
     def die_merging(self) -> None:
         """Leave segments that were merged, and merge them again."""
-        dying = mock.patch("catalog.store.writer._remove", side_effect=KeyboardInterrupt)
+        dying = mock.patch("catalog.store.writer._leave_spool", side_effect=KeyboardInterrupt)
         with dying, suppress(KeyboardInterrupt):
             self.writer.merge()
         self.write()
