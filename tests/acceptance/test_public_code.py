@@ -49,6 +49,9 @@ def assert_agrees(
             )
         # Directions near 1e-6 of the strongest hold rounding: both sides need the same one.
         expected = r2(call.before.rounded, call.after.rounded)
+        if row.r2 is None:
+            assert any(note.startswith("r2: rounding") for note in row.notes), row.site_name
+            continue
         assert row.r2 == pytest.approx(expected, abs=1e-6), row.site_name
 
 
