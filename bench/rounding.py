@@ -134,7 +134,8 @@ def photographs(folder: Path, count: int, size: int) -> torch.Tensor:
     chosen = files[:: len(files) // count][:count]
     pixels = torch.stack([_square(path, size) for path in chosen])
     means, deviations = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
-    return (pixels - means[:, None, None]) / deviations[:, None, None]
+    normalised: torch.Tensor = (pixels - means[:, None, None]) / deviations[:, None, None]
+    return normalised
 
 
 def _square(path: Path, size: int) -> torch.Tensor:
