@@ -5,10 +5,11 @@ Notes
 Measuring ends at the first batch, from ``least_batches`` on, at which the standard error of every
 site is at most the precision. The promise is on each site by itself: the 95 % interval of its mean,
 by Student's t over the batches, reaches at most ``interval_factor`` precisions to either side, and
-holds the mean over all images in 93 to 97 of 100 surveys. A rule that looks after every batch stops
+holds the mean over all images in 93 to 97 of 100 surveys, of all sites together; of a single site
+with skewed scores in 90 to 94. A rule that looks after every batch stops
 where errors happen to be small; after two batches such intervals hold in 67 to 90 of 100. With ten
 batches at least (``survey.settings.FEWEST_BATCHES``) that is no more to be seen
-(``tests/survey/test_stopping.py`` simulates 1 to 150 sites).
+(``tests/survey/test_stopping.py`` simulates 10 to 150 sites).
 """
 
 from __future__ import annotations
