@@ -25,9 +25,10 @@ from jobs.planning.accuracy_check import suspicion
 from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import estimate, history_of
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
-from jobs.planning.plan import Holdings, Plan, make_plan
+from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, supply
 from jobs.planning.staleness import staleness
 from jobs.runners.base import Runner

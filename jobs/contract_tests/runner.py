@@ -27,8 +27,9 @@ import pytest
 
 from catalog.store.records import BatchRecord
 from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.plan import make_plan
 from jobs.runners.base import Runner
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
 from jobs.runners.options import RunnerOptions

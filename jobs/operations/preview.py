@@ -20,8 +20,9 @@ from catalog.store.records import RunState
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, estimate, history_of
+from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
-from jobs.planning.plan import Holdings, Plan, make_plan
+from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.staleness import Staleness, staleness, summary
 from jobs.planning.user_models import Unconsented, without_unconsented

@@ -6,47 +6,23 @@ Reads the catalog; measures nothing and starts nothing.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from catalog.checkpoint_references import Checkpoint, input_transform, resolve
-from catalog.datasets import ImageDataset, needed_files, open_dataset
+from catalog.checkpoint_references import Checkpoint
+from catalog.datasets import ImageDataset
 from catalog.home import Home
-from catalog.models.base import Architecture, InputTransform, RemoteFile
 from catalog.models.cost_table import counted
 from catalog.models.family_facts import family_of
-from catalog.models.selection import is_glob, select
 from catalog.store.records import RunState
 from jobs.planning.accuracy_check import expectation
-from jobs.planning.definition import DatasetChoice, Definition, ModelChoice
+from jobs.planning.definition import DatasetChoice, Definition
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.staleness import Staleness
-from survey import CatalogError, CheckpointError, SettingsError
-
-if TYPE_CHECKING:
-    from catalog.downloads import FileStore
-    from catalog.registry.hash_cache import Hashes
-
-#: References that not every architecture has; a glob skips architectures without them.
-OPTIONAL = (None, "bundled", "default")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One architecture with one set of weights, as a survey declares them."""
-
-    architecture: Architecture
-    checkpoint: Checkpoint
-    transform: InputTransform
-    choice: ModelChoice
-
-    @property
-    def file(self) -> RemoteFile | None:
-        """The file it needs from elsewhere, if any."""
-        return self.checkpoint.published.file if self.checkpoint.published else None
+from jobs.planning.targets import Target, targets
+from survey import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,58 +54,6 @@ class Plan:
     def todo(self) -> tuple[Job, ...]:
         """The jobs that are still to be done."""
         return tuple(job for job in self.jobs if job.run_id not in self.done | self.held)
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """The files at hand, and the hashes of their content.
-
-    Parameters
-    ----------
-    home : Home, optional
-        The home that workers share, opened or not: some datasets lie below it.
-    store : FileStore, optional
-        Files fetched from elsewhere; without one there are none.
-    hashes : Hashes, optional
-        The hashes that the home's registry remembers; without them all content is read.
-    """
-
-    home: Home | None = None
-    store: FileStore | None = None
-    hashes: Hashes | None = None
-
-    def find(self, file: RemoteFile) -> Path | None:
-        """Return the path of a fetched file; None where it is not at hand."""
-        return self.store.find(file) if self.store else None
-
-    def open(self, name: str, base: Path) -> ImageDataset | None:
-        """Return a dataset; None where some of its files are not at hand."""
-        if not all(self.find(file) for file in needed_files(name)):
-            return None
-        folder = self.home.datasets if self.home else None
-        return open_dataset(name, base, self.store, folder)
-
-    def sha256(self, checkpoint: Checkpoint) -> str:
-        """Return the sha256 of a checkpoint's bytes; of its path, where they cannot be read.
-
-        Such a checkpoint fails alone, when it is loaded, and not the survey that names it.
-        """
-        if checkpoint.path is None:
-            return checkpoint.sha256()
-        try:
-            if self.hashes is None:
-                return checkpoint.sha256()
-            return self.hashes.checkpoint_sha256(checkpoint.path)
-        except CheckpointError:
-            return hashlib.sha256(f"unreadable:{checkpoint.path}".encode()).hexdigest()
-
-    def fingerprint(self, dataset: ImageDataset) -> str:
-        """Return the sha256 over a dataset's content and order."""
-        if self.hashes is None:
-            return dataset.fingerprint()
-        return self.hashes.dataset_fingerprint(
-            dataset.name, dataset.stat_signature(), dataset.fingerprint, len(dataset)
-        )
 
 
 def make_plan(
@@ -179,17 +103,6 @@ def make_plan(
     run_ids = frozenset(job.run_id for job in jobs.values())
     done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
     return Plan(tuple(jobs.values()), done, tuple(lacking), run_ids & held - done)
-
-
-def targets(definition: Definition) -> list[Target]:
-    """Return every architecture of a survey with each of its checkpoints; touches no network.
-
-    Raises
-    ------
-    UnknownName, CatalogError
-        If a model or checkpoint is unknown or unusable.
-    """
-    return [target for choice in definition.models for target in _targets(choice, definition)]
 
 
 def check(definition: Definition, home: Path) -> None:
@@ -267,31 +180,6 @@ def _sorted_out(wanted: list[Target], holdings: Holdings) -> tuple[list[Target],
         else:
             absent.append(target)
     return here, absent
-
-
-def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
-    """Yield each architecture of a choice with each of its checkpoints."""
-    selected = select(choice.name)
-    any_weights = False
-    for each in selected:
-        for reference in choice.checkpoints or (each.weights,):
-            try:
-                checkpoint = resolve(reference, each.architecture, definition.base)
-            except CatalogError:
-                if is_glob(choice.name) and reference in OPTIONAL:
-                    continue
-                raise
-            any_weights = True
-            transform = input_transform(each.architecture, checkpoint)
-            mean, std = choice.mean or transform.mean, choice.std or transform.std
-            transform = dataclasses.replace(transform, mean=mean, std=std)
-            yield Target(each.architecture, checkpoint, transform, choice)
-    if not any_weights:
-        raise CatalogError(
-            f"none of the {len(selected)} models of {choice.name!r} has bundled or published"
-            " weights",
-            hint="name a checkpoint: init:SEED or file:PATH",
-        )
 
 
 def _opened(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from catalog.datasets import needed_files
 from catalog.models.base import RemoteFile
 from jobs.planning.definition import Definition
-from jobs.planning.plan import targets
+from jobs.planning.targets import targets
 from jobs.planning.user_models import without_unconsented
 from survey import CatalogError, DownloadError, SettingsError, UnreachableError
 from survey.text import counted, format_bytes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from jobs.planning.definition import Definition, parse_definition
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.plan import make_plan
 from jobs.runners.options import RunnerOptions
 
 #: Options of a runner that computes on the CPU.

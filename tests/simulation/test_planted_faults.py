@@ -10,8 +10,9 @@ import pytest
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.plan import make_plan
 from survey.errors import StoreError
 from tests.jobs.jobs import declared
 from tests.simulation import schedule_life

@@ -10,7 +10,8 @@ from catalog.models import find
 from catalog.models.base import InputTransform
 from catalog.store.records import RunState, Span
 from jobs.planning.definition import parse_definition
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import make_plan
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
 from tests.jobs.jobs import IMAGES, declared, job
 

@@ -14,8 +14,9 @@ from catalog.models.base import InputTransform
 from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.plan import make_plan
 from jobs.planning.staleness import Staleness, compared, staleness, summary
 from survey import MEASURING_VERSION, MeasureSettings, UnknownName
 from tests.catalog.records import run

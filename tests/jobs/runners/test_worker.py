@@ -15,7 +15,8 @@ from catalog.models.base import InputTransform
 from catalog.models.cifar import CifarSource
 from catalog.models.consent import trust
 from catalog.store.records import BatchRecord
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import make_plan
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
 from jobs.runners.task import Shard, Task
 from jobs.runners.worker import normalise, run_task

@@ -10,8 +10,9 @@ import pytest
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.writer import Writer
+from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
-from jobs.planning.plan import Holdings, make_plan
+from jobs.planning.plan import make_plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Host, Lost
 from jobs.runners.options import Limits
