@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from survey.accuracy import Hits, count_hits
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
 from survey.errors import CaptureError, InputError
 from survey.micro_batches import MicroBatch, micro_batches

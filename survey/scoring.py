@@ -10,7 +10,7 @@ from typing import cast
 
 import torch
 
-from survey.capture.forward import PooledPair
+from survey.capture.pooled_pair import PooledPair
 from survey.errors import UndefinedScore
 from survey.metrics import all_quantities
 from survey.metrics.affinity import defined_affinity

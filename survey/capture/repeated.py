@@ -39,3 +39,9 @@ def second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     with torch._C.DisableTorchFunction():
         length = tensor.shape[dim] // 2
         return tensor.narrow(dim, length, length)
+
+
+def gate(half: torch.Tensor) -> torch.Tensor:
+    """Return the factor that a gated linear unit makes of its second half."""
+    with torch._C.DisableTorchFunction():
+        return torch.sigmoid(half)

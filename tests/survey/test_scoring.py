@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from survey import MeasureSettings, affinity_score
-from survey.capture.forward import PooledPair
 from survey.capture.near_zero import NearZero, count_near_zero
+from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import Noise
 from survey.metrics import QUANTITIES
 from survey.results import Site, SiteScore

@@ -22,7 +22,8 @@ from survey.capture.activations import (
     activation_of,
     site_name,
 )
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 from tests.shared_data import shared
 
 #: Activation calls that depend on the images, how many of them are gates, and activations on the

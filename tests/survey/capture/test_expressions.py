@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from survey.capture.calls import Call
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional
 
 from survey.capture.axes import Axes, Part, lost
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
 from survey.capture.layout import CONSTANT, layout_of
+from survey.capture.pooled_pair import PooledPair
 from tests.survey.nets import NETS, Net, build
 
 Columns = Callable[[torch.Tensor], torch.Tensor]

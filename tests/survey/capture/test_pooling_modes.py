@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from survey import CaptureError, MeasureSettings, SettingsError, measure
 from survey.capture.axes import Layout
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 from survey.capture.pooling import FLATTEN_CAP, pool, spread
 from survey.metrics.affinity import affinity_score
 from survey.settings import Pooling

@@ -16,7 +16,8 @@ from torch import nn
 from torch.nn import functional
 
 from survey import MeasureSettings, measure
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES, Rounding
 from survey.results import SiteScore
 from tests.shared_data import shared
