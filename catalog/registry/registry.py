@@ -16,6 +16,7 @@ from catalog.home import Home
 from catalog.registry.attempts import Attempts
 from catalog.registry.database import Database, portions, values_of
 from catalog.registry.hash_cache import Hashes
+from catalog.registry.labels import Labels
 from catalog.registry.rows import JobEntry, JobOverview, JobRow, JobState
 from catalog.registry.schedules import Schedules
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
@@ -35,6 +36,8 @@ class Registry:
         Attempts at jobs.
     hashes : Hashes
         Hashes that need no second reading.
+    labels : Labels
+        Labels and tags of runs.
     schedules : Schedules
         Surveys that are run again and again.
     """
@@ -43,6 +46,7 @@ class Registry:
         self._database = Database(home)
         self.attempts = Attempts(self._database)
         self.hashes = Hashes(self._database)
+        self.labels = Labels(self._database)
         self.schedules = Schedules(self._database)
 
     def record_survey(self, name: str, definition: dict[str, Any]) -> int:

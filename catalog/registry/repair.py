@@ -1,7 +1,8 @@
 """Repair of the registry: what can be read of a damaged one is kept, the rest made from the store.
 
 For a registry that is a file in the home; another database has tools of its own. What only the
-registry holds, such as schedules, is kept as far as it can be read; jobs are known to the store.
+registry holds, such as schedules and tags, is kept as far as it can be read; jobs are known to the
+store, and a survey that is run again writes the labels and tags that it declares.
 """
 
 # ruff: noqa: S608 - the names in these statements are those of the declared tables
@@ -132,6 +133,8 @@ def _salvage(new: sqlite3.Connection, aside: Path | None) -> tuple[dict[str, int
 def _rows(damaged: sqlite3.Connection, table: str, names: str) -> tuple[list[Any], bool]:
     """Return the rows before a damage and behind it, and whether these are all."""
     rows: dict[int, Any] = {}
+    if _lacks(damaged, table):
+        return [], True
     for order in ("", "DESC"):
         try:
             for rowid, *row in damaged.execute(
@@ -142,6 +145,15 @@ def _rows(damaged: sqlite3.Connection, table: str, names: str) -> tuple[list[Any
             continue
         return list(rows.values()), True
     return list(rows.values()), False
+
+
+def _lacks(damaged: sqlite3.Connection, table: str) -> bool:
+    """Return whether a registry never had a table, as an older program's."""
+    try:
+        tables = {name for (name,) in damaged.execute("SELECT name FROM sqlite_master").fetchall()}
+    except sqlite3.Error:
+        return False
+    return "alembic_version" in tables and table not in tables
 
 
 def _add_jobs(new: sqlite3.Connection, runs: list[Mapping[str, Any]]) -> int:

@@ -1,4 +1,4 @@
-"""Rows of the registry: jobs, attempts, schedules and their due times, each with its columns.
+"""Rows of the registry: jobs, labels, attempts, schedules, their due times, each with its columns.
 
 ``catalog.registry.tables`` makes the tables of them.
 """
@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from catalog.registry.policies import Missed, Overlap
-from survey.column_fields import column
+from catalog.tags import TagValue
+from survey.column_fields import column, optional
 
 #: What is to be done about a job: nothing more once it is ``done``, nothing by itself while it is
 #: ``parked`` (it kept losing its workers) or ``cancelled``.
@@ -58,6 +59,25 @@ class JobOverview(NamedTuple):
     #: The newest attempt's number and what went wrong in it; None where there is none.
     attempt: int | None
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLabel:
+    """What a user calls a run."""
+
+    run_id: str = column("The run in the signature store.")
+    model: str | None = optional("The label of its architecture.")
+    checkpoint: str | None = optional("The label of its weights.")
+    dataset: str | None = optional("The label of its dataset.")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTag:
+    """What a user notes of a run."""
+
+    run_id: str = column("The run in the signature store.")
+    name: str = column("The tag's name.")
+    value: TagValue = column("A number, a truth value or a text, as JSON.", "JSON")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-from catalog.registry.rows import Attempt, JobRow, Schedule, Tick
+from catalog.registry.rows import Attempt, JobRow, RunLabel, RunTag, Schedule, Tick
 from survey.column_fields import columns_of
 
 
@@ -155,6 +155,23 @@ SURVEY_JOBS = Table(
         index=True,
     ),
     comment="One row a survey and a job that it asks for: many surveys may share a job.",
+)
+
+#: Labels of runs. No key points to the jobs: those of a damaged registry are made anew later.
+RUN_LABELS = _table_of(
+    RunLabel,
+    "run_labels",
+    "One row a run that a user gave a label, for tables and figures; no number depends on it.",
+    run_id={"primary_key": True},
+)
+
+#: Tags of runs.
+RUN_TAGS = _table_of(
+    RunTag,
+    "run_tags",
+    "One row a run and tag that a user gave it; no number depends on it.",
+    run_id={"primary_key": True},
+    name={"primary_key": True},
 )
 
 #: Attempts at jobs.

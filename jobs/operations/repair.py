@@ -14,6 +14,7 @@ from survey.text import counted
 
 #: What follows from a loss.
 _AGAIN = "the next survey run measures again what is lost"
+_DECLARED_AGAIN = "survey run writes again those that a survey declares, survey tag any other"
 
 
 def repair(path: Path) -> list[Finding]:
@@ -104,6 +105,8 @@ def _registry(home: Home) -> Iterator[Finding]:
             yield Finding(table, "attention" if torn else "ok", detail)
         detail = f"{counted(done.made, 'job')} made from the store"
         yield Finding("jobs", "ok", detail)
+        if done.aside is None or not {"run_labels", "run_tags"}.isdisjoint(done.torn):
+            yield Finding("labels", "attention", "labels and tags are lost", _DECLARED_AGAIN)
     else:
         yield Finding("registry", "ok", f"{home.registry}: every row can be read")
     yield from _missing_runs(home, {str(run["run_id"]) for run in runs if run["status"] == "done"})

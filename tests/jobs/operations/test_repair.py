@@ -170,7 +170,8 @@ def test_a_damaged_registry_is_made_again_from_itself_and_the_store(
         registry.jobs()
     damaged = home.registry.read_bytes() if home.registry.exists() else None
     assert "doctor --repair" in str(caught.value.hint)
-    repair(home.path)
+    findings = repair(home.path)
+    assert "labels" in {finding.check for finding in findings}
     with Registry(home) as registry:
         jobs = {job.run_id: job for job in registry.jobs()}
         # It goes on: another survey, and attempts at its jobs.

@@ -1,0 +1,176 @@
+"""Labels and tags: what users call their runs, and what they note of them.
+
+A label replaces a name in tables and figures. A tag is a name with a value, such as ``lr = 0.1``.
+Neither determines a number: they enter no run id, and can change at any time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from survey.errors import SettingsError
+
+TagValue = bool | int | float | str
+
+#: Tags by name.
+Tags = Mapping[str, TagValue]
+
+#: What of a run a label is of.
+LABELLED = ("model", "checkpoint", "dataset")
+
+#: Characters of the longest label, and of the longest text of a tag.
+LONGEST = 200
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+#: Beginnings of references to files, whose names may hold a step of training.
+_FILES = ("file:", "hf:")
+
+# Not the letters and digits of a hash: a name stands alone, and a short one has few digits. The
+# number is whole: of 1.5 it is none.
+_STEPS = {
+    name: re.compile(rf"(?<![a-z0-9])(?:{beginning})(?![a-z0-9]|\.\d)")
+    for name, beginning in {
+        "epoch": r"epochs?[-_=]?(\d{1,15})|ep?[-_=]?(\d{1,5})",
+        "step": r"(?:global_?)?(?:steps?|iter(?:ation)?s?|checkpoint-)[-_=]?(\d{1,15})",
+    }.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunLabels:
+    """The labels and tags of a run."""
+
+    #: Labels of its architecture, its checkpoint and its dataset, where there are any.
+    model: str | None = None
+    checkpoint: str | None = None
+    dataset: str | None = None
+    #: Its tags.
+    tags: Tags = field(default_factory=dict)
+
+    @property
+    def label(self) -> str | None:
+        """The labels in a line, such as ``VGG epoch 30 on photographs``; None without any."""
+        weights = " ".join(filter(None, (self.model, self.checkpoint)))
+        dataset = f"on {self.dataset}" if self.dataset else ""
+        return " ".join(filter(None, (weights, dataset))) or None
+
+
+def checked_label(label: str) -> str:
+    """Return a label.
+
+    Raises
+    ------
+    SettingsError
+        If it is empty, longer than ``LONGEST``, or no line of printable text.
+    """
+    if not _is_line(label) or not label.strip():
+        raise SettingsError(
+            f"the label {label!r} must be a line of text, of at most {LONGEST} characters"
+        )
+    return label.strip()
+
+
+def checked_tags(tags: Mapping[str, Any]) -> dict[str, TagValue]:
+    """Return tags.
+
+    Raises
+    ------
+    SettingsError
+        If a name or a value is not allowed.
+    """
+    return {checked_name(name): _checked_value(name, value) for name, value in tags.items()}
+
+
+def checked_name(name: str) -> str:
+    """Return a tag's name: one that stands for a column without quotes.
+
+    Raises
+    ------
+    SettingsError
+        If it is another.
+    """
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            f"the tag {name!r} must have a name of letters a to z, digits and _, of at most 64"
+            " characters, that begins with a letter",
+            hint="write learning_rate, not learning-rate",
+        )
+    return name
+
+
+def parsed_tag(text: str) -> tuple[str, TagValue]:
+    """Return the tag that a text such as ``lr=0.1`` means; see ``parsed_value``.
+
+    Raises
+    ------
+    SettingsError
+        If it is none.
+    """
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise SettingsError(f"the tag {text!r} has no value", hint=f"write {name or 'name'}=value")
+    return checked_name(name.strip()), _checked_value(name, parsed_value(value.strip()))
+
+
+def parsed_value(text: str) -> TagValue:
+    """Return a value of a tag: a truth value, a number, or a text, which quotes may enclose."""
+    if text in ("true", "false"):
+        return text == "true"
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return text[1:-1]
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if math.isfinite(number):
+            return number
+    return text
+
+
+def training_step(reference: str) -> dict[str, TagValue]:
+    """Return the epoch and the step of training that the name of a file of weights holds.
+
+    Parameters
+    ----------
+    reference : str
+        A checkpoint, such as ``file:runs/epoch_030.pth``. Where the file's name holds neither, its
+        folder's may, such as that of ``checkpoint-500/model.safetensors``.
+
+    Returns
+    -------
+    dict
+        ``epoch`` or ``step`` with a whole number, or both, or neither.
+    """
+    if not reference.startswith(_FILES):
+        return {}
+    path = PurePosixPath(reference.partition(":")[2].replace("\\", "/").lower())
+    return next(filter(None, map(_steps_in, (path.name, path.parent.name))), {})
+
+
+def _steps_in(name: str) -> dict[str, TagValue]:
+    numbers = {step: pattern.findall(name) for step, pattern in _STEPS.items()}
+    # The last: `step_size_8-step_900`.
+    return {step: int("".join(each[-1])) for step, each in numbers.items() if each}
+
+
+def _checked_value(name: str, value: Any) -> TagValue:
+    whole = not isinstance(value, int) or abs(value) < 2**63
+    finite = not isinstance(value, float) or math.isfinite(value)
+    text = not isinstance(value, str) or (_is_line(value) and bool(value))
+    if isinstance(value, TagValue) and whole and finite and text:
+        return value
+    raise SettingsError(
+        f"the tag {name} is {value!r}, must be a number, a truth value, or a line of text, of at"
+        f" most {LONGEST} characters"
+    )
+
+
+def _is_line(text: str) -> bool:
+    return len(text) <= LONGEST and text.isprintable()

@@ -1,0 +1,86 @@
+"""Labels and tags of runs in the registry."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from catalog.home import Home
+from catalog.open_home import open_home
+from catalog.registry.labels import labels_of
+from catalog.registry.registry import Registry
+from catalog.registry.repair import registry_damage, repair_registry
+from catalog.tags import RunLabels
+
+
+def made_by_an_older_program(home: Home) -> None:
+    with closing(sqlite3.connect(home.registry)) as connection:
+        connection.executescript(
+            "DROP TABLE run_labels; DROP TABLE run_tags; UPDATE alembic_version SET version_num ="
+            " '0001'"
+        )
+
+
+def test_tags_keep_their_values_and_types(home: Home) -> None:
+    tags = {"epoch": 30, "lr": 1e-5, "frozen": False, "note": "ä = 'b'", "large": 2**62}
+    with Registry(home) as registry:
+        registry.labels.set({"r1": RunLabels("VGG", "epoch 30", "digits", tags)})
+    kept = labels_of(home)
+    assert kept == {"r1": RunLabels("VGG", "epoch 30", "digits", tags)}
+    assert {name: type(value) for name, value in kept["r1"].tags.items()} == {
+        name: type(value) for name, value in tags.items()
+    }
+
+
+def test_what_is_set_replaces_its_like_and_nothing_else(home: Home) -> None:
+    with Registry(home) as registry:
+        registry.labels.set({"r1": RunLabels("VGG", "first", tags={"lr": 0.1, "seed": 0})})
+        registry.labels.set(
+            {"r1": RunLabels(checkpoint="last", tags={"lr": "high"}), "r2": RunLabels()}
+        )
+        registry.labels.add_tags({"r1": {"lr": 3, "epoch": 7}})
+        assert registry.labels.all() == {
+            "r1": RunLabels("VGG", "last", tags={"lr": "high", "seed": 0, "epoch": 7})
+        }
+        registry.labels.remove_tags(["r1"], ["seed", "none"])
+        registry.labels.remove_labels(["r1", "r2"])
+        assert registry.labels.all() == {"r1": RunLabels(tags={"lr": "high", "epoch": 7})}
+
+
+def test_thousands_of_runs_are_labelled_at_once(home: Home) -> None:
+    many = {f"r{n:05}": RunLabels(tags={"epoch": n}) for n in range(12_000)}
+    with Registry(home) as registry:
+        registry.labels.set(many)
+        assert registry.labels.all() == many
+        registry.labels.remove_tags(many, ["epoch"])
+        assert registry.labels.all() == {}
+
+
+def test_a_home_of_an_older_program_has_none_and_takes_them_once_it_is_written(home: Home) -> None:
+    made_by_an_older_program(home)
+    assert labels_of(home) == {}
+    open_home(home.path, create=True)
+    with Registry(home) as registry:
+        registry.labels.set({"r1": RunLabels(tags={"lr": 1})})
+    assert labels_of(home) == {"r1": RunLabels(tags={"lr": 1})}
+
+
+def test_without_a_registry_there_are_none(home: Home) -> None:
+    home.registry.unlink()
+    assert labels_of(home) == {}
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
+    labels = {} if older else {"r1": RunLabels("VGG", tags={"lr": 0.5})}
+    with Registry(home) as registry:
+        registry.labels.set(labels)
+    if older:
+        made_by_an_older_program(home)
+    shutil.copy(home.registry, home.path / "whole")
+    done = repair_registry(home, registry_damage(home) or "as if", [])
+    assert done.torn == ()
+    assert labels_of(home) == labels

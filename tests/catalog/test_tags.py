@@ -1,0 +1,85 @@
+"""Labels and tags as users write them, and the training step in a checkpoint's name."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from catalog.tags import RunLabels, checked_label, checked_tags, parsed_tag, training_step
+from survey.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("reference", "tags"),
+    [
+        ("file:runs/epoch_030.pth", {"epoch": 30}),
+        ("file:step-12000.pt", {"step": 12000}),
+        ("file:a/ckpt_e30", {"epoch": 30}),
+        ("file:checkpoint-500", {"step": 500}),
+        ("file:out/checkpoint-500/model.safetensors", {"step": 500}),
+        ("file:epoch=12-step=3400.ckpt", {"epoch": 12, "step": 3400}),
+        ("file:Run 3/Epoch10.PTH", {"epoch": 10}),
+        ("file:global_step77.pt", {"step": 77}),
+        ("hf://me/net/checkpoint-9", {"step": 9}),
+        # Hashes, versions, fractions, and what is no file.
+        ("file:vgg19_bn-e1234567.pth", {}),
+        ("file:resnet18-5e10aa.pth", {}),
+        ("file:resnet50.pth", {}),
+        ("file:epoch_1.5.pth", {}),
+        ("file:epochs.pth", {}),
+        ("init:30", {}),
+        ("timm:convnext_base.laion400m_e32", {}),
+    ],
+)
+def test_the_training_step_is_that_of_the_files_name(reference: str, tags: dict[str, int]) -> None:
+    assert training_step(reference) == tags
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("lr=0.1", "lr", 0.1),
+        ("lr=1e-3", "lr", 0.001),
+        ("epoch=30", "epoch", 30),
+        ("epoch=30.0", "epoch", 30.0),
+        ("frozen=true", "frozen", True),
+        ("optimiser=sgd", "optimiser", "sgd"),
+        ("note = a=b c ", "note", "a=b c"),
+        ('id="007"', "id", "007"),
+        ("x=nan", "x", "nan"),
+    ],
+)
+def test_a_tag_is_read_as_what_it_looks_like(text: str, name: str, value: Any) -> None:
+    parsed = parsed_tag(text)
+    assert parsed == (name, value)
+    assert type(parsed[1]) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["lr", "=3", "1st=2", "learning-rate=1", "a b=1", "lr=", "x=\n", f"n={10**30}"]
+)
+def test_a_tag_that_cannot_be_kept_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="the tag"):
+        parsed_tag(text)
+
+
+@pytest.mark.parametrize(
+    "value", [None, [1], {"a": 1}, float("nan"), float("inf"), 2**63, datetime.date(2024, 1, 1)]
+)
+def test_a_value_is_a_number_a_truth_value_or_a_text(value: Any) -> None:
+    with pytest.raises(SettingsError, match="the tag lr is"):
+        checked_tags({"lr": value})
+
+
+@pytest.mark.parametrize("label", ["", "  ", "a\nb", "x" * 201, "\x1b[31m"])
+def test_a_label_is_a_line_of_text(label: str) -> None:
+    with pytest.raises(SettingsError, match="label"):
+        checked_label(label)
+
+
+def test_the_label_of_a_run_is_made_of_those_of_its_parts() -> None:
+    assert RunLabels("VGG", "epoch 30", "photographs").label == "VGG epoch 30 on photographs"
+    assert RunLabels(checkpoint="best").label == "best"
+    assert RunLabels(tags={"lr": 1}).label is None
