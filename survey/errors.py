@@ -92,19 +92,24 @@ class UnknownName(CatalogError):
         The name met.
     choices : iterable of str
         The names that exist.
+    hint : str, optional
+        What to do next; by default the names that are close, or the first that exist.
     """
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
-        known = sorted(choices)
+    def __init__(
+        self, kind: str, name: str, choices: Iterable[str], hint: str | None = None
+    ) -> None:
+        # Several sources may have a model of one name.
+        known = sorted(set(choices))
+        super().__init__(f"unknown {kind} {name!r}", hint=hint or self._names(name, known))
+
+    @staticmethod
+    def _names(name: str, known: list[str]) -> str | None:
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         if close:
-            hint = f"did you mean {' or '.join(close)}?"
-        elif known:
-            shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-            hint = f"known: {shown}"
-        else:
-            hint = None
-        super().__init__(f"unknown {kind} {name!r}", hint=hint)
+            return f"did you mean {' or '.join(close)}?"
+        shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+        return f"known: {shown}" if known else None
 
 
 class UntrustedCode(CatalogError):

@@ -33,13 +33,12 @@ def demo(
     table: TableOptions,
 ) -> None:
     """Survey eight small trained networks and print what to try next. Needs no network."""
-    from jobs.cli.run import carry_out, report
+    from jobs.cli.run import carry_out, report, runner_of
     from jobs.planning.definition import Definition, ModelChoice
-    from jobs.runners import make_runner
     from jobs.runners.options import RunnerOptions
 
     definition = Definition(name="demo", models=(ModelChoice(name=DEMO_MODELS),))
-    outcome = carry_out(home, definition, make_runner(RunnerOptions(runner=runner)))
+    outcome = carry_out(home, definition, runner_of(RunnerOptions(runner=runner)))
     report(home, outcome, table)
     _next_steps(home)
     if outcome.failed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,14 +37,24 @@ def run(
 
     Running the same command again goes on where it stopped and repeats nothing.
     """
-    from jobs.runners import make_runner
-
-    definition, runner = survey.definition(), make_runner(options)
+    definition, runner = survey.definition(), runner_of(options)
     obtain_consent(definition, trust=trust)
     outcome = carry_out(home, definition, runner, offline=offline, limits=limits)
     report(home, outcome, table)
     if outcome.failed or outcome.unfetched:
         raise typer.Exit(SOME_FAILED)
+
+
+def runner_of(options: RunnerOptions) -> Runner:
+    """Return the runner of some options; the threads of workers here keep to the environment."""
+    from jobs.runners import make_runner
+
+    # Levels of nested threads stand apart by commas.
+    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    # On a cluster the workers' environment is another; of a job's driver Ray sets it by itself.
+    if allowed.isdecimal() and int(allowed) and not (options.threads or options.address):
+        options = replace(options, most_threads=int(allowed))
+    return make_runner(options)
 
 
 def carry_out(

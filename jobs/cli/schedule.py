@@ -44,7 +44,9 @@ def add(
     *,
     name: str = _name(),
     file: Path = option(..., "Survey file.", metavar="FILE.toml", positional=True),
-    cron: str = option(..., "Due times in cron's five fields: minute hour day month weekday."),
+    cron: str = option(
+        ..., "Due times: cron's five fields, minute hour day month weekday, or @daily, @weekly, ..."
+    ),
     timezone: str = option("UTC", "Time zone of the due times, such as Europe/Paris."),
     missed: Missed = option(
         "latest", "Which missed due times are run later: the latest, all or none."
@@ -177,8 +179,8 @@ def tick(
     continued where it stopped.
     """
     from catalog.open_home import open_home
+    from jobs.cli.run import runner_of
     from jobs.cli.signals import termination_interrupts
-    from jobs.runners import make_runner
     from jobs.scan.progress_display import progress_reporter
     from jobs.schedules.tick import Pace
     from jobs.schedules.tick import tick as carry_out_due
@@ -190,7 +192,7 @@ def tick(
     with termination_interrupts(), progress_reporter() as reporter:
         ran = carry_out_due(
             opened,
-            lambda: make_runner(options),
+            lambda: runner_of(options),
             reporter,
             offline=offline,
             limits=limits,

@@ -5,10 +5,11 @@ Parses the TOML file and the equivalent command-line options. The catalog resolv
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -80,6 +81,14 @@ def _libraries(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(library for library in LIBRARIES if library in names)
 
 
+def _refuse_unknown(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
+    for key in keys:
+        if key not in known:
+            places = [place for place, others in _KEYS.items() if key in others]
+            hint = f"{key} is written below {' or '.join(places)}" if places else None
+            raise UnknownName(kind, key, known, hint)
+
+
 Name = Annotated[str, AfterValidator(_require_text)]
 
 
@@ -94,9 +103,7 @@ class _Table(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, values: object) -> object:
-        for key in values if isinstance(values, dict) else ():
-            if key not in cls.model_fields:
-                raise UnknownName(cls.key_kind, key, cls.model_fields)
+        _refuse_unknown(cls.key_kind, values if isinstance(values, dict) else (), cls.model_fields)
         return values
 
 
@@ -238,6 +245,7 @@ def parse_definition(
     declared = values.get("settings", {})
     if not isinstance(declared, dict):
         raise SettingsError(f"settings is {declared!r}, must be a table: [settings]")
+    _refuse_unknown("setting", declared, _KEYS["[settings]"])
     given = {
         "name": name,
         # A list of tables without entries stands for the default.
@@ -257,6 +265,15 @@ def parse_definition(
     # Workers may run in another folder.
     definition._base = base.absolute()
     return definition
+
+
+#: The keys of a survey file, by where they are written.
+_KEYS: dict[str, Collection[str]] = {
+    "[[models]]": ModelChoice.model_fields,
+    "[[datasets]]": DatasetChoice.model_fields,
+    "[settings]": [each.name for each in dataclasses.fields(MeasureSettings)],
+    "no heading, at the top": Definition.model_fields.keys() - {"name", "settings"},
+}
 
 
 def _refusal(error: ValidationError) -> SettingsError:

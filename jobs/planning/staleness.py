@@ -30,6 +30,9 @@ QUALIFY row_number() OVER (
 ) = 1
 """
 
+#: The kinds of jobs that are measured.
+_NEW, _OTHERWISE, _STALE = "new", "with other settings", "stale"
+
 #: Hexadecimal digits of a hash that are shown.
 _DIGITS = 8
 
@@ -45,6 +48,11 @@ class Change:
     what: str
     #: The value before and now.
     detail: str
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the survey asks for something else: the run is then not stale."""
+        return self.what in ("settings changed", "key changed")
 
     def __str__(self) -> str:
         """Return both, as in ``settings changed: pooling mean -> pre``."""
@@ -107,16 +115,15 @@ def compared(job: Job, run: Finished | None) -> Staleness:
 
 
 def summary(reasons: Iterable[Staleness]) -> str:
-    """Return how many jobs are new and how many stale, and why, in one line; empty for none."""
-    reasons = list(reasons)
-    stale = [reason for reason in reasons if reason.changes]
-    counts = Counter(
-        what for reason in stale for what in {change.what for change in reason.changes}
-    )
-    why = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))
-    parts = [f"{len(reasons) - len(stale)} new"] if len(stale) < len(reasons) else []
-    parts += [f"{len(stale)} stale ({why})"] if stale else []
-    return ", ".join(parts)
+    """Return how many jobs are new, of other settings and stale, in one line; empty for none."""
+    counts, causes = Counter[str](), Counter[str]()
+    for reason in reasons:
+        stale = {change.what for change in reason.changes if not change.chosen}
+        counts[_STALE if stale else _OTHERWISE if reason.changes else _NEW] += 1
+        causes.update(stale)
+    why = ", ".join(f"{what} {count}" for what, count in sorted(causes.items()))
+    parts = [f"{counts[kind]} {kind}" for kind in (_NEW, _OTHERWISE, _STALE) if counts[kind]]
+    return ", ".join(parts) + (f" ({why})" if why else "")
 
 
 def _changes(job: Job, run: Finished) -> Iterator[Change]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from jobs.choices import DeviceChoice
@@ -53,6 +52,10 @@ class Devices:
     def torch_device(self) -> str:
         """The torch device of a worker, which sees only the GPU assigned to it."""
         return "cuda:0" if self.kind == "cuda" else "cpu"
+
+    def at_most(self, threads: int | None) -> Devices:
+        """Return these workers with no more threads each; None stands for any number."""
+        return self if threads is None else replace(self, threads=min(self.threads, threads))
 
     def fitting(self, machine: Machine) -> int:
         """Return how many of these workers a machine has room for."""
@@ -120,7 +123,7 @@ def grown(devices: Devices, machines: Sequence[Machine]) -> Devices:
     """Return the workers for the machines there are now: one more a GPU or machine that joined."""
     fitting = [devices.fitting(machine) for machine in machines]
     count = sum(fitting) if devices.kind == "cuda" else sum(fits > 0 for fits in fitting)
-    return dataclasses.replace(devices, workers=max(devices.workers, count))
+    return replace(devices, workers=max(devices.workers, count))
 
 
 def placed(devices: Devices, machines: Iterable[Machine], taken: Sequence[str] = ()) -> list[str]:

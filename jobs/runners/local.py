@@ -43,7 +43,7 @@ class LocalRunner:
         self.machines: Sequence[Machine] = [here]
         self.devices: Devices = choose_devices(
             options.device, 1, self.machines, threads=options.threads
-        )
+        ).at_most(options.most_threads)
 
     def __enter__(self) -> LocalRunner:
         return self

@@ -21,8 +21,12 @@ class RunnerOptions:
     workers: int | None = option(None, "Number of workers.", none="one a GPU, else one a machine")
     gpus_per_worker: float = option(1.0, "Share of a GPU that each worker gets.")
     threads: int | None = option(
-        None, "CPU threads of each worker.", none="its share of the machine's cores"
+        None,
+        "CPU threads of each worker.",
+        none="its share of the cores; on this machine at most OMP_NUM_THREADS",
     )
+    #: What bounds the share of the cores; no option.
+    most_threads: int | None = None
     address: str | None = option(
         None, "HOST:PORT of an existing Ray cluster, or auto.", none="a local Ray"
     )

@@ -20,6 +20,7 @@ from catalog.registry.rows import Schedule, ScheduleEntry
 from catalog.registry.schedules import Due
 from jobs.planning.definition import Definition, parse_definition
 from survey import MeasureSettings, SettingsError, UnknownName
+from survey.text import counted
 
 #: How late a due time may be seen and still count as seen in time.
 GRACE_SECONDS = 60.0
@@ -36,7 +37,21 @@ FIELDS = {
     "day-of-week": "0 to 7 (0 and 7 are Sunday) or SUN to SAT, 5L (the last) or 5#2 (the second)",
 }
 
-_HINT = 'five fields: minute hour day-of-month month day-of-week, such as "0 3 * * 1"'
+#: Names that cron has for some expressions, with their fields.
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+_HINT = (
+    'five fields: minute hour day-of-month month day-of-week, such as "0 3 * * 1", or one of '
+    + ", ".join(NICKNAMES)
+)
 
 
 def new_entry(
@@ -60,7 +75,7 @@ def new_entry(
     origin : pathlib.Path
         The file it was read from.
     cron : str
-        Due times as five cron fields.
+        Due times as five cron fields, or one of ``NICKNAMES``; its fields are kept.
     timezone : str
         The time zone they are meant in, such as ``Europe/Paris``.
     missed : {"latest", "all", "skip"}
@@ -81,6 +96,7 @@ def new_entry(
         )
     if timezone not in available_timezones():
         raise UnknownName("time zone", timezone, available_timezones())
+    cron = NICKNAMES.get(cron.strip().lower(), cron)
     _check_cron(cron)
     return ScheduleEntry(
         name=name,
@@ -164,7 +180,8 @@ def _check_cron(cron: str) -> None:
     fields = cron.split()
     if len(fields) != len(FIELDS):
         raise SettingsError(
-            f"the cron expression {cron!r} has {len(fields)} fields, must have five", hint=_HINT
+            f"the cron expression {cron!r} has {counted(len(fields), 'field')}, must have five",
+            hint=_HINT,
         )
     # Each field by itself, since the library's error does not show its content.
     for place, (name, allowed) in enumerate(FIELDS.items()):

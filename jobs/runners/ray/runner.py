@@ -98,7 +98,7 @@ class RayRunner:
             self.machines = machines
             self.devices = choose_devices(
                 wanted.device, wanted.workers, machines, wanted.gpus_per_worker, wanted.threads
-            )
+            ).at_most(wanted.most_threads)
             self._left = left.pop_all()
         return self
 

@@ -93,13 +93,18 @@ def test_find_takes_full_names_globs_and_names_alone() -> None:
         ("torchvision:resnet51", "torchvision:resnet50"),
         ("torchvison:resnet50", "torchvision:resnet50"),
         ("alexnett", "alexnet"),
+        # Of two sources.
+        ("resnt50", "resnet50"),
     ],
 )
 def test_unknown_names_are_answered_with_close_ones(pattern: str, meant: str) -> None:
     with pytest.raises(UnknownName, match="unknown architecture") as caught:
         find(pattern)
     assert "did you mean" in str(caught.value.hint)
-    assert meant in str(caught.value.hint)
+    hint = str(caught.value.hint)
+    assert meant in hint
+    names = hint.removeprefix("did you mean ").removesuffix("?").split(" or ")
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("pattern", ["torchvision:no_such_*", "", "torchvision:", ":", "nobody:*"])

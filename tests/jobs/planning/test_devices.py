@@ -2,7 +2,9 @@
 
 import pytest
 
+from jobs.cli.run import runner_of
 from jobs.planning.worker_layout import Devices, Machine, choose_devices, placed
+from jobs.runners.options import RunnerOptions
 from survey import ClusterError, SettingsError
 
 
@@ -31,6 +33,26 @@ def machines(nodes, gpus=()):
 )
 def test_one_worker_a_gpu_else_one_a_machine(choice, workers, gpus, nodes, expected):
     assert choose_devices(choice, workers, machines(nodes, gpus)) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "threads"),
+    [
+        ("1", {}, 1),
+        ("1,4", {}, 1),
+        (" 2 ", {}, 2),
+        ("64", {}, 2),
+        *((each, {}, 2) for each in ("", "0", "-1", "many")),
+        ("1", {"threads": 2}, 2),
+    ],
+)
+def test_openmp_bounds_the_threads_unless_they_are_chosen(
+    monkeypatch, environment, options, threads
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    monkeypatch.setattr("jobs.runners.local.local_cores", lambda: 2)
+    runner = runner_of(RunnerOptions(runner="local", device="cpu", **options))
+    assert runner.devices.threads == threads
 
 
 def test_a_gpu_may_be_shared():

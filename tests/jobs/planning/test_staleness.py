@@ -70,6 +70,17 @@ def test_settings_are_named_one_by_one(planned: Job) -> None:
     assert "size " in changes["transform changed"]
 
 
+def test_other_settings_make_no_run_stale(planned: Job) -> None:
+    settings = dataclasses.replace(planned.settings, images_per_score=128)
+    asked = dataclasses.replace(planned, settings=settings)
+    otherwise = compared(asked, row(planned))
+    stale = compared(asked, row(planned, checkpoint_sha256="0" * 64))
+    assert summary([otherwise]) == "1 with other settings"
+    assert summary([Staleness(), otherwise, stale, stale]) == (
+        "1 new, 1 with other settings, 2 stale (checkpoint changed 2)"
+    )
+
+
 def test_a_setting_that_is_newer_than_the_run_had_its_default(planned: Job) -> None:
     recorded = {k: v for k, v in planned.settings.to_dict().items() if k != "precision"}
     old = row(planned, settings=json.dumps(recorded), measuring_version=1)

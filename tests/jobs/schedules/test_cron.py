@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.schedules.cron import FIELDS, MOST_SKIPPED, by_policy, definition_of, due_times, new_entry
+from jobs.schedules.cron import (
+    FIELDS,
+    MOST_SKIPPED,
+    NICKNAMES,
+    by_policy,
+    definition_of,
+    due_times,
+    new_entry,
+)
 from survey import SettingsError, SurveyError, UnknownName
 from tests.jobs.jobs import declared
 
@@ -155,6 +163,23 @@ def test_a_schedule_keeps_its_ridge_also_where_its_record_names_none():
 
 
 @pytest.mark.parametrize(
+    ("nickname", "expected"),
+    [
+        ("@hourly", ["2026-12-31T20:00:00+00:00", "2026-12-31T21:00:00+00:00"]),
+        ("@daily", ["2027-01-01T00:00:00+00:00", "2027-01-02T00:00:00+00:00"]),
+        # Sundays.
+        ("@weekly", ["2027-01-03T00:00:00+00:00", "2027-01-10T00:00:00+00:00"]),
+        ("@Monthly ", ["2027-01-01T00:00:00+00:00", "2027-02-01T00:00:00+00:00"]),
+        ("@yearly", ["2027-01-01T00:00:00+00:00", "2028-01-01T00:00:00+00:00"]),
+    ],
+)
+def test_nicknames_are_fields(nickname, expected):
+    assert due(entry(cron=nickname).cron, "UTC", "2026-12-31T19:30:00+00:00", 2) == expected
+    assert NICKNAMES["@midnight"] == NICKNAMES["@daily"]
+    assert NICKNAMES["@annually"] == NICKNAMES["@yearly"]
+
+
+@pytest.mark.parametrize(
     ("cron", "named"),
     [
         ("60 * * * *", "'60' as its minute"),
@@ -168,7 +193,7 @@ def test_a_schedule_keeps_its_ridge_also_where_its_record_names_none():
         ("0 0 31 2 *", "never due"),
         ("0 3 * *", "4 fields"),
         ("0 0 3 * * 1", "6 fields"),
-        ("@weekly", "1 fields"),
+        ("@weakly", "1 field,"),
         ("", "0 fields"),
     ],
 )
