@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.bounds import open_file
-from survey.errors import CheckpointError
+from survey.errors import CheckpointError, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : Path
-        Where the database appears; nothing is there yet. One process at a time may make it.
+        Where the database appears. One process at a time may make it.
     logs : sequence of str
         Suffixes of the files that the database's library may leave beside it.
     """
@@ -92,9 +92,10 @@ def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
     _remove(fresh, logs)
     try:
         yield fresh
-        # Left by the process that an earlier database of this name was taken from: the library
-        # would read them into the new one.
-        _remove(path, logs)
+        # Left by the process that an earlier database of this name was taken from, or a damaged
+        # one's: the library would read them into the new one.
+        for ending in logs:
+            path.with_name(path.name + ending).unlink(missing_ok=True)
         fresh.replace(path)
         sync_folder(path.parent)
     finally:
@@ -104,6 +105,42 @@ def appearing(path: Path, logs: Sequence[str]) -> Iterator[Path]:
 def _remove(path: Path, logs: Sequence[str]) -> None:
     for ending in ("", *logs):
         path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_damaged(
+    path: Path, logs: Sequence[str], failure: type[Exception]
+) -> Iterator[tuple[Path, Path | None]]:
+    """Set a damaged database aside; on success, what was made at a temporary path takes its place.
+
+    Parameters
+    ----------
+    path : Path
+        The damaged database, or where one is missing.
+    logs : sequence of str
+        Suffixes of the files that the database's library keeps beside it.
+    failure : type
+        The library's error.
+
+    Yields
+    ------
+    Path, Path or None
+        The temporary path, and the second name of the damaged database; None where it is missing.
+
+    Raises
+    ------
+    StoreError
+        If the new one cannot be made; then the damaged one is still in its place.
+    """
+    aside = set_aside(path, logs)
+    try:
+        with appearing(path, logs) as fresh:
+            yield fresh, aside
+    except (failure, OSError) as error:
+        raise StoreError(
+            f"{path} cannot be repaired: {str(error).strip().splitlines()[0]}",
+            hint="free some disk space and run the same command again; nothing is lost by that",
+        ) from error
 
 
 def set_aside(path: Path, logs: Sequence[str] = ()) -> Path | None:

@@ -24,10 +24,8 @@ def show_model(name: str) -> pa.Table:
 
     Raises
     ------
-    UnknownName
-        If nothing has that name.
-    SettingsError
-        If it stands for several.
+    UnknownName, SettingsError
+        As ``one_model`` does.
     """
     from catalog.models.consent import lacking_consent
     from catalog.models.published import published

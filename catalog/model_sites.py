@@ -47,10 +47,8 @@ def show_sites(name: str) -> pa.Table:
 
     Raises
     ------
-    UnknownName
-        If nothing has that name.
-    SettingsError
-        If it stands for several.
+    UnknownName, SettingsError
+        As ``one_model`` does.
     CaptureError
         If the network hides its activations.
     """

@@ -46,6 +46,9 @@ BUSY_SECONDS = 30.0
 #: Values in one statement's list: every database takes more.
 LONGEST_LIST = 5000
 
+#: What SQLite keeps beside a registry.
+REGISTRY_LOGS = ("-wal", "-shm", "-journal")
+
 _FOLDER = Path(__file__).parent / "migrations"
 
 _Item = TypeVar("_Item")
@@ -219,7 +222,7 @@ def upgrade_registry(home: Home) -> None:
         If it is no registry, is newer than this program, or cannot be written.
     """
     if home.registry_url is None and not home.registry.exists():
-        with appearing(home.registry, logs=("-journal", "-wal", "-shm")) as fresh:
+        with appearing(home.registry, REGISTRY_LOGS) as fresh:
             make_registry(fresh)
     else:
         _bring_up_to_date(registry_engine(home))

@@ -20,14 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from catalog.files import set_aside, sync_folder
+from catalog.files import replacing_damaged
 from catalog.home import Home
-from catalog.registry.database import make_registry
+from catalog.registry.database import REGISTRY_LOGS, make_registry
 from catalog.registry.tables import METADATA
-from survey.errors import StoreError
-
-#: What SQLite keeps beside a registry.
-REGISTRY_LOGS = ("-wal", "-shm", "-journal")
 
 #: The state of a job by what the store says of its run.
 _STATES = {"done": "done", "failed": "failed"}
@@ -82,27 +78,12 @@ def repair_registry(home: Home, damage: str, runs: list[Mapping[str, Any]]) -> R
     StoreError
         If the new registry cannot be written; then the damaged one is still in its place.
     """
-    path = home.registry
-    aside = set_aside(path, REGISTRY_LOGS)
-    fresh = path.with_name(path.name + ".repaired")
-    try:
-        fresh.unlink(missing_ok=True)
+    with replacing_damaged(home.registry, REGISTRY_LOGS, sqlite3.Error) as (fresh, aside):
         make_registry(fresh)
         with closing(sqlite3.connect(fresh)) as new:
             kept, torn = _salvage(new, aside)
             made = _add_jobs(new, runs)
             new.commit()
-        for ending in REGISTRY_LOGS:
-            path.with_name(path.name + ending).unlink(missing_ok=True)
-        fresh.replace(path)
-        sync_folder(path.parent)
-    except (sqlite3.Error, OSError) as error:
-        raise StoreError(
-            f"{path} cannot be repaired: {error}",
-            hint="free some disk space and run the same command again; nothing is lost by that",
-        ) from error
-    finally:
-        fresh.unlink(missing_ok=True)
     return RegistryRepair(damage, aside, kept, torn, made)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 
-from catalog.files import set_aside, sync_folder
+from catalog.files import replacing_damaged
 from catalog.home import Home, segment_paths
 from catalog.store.connection import connect_reading
 from catalog.store.schema import BATCH_SCORES, BATCHES, NETWORK_SCORES, RUNS, SEGMENTS, quoted_name
@@ -112,33 +112,20 @@ def repair_store(home: Home, damage: str) -> StoreRepair:
     StoreError
         If the new store cannot be written; then the damaged one is still in its place.
     """
-    path = home.signatures
-    aside = set_aside(path, STORE_LOGS)
-    fresh = path.with_name(path.name + ".repaired")
-    bare = path.with_name(path.name + ".bare")
-    try:
-        for left in (fresh, bare):
-            left.unlink(missing_ok=True)
+    bare = home.signatures.with_name(home.signatures.name + ".bare")
+    with replacing_damaged(home.signatures, STORE_LOGS, duckdb.Error) as (fresh, aside):
         make_store(fresh)
-        kept, lost = _salvage(fresh, aside, bare) if aside else ({}, {})
-        merged, unread = _replay(fresh, segment_paths(home.merged))
+        try:
+            kept, lost = _salvage(fresh, aside, bare) if aside else ({}, {})
+            merged, unread = _replay(fresh, segment_paths(home.merged))
+        finally:
+            for left in (bare, fresh.with_name(fresh.name + ".lock")):
+                left.unlink(missing_ok=True)
         with duckdb.connect(fresh) as connection:
             connection.execute(_DROP_UNFOUNDED_RUNS).fetchall()
             connection.execute("CHECKPOINT").fetchall()
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
-        for ending in STORE_LOGS:
-            path.with_name(path.name + ending).unlink(missing_ok=True)
-        fresh.replace(path)
-        sync_folder(path.parent)
-    except (duckdb.Error, OSError) as error:
-        raise StoreError(
-            f"{path} cannot be repaired: {_line(error)}",
-            hint="free some disk space and run the same command again; nothing is lost by that",
-        ) from error
-    finally:
-        for left in (bare, *(fresh.with_name(fresh.name + e) for e in ("", *STORE_LOGS, ".lock"))):
-            left.unlink(missing_ok=True)
     return StoreRepair(damage, aside, kept, lost, merged, unread)
 
 
@@ -170,6 +157,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, damaged: Path, bare: Path) ->
     for source in (damaged, bare):
         with suppress(duckdb.Error, OSError):
             if source is bare:
+                bare.unlink(missing_ok=True)
                 bare.hardlink_to(damaged)
             quoted = str(source).replace("'", "''")
             connection.execute(f"ATTACH '{quoted}' AS damaged (READ_ONLY)").fetchall()

@@ -18,6 +18,7 @@ from survey import InputError, SettingsError, UndefinedScore, affinity_score
 from survey.metrics.affinity import affinity, assignment_cost
 from survey.metrics.moments import Rows
 from survey.settings import Ridge
+from tests.survey.metrics.pairs import coloured, normal
 from tests.survey.slow_affinity import exact_affinity, slow_affinity
 
 SHRINKAGES = ("ledoit-wolf", "none")
@@ -34,18 +35,6 @@ CLOSED_FORMS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = 
 }
 #: rho of ReLU on N(mu, 1).
 SHIFTED_RELU = {-2.0: 0.1642, -1.0: 0.3728, 1.0: 0.8291, 2.0: 0.9480, 4.0: 0.9988}
-
-
-def normal(n: int, c: int, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, c, generator=generator, dtype=torch.float64)
-
-
-def coloured(n: int, c: int, seed: int = 0) -> torch.Tensor:
-    """Correlated columns of unequal scale and mean, as pooled activations have."""
-    mixing = normal(c, c, seed + 1) / math.sqrt(c)
-    scales = torch.logspace(-1, 1, c, dtype=torch.float64)
-    return normal(n, c, seed) @ mixing * scales + normal(1, c, seed + 2)
 
 
 def raw(x: torch.Tensor, y: torch.Tensor, shrinkage: str, ridge: str = "relative") -> float:
