@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from catalog.checkpoint_files import expanded
 from catalog.checkpoint_references import Checkpoint, input_transform, resolve
 from catalog.models.base import Architecture, InputTransform, RemoteFile
 from catalog.models.selection import is_glob, select
@@ -46,8 +47,9 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
     """Yield each architecture of a choice with each of its checkpoints."""
     selected = select(choice.name)
     any_weights = False
+    named = [one for each in choice.checkpoints for one in expanded(each, definition.base)]
     for each in selected:
-        for reference in choice.checkpoints or (each.weights,):
+        for reference in named or (each.weights,):
             try:
                 checkpoint = resolve(reference, each.architecture, definition.base)
             except CatalogError:

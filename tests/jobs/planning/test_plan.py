@@ -126,3 +126,13 @@ def test_the_least_batches_are_named_in_a_key_with_a_precision_alone():
     assert key() == key(least_batches=3) == key(least_batches=50)
     assert key(precision=0.1) == key(precision=0.1, least_batches=2)
     assert len({key(), key(precision=0.1), key(precision=0.1, least_batches=12)}) == 3
+
+
+def test_a_glob_of_files_is_one_job_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for epoch in (10, 2):
+        state = {"weight": torch.full((1,), float(epoch))}
+        torch.save(state, tmp_path / f"epoch_{epoch}.pth")
+    choice = {"name": "small:cifar_resnet8", "checkpoints": ["file:epoch_*.pth", "init:0"]}
+    references = [one.checkpoint.reference for one in planned({"models": [choice]}).jobs]
+    assert references == ["file:epoch_2.pth", "file:epoch_10.pth", "init:0"]

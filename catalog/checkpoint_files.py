@@ -1,0 +1,69 @@
+"""Files of weights on this machine that a reference names: one by its path, several by a glob."""
+
+from __future__ import annotations
+
+import glob
+import re
+from itertools import takewhile
+from pathlib import Path
+
+from catalog.files import at_home
+from survey.errors import CheckpointError
+from survey.text import counted
+
+_FILE = "file:"
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def expanded(reference: str, base_dir: Path) -> list[str]:
+    """Return the references that one stands for: itself, or those of the files a glob fits.
+
+    Parameters
+    ----------
+    reference : str
+        Any reference; ``file:exp/*/epoch_*.pth`` is a glob, where no file has just that name.
+        ``**`` fits any number of folders.
+    base_dir : Path
+        Where a relative path starts from.
+
+    Returns
+    -------
+    list of str
+        At least one; numbers in names count as numbers, so that ``epoch_2`` is before ``epoch_10``.
+
+    Raises
+    ------
+    CheckpointError
+        If no file fits a glob.
+    """
+    pattern = str(at_home(reference.removeprefix(_FILE)))
+    globbed = reference.startswith(_FILE) and glob.has_magic(pattern)
+    if not globbed or (base_dir / pattern).exists():
+        return [reference]
+    # Unlike that of pathlib, it leaves hidden files out.
+    fitting = glob.glob(pattern, root_dir=base_dir, recursive=True)  # noqa: PTH207
+    files = [name for name in fitting if (base_dir / name).is_file()]
+    if not files:
+        raise _nothing_fits(pattern, base_dir)
+    return [f"{_FILE}{name}" for name in sorted(files, key=natural_order)]
+
+
+def natural_order(name: str) -> list[str | int]:
+    """Return what sorts names with the numbers in them as numbers."""
+    # Text and numbers take turns, text first, so that like is compared with like.
+    parts = _DIGITS.split(name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
+
+
+def _nothing_fits(pattern: str, base_dir: Path) -> CheckpointError:
+    plain = takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts)
+    folder = base_dir.absolute().joinpath(*plain)
+    if folder.is_dir():
+        held = counted(sum(path.is_file() for path in folder.iterdir()), "file")
+        hint = f"that folder holds {held} itself; ** fits any number of folders"
+    else:
+        hint = (
+            "there is no such folder; a relative path starts where the command was called, or"
+            " beside the survey file"
+        )
+    return CheckpointError(f"no file fits {_FILE}{pattern} below {folder}", hint=hint)
