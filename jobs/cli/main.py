@@ -73,7 +73,6 @@ app = typer.Typer(
     cls=_Verbs,
     help="Measure the non-linearity signatures of whole model zoos.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

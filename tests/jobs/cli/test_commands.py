@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -93,6 +96,42 @@ def test_options_before_the_verb_lose_to_those_after_it(arguments, tmp_path):
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     assert result.exit_code == 0
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("survey sche", {"schedule"}),
+        ("survey schedule pa", {"pause"}),
+        ("survey --home x run --home y --device ", {"auto", "cpu", "cuda"}),
+        ("survey run --thr", {"--threads"}),
+    ],
+)
+def test_a_shell_completes_verbs_options_and_values(words, expected, monkeypatch, capsys):
+    monkeypatch.setenv("_SURVEY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    with pytest.raises(SystemExit):
+        app([], prog_name="survey")
+    assert set(capsys.readouterr().out.split()) == expected
+
+
+def test_completion_imports_nothing_that_takes_long():
+    """The Tab key waits for no library of numbers."""
+    heavy = {"torch", "ray", "numpy", "pandas", "pyarrow", "duckdb", "sqlalchemy"}
+    asked = (
+        "import sys\n"
+        "from jobs.cli.main import app\n"
+        "try: app([], prog_name='survey')\n"
+        f"finally: sys.stderr.write(' '.join({heavy} & set(sys.modules)))"
+    )
+    shell = {"_SURVEY_COMPLETE": "complete_bash", "COMP_WORDS": "survey run --", "COMP_CWORD": "2"}
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **shell}
+    )
+    assert "--model" in done.stdout.split()
+    assert done.stderr == ""
 
 
 def test_json_and_another_format_exclude_each_other():
