@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from survey.text import first_names
+
 
 class SurveyError(Exception):
     """Base class of the errors that the product explains.
@@ -108,8 +110,7 @@ class UnknownName(CatalogError):
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         if close:
             return f"did you mean {' or '.join(close)}?"
-        shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-        return f"known: {shown}" if known else None
+        return f"known: {first_names(known, 12)}" if known else None
 
 
 class UntrustedCode(CatalogError):

@@ -8,6 +8,8 @@ as they are.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 #: Text that begins so is run by a spreadsheet, also where the sign is a wide one.
@@ -37,6 +39,17 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return a text of several lines, each of them ``printable``."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """Return a text with its first characters alone where it is long, ``printable``."""
+    return printable(text if len(text) <= most else f"{text[:most]}...")
+
+
+def first_names(names: Iterable[str], most: int = 4) -> str:
+    """Return the first few of many names, such as ``a, b, ...``, each of them ``shortened``."""
+    first = [shortened(name) for name in islice(names, most + 1)]
+    return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
 
 
 def storable(text: str) -> str:

@@ -66,11 +66,6 @@ class Clustering:
         return int(self.table["cluster"].nunique())
 
     @property
-    def silhouette(self) -> float:
-        """The mean silhouette; NaN for one cluster, or as many as models."""
-        return float(self.table["silhouette"].mean())
-
-    @property
     def attrs(self) -> dict[Hashable, object]:
         """Where the frame came from, with how it was clustered."""
         return dict(self.table.attrs)
@@ -301,7 +296,5 @@ def _cut(tree: Floats, values: Floats, number: int | None) -> tuple[Integers, st
 def _numbered(members: Integers, leaves: Integers) -> Integers:
     """Return the clusters numbered from 1 in the order of the leaves."""
     _, first = np.unique(members[leaves], return_index=True)
-    order = np.empty(len(first), np.int64)
-    order[np.argsort(first)] = np.arange(1, len(first) + 1)
-    result: Integers = order[members]
+    result: Integers = (np.argsort(np.argsort(first)) + 1)[members]
     return result

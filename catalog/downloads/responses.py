@@ -13,6 +13,7 @@ from requests import Response
 
 from catalog.downloads.partial import Version
 from survey.errors import DownloadError
+from survey.text import shortened
 
 #: Answers that may be different a little later.
 _PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -43,8 +44,6 @@ _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.I | re.S)
 _PAGE_BYTES = 2**16
 #: More digits than the length of any file has; Python refuses to read thousands of them.
 _LENGTH = r"(\d{1,18})"
-#: Characters of a reason phrase that a message shows: it may be long, and steer a terminal.
-_REASON = 60
 _GZIP = b"\x1f\x8b"
 _GZIPPED_NAMES = (".gz", ".tgz")
 
@@ -109,7 +108,8 @@ def check_status(response: Response) -> None:
     status = response.status_code
     if status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
         return
-    answer = f"the server answers {status} {_printable(response.reason or '')[:_REASON]}".rstrip()
+    reason = shortened(" ".join((response.reason or "").split()), 60)
+    answer = f"the server answers {status} {reason}".rstrip()
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise Passing(answer, _retry_after(response))
     meaning, hint = _REFUSALS.get(status, ("the file is not offered", ""))
@@ -214,13 +214,8 @@ def _page_meaning(body: bytes) -> str:
     body = body[:_PAGE_BYTES]
     meaning = next((sentence for pattern, sentence in _PAGES if pattern.search(body)), None)
     title = _TITLE.search(body)
-    # A page is a stranger's text: what could steer a terminal is left out.
     text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
-    text = _printable(text)[:80]
+    text = " ".join(text.split())[:80]
     return "; ".join(filter(None, [meaning, f"its title is {text!r}" if text else None])) or (
         "a notice or a login instead of the file"
     )
-
-
-def _printable(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

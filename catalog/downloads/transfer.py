@@ -14,6 +14,7 @@ from itertools import chain
 
 import requests
 
+from catalog.downloads.hub_login import hub_login
 from catalog.downloads.partial import Partial
 from catalog.downloads.responses import (
     Passing,
@@ -23,7 +24,7 @@ from catalog.downloads.responses import (
     first_byte,
     version_of,
 )
-from catalog.downloads.urls import direct_address, hub_file, public_address
+from catalog.downloads.urls import direct_address, public_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError, UnreachableError
 from survey.text import format_bytes, format_duration
@@ -124,7 +125,7 @@ class Transfer:
         return session.get(
             direct_address(self.file.url),
             headers=self.partial.range_headers(),
-            auth=_hub_login(self.file.url),
+            auth=hub_login(self.file.url),
             hooks={"response": check_redirect},
             timeout=(CONNECT_SECONDS, STALL_SECONDS),
             stream=True,
@@ -185,11 +186,9 @@ class Transfer:
         done = start
         unlooked = 0
         most = UNSTATED_BYTES if length is None else length
-        pace = _Pace()
         with self.partial.path.open("ab") as file:
             for chunk in chunks:
                 file.write(chunk)
-                pace.check(len(chunk))
                 done += len(chunk)
                 unlooked += len(chunk)
                 if unlooked >= LOOK_BYTES:
@@ -263,55 +262,22 @@ class Transfer:
         return kind(f"{name} cannot be fetched from {address}: {what}", hint=hint)
 
 
-def _hub_login(url: str) -> Callable[[requests.PreparedRequest], requests.PreparedRequest] | None:
-    """Return what adds the user's login to a request to the hub; requests keeps it to that host."""
-    if hub_file(url) is None:
-        return None
-    from huggingface_hub import get_token
-
-    token = get_token()
-    if token is None:
-        return None
-
-    if not (token.isascii() and token.isprintable()):
-        raise DownloadError(
-            "the login to the model hub (HF_TOKEN) has characters that no token has",
-            hint="set HF_TOKEN anew, or run `hf auth login`",
-        )
-
-    def signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {token}"
-        return request
-
-    return signed
-
-
 def _chunks(response: requests.Response) -> Iterator[bytes]:
     # Some servers declare an archive's compression as the transfer's: published lengths and hashes
     # are of the bytes as they are sent.
     response.raw.headers.pop("Content-Encoding", None)
+    since, count = time.monotonic(), 0
     try:
         # What has come, and not only whole chunks: a server may take for ever over each.
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
             yield chunk
+            count += len(chunk)
+            if (seconds := time.monotonic() - since) >= RATE_SECONDS:
+                if count < LEAST_RATE * seconds:
+                    raise Passing(f"only {count} bytes came in {format_duration(seconds)}")
+                since, count = time.monotonic(), 0
     except requests.exceptions.BaseHTTPError as problem:  # type: ignore[attr-defined]
         raise requests.ConnectionError(problem) from problem
-
-
-class _Pace:
-    """How fast bytes come in."""
-
-    def __init__(self) -> None:
-        self._since, self._bytes = time.monotonic(), 0
-
-    def check(self, count: int) -> None:
-        """Count some bytes; raise Passing if far too few came for a while."""
-        self._bytes += count
-        seconds = time.monotonic() - self._since
-        if seconds >= RATE_SECONDS:
-            if self._bytes < LEAST_RATE * seconds:
-                raise Passing(f"only {self._bytes} bytes came in {format_duration(seconds)}")
-            self._since, self._bytes = time.monotonic(), 0
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 
 from catalog.models.base import KeyRules
-from catalog.weights.reading import Content, Weights, first_names
+from catalog.weights.reading import Content, Weights
 from survey.errors import CheckpointError
+from survey.text import first_names
 
 #: What wrappers of a network put before every key.
 PREFIXES = (

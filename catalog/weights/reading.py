@@ -10,9 +10,7 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -30,6 +28,7 @@ from catalog.weights.pickle_scan import (
     standing_in,
 )
 from survey.errors import CheckpointError
+from survey.text import first_names, shortened
 
 #: Keys under which training scripts keep the weights, in the order they are looked for.
 WRAPPERS = (
@@ -48,8 +47,6 @@ _OWN_PACKAGES = frozenset({"torch", "collections"})
 _OWN_NAMES = frozenset({"_codecs.encode", "builtins.complex", "builtins.set", *STAND_INS})
 _JAX_PACKAGES = frozenset({"dill", "flax", "haiku", "jax", "jaxlib", "jaxline", "optax"})
 _WRAPPED_AT_MOST = 8
-#: How much of a name a message shows: what a file holds may be long, and steer a terminal.
-_SHOWN = 120
 _ARCHIVE = b"PK\x03\x04"
 #: A file from before archives: two numbers, the machine, the object, and the keys of its storages.
 _LEGACY_PICKLES = 5
@@ -251,15 +248,15 @@ def _refuse_foreign(path: Path, names: list[str]) -> None:
 
 
 def _refuse(path: Path, names: list[str]) -> NoReturn:
+    asked = f"it asks for {shortened(names[0])}, which could run code and was refused"
     if any(name.partition(".")[0] in _JAX_PACKAGES for name in names):
         raise CheckpointError(
-            f"{path} is a pickle of JAX: it asks for {shown(names[0])}, which could run code and"
-            " was refused; allowed are safetensors and torch.save files",
+            f"{path} is a pickle of JAX: {asked}; allowed are safetensors and torch.save files",
             hint="convert it with JAX, and check that padding and normalisation are torch's",
         )
     raise CheckpointError(
-        f"{path} holds more than tensors: it asks for {shown(names[0])}, which could run code and"
-        " was refused; allowed are tensors, numbers, text, lists and dicts",
+        f"{path} holds more than tensors: {asked}; allowed are tensors, numbers, text, lists and"
+        " dicts",
         hint="where you trust the file, load it yourself and save model.state_dict() anew",
     )
 
@@ -300,15 +297,3 @@ def _saved_versions(state: object) -> dict[str, dict[str, int]]:
         for key, value in saved.items()
         if isinstance(key, str) and type(version := (_entries(value) or {}).get("version")) is int
     }
-
-
-def first_names(names: Iterable[str], most: int = 4) -> str:
-    """Return the first few of many names, for a message."""
-    names = [shown(name) for name in islice(names, most + 1)]
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def shown(text: str) -> str:
-    """Return a text of a file as a message may show it: short, and without control characters."""
-    kept = "".join(c if c.isprintable() else "?" for c in text[: _SHOWN + 1])
-    return kept if len(kept) <= _SHOWN else f"{kept[:_SHOWN]}..."

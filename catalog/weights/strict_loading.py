@@ -16,8 +16,9 @@ from torch import nn
 from catalog.models.base import KeyRules
 from catalog.weights.keys import COUNTER, KeyedWeights, beginnings, best_form, missing_keys
 from catalog.weights.lookalikes import lookalike
-from catalog.weights.reading import first_names, read_content
+from catalog.weights.reading import read_content
 from survey.errors import CheckpointError
+from survey.text import first_names
 
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 #: Layers that do nothing in eval mode, or to vectors; some classifiers end in them.

@@ -10,7 +10,7 @@ from catalog.files import set_aside
 from catalog.home import Home, segment_paths
 from jobs.operations.doctor import Finding
 from survey.errors import SettingsError, StoreError
-from survey.text import counted
+from survey.text import counted, first_names
 
 #: What follows from a loss.
 _AGAIN = "the next survey run measures again what is lost"
@@ -118,7 +118,7 @@ def _missing_runs(home: Home, stored: set[str]) -> Iterator[Finding]:
     with Registry(home) as registry:
         known = {job.run_id for job in registry.jobs() if job.state == "done"}
     if lost := sorted(known - stored):
-        names = ", ".join(lost[:10]) + (", ..." if len(lost) > 10 else "")
+        names = first_names(lost, 10)
         detail = f"{counted(len(lost), 'finished run')} not whole any more: {names}"
         yield Finding("runs", "attention", detail, _AGAIN)
 

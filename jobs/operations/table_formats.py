@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.choices import Format
-from survey.text import harmless, printable
+from survey.text import harmless, printable, shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,7 +199,7 @@ def _cell(value: Any) -> str:
         text = value.strftime("%Y-%m-%d %H:%M:%S")
     else:
         text = str(value)
-    return printable(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}...")
+    return shortened(text, LONGEST_CELL)
 
 
 def _plain(value: Any) -> Any:

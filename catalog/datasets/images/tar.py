@@ -14,6 +14,7 @@ from typing import IO, cast
 from catalog.bounds import AtMost, allowance, open_file, read_at_most
 from catalog.datasets.base import INCOMPLETE
 from survey.errors import DatasetError
+from survey.text import first_names
 
 #: How a compressed archive begins; publishers pack with gzip alone.
 _GZIP = b"\x1f\x8b"
@@ -146,7 +147,7 @@ def _reading(archive: Path) -> Iterator[None]:
 def _require_all(archive: Path, wanted: Collection[str], present: Collection[str]) -> None:
     missing = sorted(set(wanted) - set(present))
     if missing:
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise DatasetError(
-            f"{archive} lacks {len(missing):,} of {len(wanted):,} files: {shown}", hint=INCOMPLETE
+            f"{archive} lacks {len(missing):,} of {len(wanted):,} files: {first_names(missing, 3)}",
+            hint=INCOMPLETE,
         )

@@ -64,7 +64,7 @@ def test_leaves_are_a_permutation_in_which_neighbours_are_near() -> None:
 
 def test_the_silhouette_finds_groups_that_are_there() -> None:
     clustering = cluster(placed(GROUPS))
-    assert f"({clustering.silhouette:.2f}; 2 to 6 tried)" in clustering.cut
+    assert f"({clustering.table['silhouette'].mean():.2f}; 2 to 6 tried)" in clustering.cut
     assert partition(clustering.table["cluster"]) == partition([name[0] for name in GROUPS])
     (family, _) = clustering.agreement.to_dict("records")
     assert (family["n"], family["clusters"], family["labels"]) == (7, 3, 3)
@@ -74,7 +74,9 @@ def test_the_silhouette_finds_groups_that_are_there() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_other_cut_has_a_higher_silhouette(seed: int) -> None:
     made = matrix(seed, 15)
-    scores = {number: cluster(made, number=number).silhouette for number in range(2, 13)}
+    scores = {
+        number: cluster(made, number=number).table["silhouette"].mean() for number in range(2, 13)
+    }
     assert cluster(made).number == max(scores, key=scores.__getitem__)
 
 

@@ -443,7 +443,7 @@ def test_only_addresses_on_the_web_are_fetched(store: FileStore, url: str) -> No
     [
         (b"<html><title>Google Drive - Exceeded</title>Too many users", "quota"),
         (b"<!DOCTYPE html><p>can't scan this file for viruses</p>", "confirm"),
-        (b"\n <html><title>Please \x1b[2Jlog in</title>", "'Please [2Jlog in'"),
+        (b"\n <html><title>Please \x1b[2Jlog in</title>", r"'Please \x1b[2Jlog in'"),
     ],
 )
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream"])
