@@ -28,6 +28,7 @@ __all__ = [
     "InputTransform",
     "ModelSource",
     "find",
+    "fits_several",
     "installed_sources",
     "sources",
 ]
@@ -70,7 +71,12 @@ def installed_sources() -> Extensions[ModelSource]:
 
 
 #: What makes a name a glob.
-GLOB_CHARACTERS = frozenset("*?[")
+_GLOB_CHARACTERS = frozenset("*?[")
+
+
+def fits_several(pattern: str) -> bool:
+    """Return whether a name is a glob; the ``?`` of a user's function begins its arguments."""
+    return bool(_GLOB_CHARACTERS & set(pattern)) and not pattern.startswith(PythonSource.name + ":")
 
 
 def find(pattern: str) -> list[Architecture]:
@@ -96,7 +102,7 @@ def find(pattern: str) -> list[Architecture]:
     if not separator:
         source, name = "*", pattern
     asked = [each for each in sources() if fnmatchcase(each.name, source)]
-    if GLOB_CHARACTERS & set(name):
+    if fits_several(pattern):
         matches = [
             each.get(other) for each in asked for other in each.names() if fnmatchcase(other, name)
         ]

@@ -13,14 +13,17 @@ from catalog.models.user_code import UserCode, user_code
 from survey.errors import UntrustedCode
 
 #: The name of a network from the user's code.
-_NAME = re.compile(r"python:([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+_NAME = re.compile(r"python:([A-Za-z_][\w.]*):[A-Za-z_]\w*(\?.*)?", re.DOTALL)
 
 #: A process imports a module once, for all that runs in it; so consent is the process's.
 _admitted: set[str] = set()
 
 
 def module_of(name: str) -> str | None:
-    """Return the module of ``python:MODULE:FUNCTION``; None where a name has another form."""
+    """Return the module of ``python:MODULE:FUNCTION``; None where a name has another form.
+
+    Arguments may follow the function.
+    """
     form = _NAME.fullmatch(name)
     return form[1] if form else None
 

@@ -1,7 +1,8 @@
 """Networks from the user's code: ``python:MODULE:FUNCTION`` names a function that returns one.
 
-Looking such a model up runs the user's code, where there is consent to that: see
-``catalog.models.consent``.
+Arguments may follow: ``python:MODULE:FUNCTION?width=64`` (``catalog.models.arguments``). To look
+such a model up runs the user's code, where there is consent to that:
+see ``catalog.models.consent``.
 An attribute ``survey`` of the function describes how its network is used::
 
     def make_net() -> nn.Module: ...
@@ -15,12 +16,13 @@ import functools
 import importlib
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import pydantic
 from pydantic import Field, PositiveInt
 
+from catalog.models.arguments import Argument, parse_name, written_name
 from catalog.models.base import Architecture, InputTransform, ModelSource
 from catalog.models.consent import consented, module_of
 from survey.errors import CatalogError, UnknownName
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 #: How images are prepared where the function does not say.
 TRANSFORM = InputTransform(size=224, resize=256)
+
+#: How a parameter is called that may be given by its name.
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+#: The types of values that a parameter of an annotation takes, by its name; its own comes last.
+_TYPES = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
 
 #: Whole numbers stay whole: how a transform is written is part of a run's id.
 _Number = int | pydantic.FiniteFloat
@@ -82,7 +90,8 @@ class PythonSource(ModelSource):
         Parameters
         ----------
         name : str
-            ``module:function``. The current directory counts as importable.
+            ``module:function``, or with arguments ``module:function?width=64``. The current
+            directory counts as importable.
 
         Raises
         ------
@@ -91,29 +100,33 @@ class PythonSource(ModelSource):
         UntrustedCode
             If nobody consented to the module's code as it is now.
         CatalogError
-            If there is no such module, it cannot be imported or has no such function, or its
-            ``survey`` attribute holds an unknown key or an unusable value.
+            If there is no such module, it cannot be imported or has no such function, the
+            function does not take these arguments, or its ``survey`` attribute holds an unknown key
+            or an unusable value.
         """
         module = module_of(f"{self.name}:{name}")
         if module is None:
             raise UnknownName("python model (write python:MODULE:FUNCTION)", name, ())
         code = consented(module)
-        attribute = _attribute(name, code)
+        function_name, arguments = parse_name(name)
+        function = _function(function_name, code)
+        _check_arguments(function_name, function, arguments)
+        attribute = _attribute(function_name, function)
         transform = attribute.model_dump(exclude={"classes", "family"})
         return Architecture(
             source=self.name,
-            name=name,
+            name=written_name(function_name, arguments),
             family=attribute.family,
             classes=attribute.classes,
             transform=InputTransform(**transform),
             brings_weights=True,
             module=module,
             code_sha256=code.sha256 if code else None,
-            build=functools.partial(_build, name, code),
+            build=functools.partial(_build, function_name, arguments, code),
         )
 
 
-def _function(name: str, code: UserCode | None) -> Callable[[], Any]:
+def _function(name: str, code: UserCode | None) -> Callable[..., Any]:
     module_name, _, function_name = name.partition(":")
     try:
         module = code.load() if code else importlib.import_module(module_name)
@@ -128,15 +141,50 @@ def _function(name: str, code: UserCode | None) -> Callable[[], Any]:
         kind = "has no" if function is None else "has something else than a function called"
         raise CatalogError(
             f"python:{name}: {module_name} {kind} {function_name}",
-            hint="name a function without required arguments that returns a torch.nn.Module",
+            hint="name a function that returns a torch.nn.Module",
         )
-    return cast("Callable[[], Any]", function)
+    return cast("Callable[..., Any]", function)
 
 
-def _attribute(name: str, code: UserCode | None) -> SurveyAttribute:
+def _check_arguments(
+    name: str, function: Callable[..., Any], arguments: Mapping[str, Argument]
+) -> None:
+    """Refuse arguments that a function does not take, lacks, or takes as another type."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # Functions written in C may have no signature; calling them tells.
+        return
+    taken = [each for each in signature.parameters.values() if each.kind in _NAMED]
+    hint = f"it takes {', '.join(map(str, taken)) or 'no arguments'}"
+    types = {each.name: _TYPES.get(_type_name(each.annotation)) for each in taken}
+    for argument, value in arguments.items():
+        allowed = types.get(argument)
+        if allowed and type(value) not in allowed:
+            raise CatalogError(
+                f"python:{name} takes {argument} as {allowed[-1].__name__}, met {value!r}",
+                hint=hint,
+            )
+    try:
+        # Arguments that it does not take come before those that are missing.
+        signature.bind_partial(**arguments)
+        signature.bind(**arguments)
+    except TypeError as problem:
+        given = ", ".join(arguments) or "without arguments"
+        raise CatalogError(
+            f"python:{name} cannot be called ({given}): {problem}", hint=hint
+        ) from None
+
+
+def _type_name(annotation: object) -> str:
+    """Return an annotation as it is written: it may be text."""
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+
+
+def _attribute(name: str, function: Callable[..., Any]) -> SurveyAttribute:
     """Return a function's ``survey`` attribute, checked."""
     try:
-        return SurveyAttribute.model_validate(getattr(_function(name, code), "survey", {}))
+        return SurveyAttribute.model_validate(getattr(function, "survey", {}))
     except pydantic.ValidationError as error:
         # Of a number that is neither whole nor another, the last is why it is no other.
         problem = error.errors()[-1]
@@ -149,22 +197,12 @@ def _attribute(name: str, code: UserCode | None) -> SurveyAttribute:
         ) from None
 
 
-def _build(name: str, code: UserCode | None) -> nn.Module:
+def _build(name: str, arguments: Mapping[str, Argument], code: UserCode | None) -> nn.Module:
     from torch import nn
 
     function = _function(name, code)
     try:
-        inspect.signature(function).bind()
-    except TypeError as problem:
-        raise CatalogError(
-            f"python:{name} cannot be called without arguments: {problem}",
-            hint="name a function without required arguments that returns a torch.nn.Module",
-        ) from None
-    except ValueError:
-        # Functions written in C may have no signature; calling them tells.
-        pass
-    try:
-        model = function()
+        model = function(**arguments)
     except (Exception, SystemExit) as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         raise CatalogError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from catalog.models import GLOB_CHARACTERS, find, sources
+from catalog.models import find, fits_several, sources
 from catalog.models.base import Architecture, Published
 from catalog.models.published import look_up, published, published_by
 from catalog.models.sets import SETS
@@ -59,7 +59,7 @@ def select(pattern: str) -> list[Match]:
 
 def is_glob(pattern: str) -> bool:
     """Return whether a name may stand for several models, so that unusable ones are passed over."""
-    return pattern in SETS or bool(GLOB_CHARACTERS & set(pattern))
+    return pattern in SETS or fits_several(pattern)
 
 
 def _with_weights(weights: Published) -> Match:
@@ -69,7 +69,7 @@ def _with_weights(weights: Published) -> Match:
 
 def _published_matching(pattern: str) -> list[Published]:
     source_glob, separator, name_glob = pattern.partition(":")
-    if not separator or not GLOB_CHARACTERS & set(pattern):
+    if not separator or not fits_several(pattern):
         return []
     return [
         weights

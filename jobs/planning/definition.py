@@ -30,6 +30,7 @@ from pydantic import (
 
 from catalog.bounds import read_at_most
 from catalog.datasets import selected_name
+from catalog.models.arguments import with_arguments
 from survey import MeasureSettings, SettingsError, UnknownName
 
 #: The dataset of a survey that names none.
@@ -90,6 +91,7 @@ def _refuse_unknown(kind: str, keys: Iterable[str], known: Collection[str]) -> N
 
 
 Name = Annotated[str, AfterValidator(_require_text)]
+Value = bool | int | FiniteFloat | str
 
 
 class _Table(BaseModel):
@@ -117,6 +119,10 @@ class ModelChoice(_Table):
     name: Name
     #: Checkpoints to measure it with; empty means the bundled ones, else the published default.
     checkpoints: Annotated[tuple[Name, ...], BeforeValidator(_listed)] = ()
+    #: Arguments of the function of a ``python:`` model; several values of one give a model each.
+    args: dict[str, Annotated[tuple[Value, ...], BeforeValidator(_listed)]] = Field(
+        default={}, exclude=True
+    )
 
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
     mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
@@ -131,6 +137,16 @@ class ModelChoice(_Table):
         if isinstance(self.expect_top1, dict):
             return self.expect_top1.get(dataset)
         return self.expect_top1
+
+    @staticmethod
+    def without_args(choices: Iterable[ModelChoice]) -> tuple[ModelChoice, ...]:
+        """Return a choice for each combination of arguments, which its name then holds."""
+        names = [(each, with_arguments(each.name, each.args)) for each in choices]
+        return tuple(
+            each.model_copy(update={"name": name, "args": {}})
+            for each, several in names
+            for name in several
+        )
 
 
 class DatasetChoice(_Table):
@@ -163,7 +179,7 @@ class Definition(_Table):
     #: Its name in the registry.
     name: Annotated[str, BeforeValidator(str)]
     #: The models; never empty.
-    models: tuple[ModelChoice, ...] = ()
+    models: Annotated[tuple[ModelChoice, ...], AfterValidator(ModelChoice.without_args)] = ()
     #: The datasets; never empty.
     datasets: tuple[DatasetChoice, ...] = (DatasetChoice(name=DEFAULT_DATASET),)
     #: The settings of the measuring.

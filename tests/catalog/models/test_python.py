@@ -40,8 +40,10 @@ def number():
 def failing():
     raise RuntimeError("no weights here")
 
-def needy(width):
-    return plain()
+def needy(width: int, scale: "float" = 1.0, *, note: str = "a"):
+    net = nn.Sequential(nn.Conv2d(3, width, 3), nn.ReLU())
+    nn.init.constant_(net[0].bias, scale)
+    return net
 
 def described(attribute):
     def net():
@@ -121,6 +123,13 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
         ("own_nets:nameless", "family = ' '"),
         ("own_nets:narrow", "'resize': 16"),
         ("own_nets:no_dict", r"\[32\]"),
+        ("own_nets:needy", "'width'"),
+        ("own_nets:needy?widht=3", "'widht'"),
+        ("own_nets:needy?width=wide", "width as int"),
+        ("own_nets:needy?width=true", "width as int"),
+        ("own_nets:needy?width=3&width=4", "twice"),
+        ("own_nets:needy?width", "NAME=VALUE"),
+        ("own_nets:plain?width=3", "'width'"),
     ],
 )
 def test_what_cannot_be_used_is_named(name: str, named: str) -> None:
@@ -153,7 +162,6 @@ def test_a_name_of_another_form_is_answered_with_the_form() -> None:
     ("name", "named", "hint"),
     [
         ("failing", "RuntimeError: no weights here", "own_nets.py:"),
-        ("needy", "'width'", "without required arguments"),
         ("number", "returned a int", ""),
     ],
 )
@@ -162,6 +170,20 @@ def test_a_function_that_cannot_give_a_network_is_named(name: str, named: str, h
     with pytest.raises(CatalogError, match=f"own_nets:{name} .*{named}") as caught:
         load_model(architecture, resolve(None, architecture, Path()))
     assert hint in str(caught.value.hint)
+
+
+def test_arguments_reach_the_function_and_enter_the_identity() -> None:
+    (first,), (again,) = (
+        find(f"python:own_nets:needy?{arguments}")
+        for arguments in ("width=5&scale=2&note=%2264%22", "note=%2264%22&width=05&scale=+2")
+    )
+    assert (
+        first.full_name == again.full_name == "python:own_nets:needy?note=%2264%22&scale=2&width=5"
+    )
+    loaded = load_model(first, resolve(None, first, Path()))
+    assert loaded.model[0].bias.tolist() == [2.0] * 5  # type: ignore[index, union-attr]
+    (other,) = find("python:own_nets:needy?width=5&scale=2.5")
+    assert resolve(None, other, Path()).sha256() != loaded.sha256
 
 
 def test_a_network_is_counted_at_its_own_size_and_says_where_it_fails() -> None:

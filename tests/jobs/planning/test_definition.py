@@ -145,3 +145,20 @@ def test_names_with_many_dots_are_no_long_keys(tmp_path: Path) -> None:
     names = [f"file:run.{n}/v1.2.3/model.best.pth" for n in range(100)]
     path.write_text(f'[[models]]\nname = "small:digits_vgg7"\ncheckpoints = {names!r}\n')
     assert read_definition(path).models[0].checkpoints == tuple(names)
+
+
+def test_arguments_give_a_model_each(tmp_path):
+    (tmp_path / "x.toml").write_text(
+        '[[models]]\nname = "python:nets:make"\ncheckpoints = ["built", "file:a.pth"]\n'
+        "args = { width = [16, 32], deep = true, rate = 1.0 }\n"
+    )
+    definition = read_definition(tmp_path / "x.toml")
+    names = [f"python:nets:make?deep=true&rate=1.0&width={width}" for width in (16, 32)]
+    assert [choice.name for choice in definition.models] == names
+    assert {choice.checkpoints for choice in definition.models} == {("built", "file:a.pth")}
+    again = parse_definition(definition.to_dict(), "x", tmp_path)
+    assert again.models == definition.models
+    with pytest.raises(SettingsError, match="args"):
+        parse_definition(
+            {"models": [{"name": "python:nets:make", "args": {"width": [[1]]}}]}, "x", tmp_path
+        )
