@@ -18,7 +18,7 @@ from survey.errors import SettingsError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.contrasts.drift_between_runs import Drift
+    from analysis.contrasts.drift_verdicts import Drift
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
@@ -36,11 +36,11 @@ class SignatureDrift(Answer):
         *("verdict", "architecture", "checkpoint", "dataset", "before", "after", "site"),
         *("site_name", "affinity_before", "affinity_after", "difference", "standard_error"),
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
-        *("q", "detail"),
+        *("q", "flags", "detail"),
     )
     unit = "the batch of images, of one site"
     computed_by = "analysis.contrasts.drift_between_runs:drift"
-    found_by = "analysis.contrasts.drift_between_runs:Drift.finding"
+    found_by = "analysis.contrasts.drift_verdicts:Drift.finding"
     without = ("role", "all_runs")
     apart = True
 

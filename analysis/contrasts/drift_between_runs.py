@@ -34,127 +34,26 @@ Journal of Statistics* 6, 65-70) holds however sites depend on each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
 from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
-from analysis.contrasts.run_pairs import (
-    Alone,
-    Run,
-    RunPair,
-    ended_runs,
-    explicit_pair,
-    with_predecessors,
-)
-from analysis.data.frames import flag_counts
+from analysis.contrasts.drift_verdicts import COLUMNS, MOVES, OUT, Drift
+from analysis.contrasts.run_pairs import Alone, ended_runs, explicit_pair, with_predecessors
+from analysis.contrasts.site_changes import run_row, site_rows
 from analysis.data.provenance import conditions, runs_hash
 from analysis.data.selection import Selection
 from analysis.data.tables import Row
-from analysis.statistics.p_values import (
-    detectable_difference,
-    difference_p,
-    false_discovery,
-    holm,
-    unpaired_freedom,
-)
+from analysis.statistics.p_values import detectable_difference, difference_p, false_discovery, holm
 from analysis.statistics.pearson import CONFIDENCE
-from analysis.text import listed, number
-from catalog.home import Home
 from catalog.open_home import open_home
-from catalog.store.reader import query
 from survey.errors import SettingsError
-from survey.text import counted
-
-#: Verdicts on a site that make drift.
-MOVES = ("moved", "status changed")
-
-#: Verdicts on what stayed as it was.
-QUIET = ("unchanged", "stayed")
-
-#: Columns of the report, one row a site, or a run that has no sites to compare.
-COLUMNS = {
-    **dict.fromkeys(("verdict", "architecture", "checkpoint", "dataset", "before", "after"), "str"),
-    "site": "Int64",
-    "site_name": "str",
-    **dict.fromkeys(("affinity_before", "affinity_after", "difference"), "float64"),
-    **dict.fromkeys(("standard_error", "low", "high", "detectable"), "float64"),
-    "test": "str",
-    **dict.fromkeys(("p", "p_corrected", "q"), "float64"),
-    "detail": "str",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How signatures differ from those measured before."""
-
-    #: One row a site of every compared pair, and one a run that appeared, vanished or could not
-    #: be compared; the columns of ``COLUMNS``.
-    rows: pd.DataFrame
-    #: How many pairs of runs were compared.
-    pairs: int
-    #: Smallest difference that matters.
-    tolerance: float
-    #: Family-wise error level.
-    level: float
-
-    @property
-    def moved(self) -> bool:
-        """Whether anything moved beyond the tolerance."""
-        return bool(self.rows["verdict"].isin(MOVES).any())
-
-    @property
-    def news(self) -> pd.DataFrame:
-        """The rows of what did not stay as it was."""
-        return self.rows[~self.rows["verdict"].isin(QUIET)].reset_index(drop=True)
-
-    @property
-    def tests(self) -> int:
-        """How many tests the family holds."""
-        return int(self.rows["p"].notna().sum())
-
-    def finding(self) -> str:
-        """Return how many sites moved, and which moved farthest, as a sentence."""
-        rows = self.rows[self.rows["difference"].notna()]
-        if rows.empty:
-            return "No site was measured before"
-        moved = rows[rows["verdict"] == "moved"]
-        pairs = counted(self.pairs, "pair of runs", "pairs of runs")
-        if moved.empty:
-            return f"None of {counted(len(rows), 'site')} moved (n = {pairs})"
-        largest = moved.iloc[int(moved["difference"].abs().argmax())]
-        return (
-            f"{len(moved)} of {counted(len(rows), 'site')} moved, in"
-            f" {listed(dict.fromkeys(moved['architecture']))}; farthest {largest['site_name']},"
-            f" from {number(largest['affinity_before'])} to {number(largest['affinity_after'])}"
-            f" (n = {pairs})"
-        )
-
-    def sentences(self) -> list[str]:
-        """Return what was tested, how large a move had to be, and how often each verdict fell."""
-        counts = Counter(self.rows["verdict"])
-        order = (*MOVES, *(verdict for verdict in sorted(counts) if verdict not in MOVES))
-        verdicts = ", ".join(f"{name}: {counts[name]}" for name in order if name in counts)
-        tested = (
-            f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
-            f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
-        )
-        return [tested, *self._power(), verdicts or "no finished run has a predecessor"]
-
-    def _power(self) -> list[str]:
-        """Return how large a move had to be to be detected."""
-        sizes = self.rows.loc[self.rows["standard_error"] > 0, "detectable"].dropna()
-        if sizes.empty:
-            return []
-        middle = "more than 1, so none" if sizes.median() > 1 else f"{sizes.median():.2g}"
-        return [f"a move of one site was sure to be shown from {middle} on, in the median site"]
 
 
 def drift(
@@ -192,7 +91,8 @@ def drift(
     Returns
     -------
     Drift
-        What moved, appeared and vanished.
+        What moved, appeared and vanished. A site that bears a flag of ``survey.results.LEFT_OUT``
+        in either run is not tested.
 
     Raises
     ------
@@ -210,117 +110,30 @@ def drift(
         pairs, others = with_predecessors(runs, since, any_order=any_order)
     else:
         pairs, others = [explicit_pair(opened, pair)], list[Alone]()
-    rows = _judged(_site_rows(opened, pairs), tolerance, level)
-    rows += [_run_row(one.verdict, one.before, one.after, one.detail) for one in others]
+    rows = _judged(site_rows(opened, pairs), tolerance, level)
+    rows += [run_row(one.verdict, one.before, one.after, one.detail) for one in others]
     frame = _frame(rows)
     ids = {run_id for name in ("before", "after") for run_id in frame[name].dropna()}
     newest = replace(selection or Selection(), newest=True)
     description = "the pair asked for" if pair else newest.describe()
     frame.attrs = {"selection": description, "runs": len(ids), "runs_hash": runs_hash(ids)}
     frame.attrs["conditions"] = conditions(run for one in pairs for run in (one.before, one.after))
-    # A move is one whatever decides the score: none is left out.
-    frame.attrs["marked"] = flag_counts(opened, [one.after["run_id"] for one in pairs])
+    out = frame["verdict"] == OUT
+    frame.attrs |= {
+        "left_out": _counts(frame["flags"][out]),
+        "marked": _counts(frame["flags"][~out]),
+    }
     return Drift(frame, len(pairs), tolerance, level)
+
+
+def _counts(flags: Iterable[tuple[str, ...]]) -> dict[str, int]:
+    """Return how many sites bear each flag."""
+    return dict(Counter(flag for each in flags for flag in each))
 
 
 def _require(holds: bool, name: str, value: float, allowed: str) -> None:
     if not holds:
         raise SettingsError(f"the {name} is {value:g}, must be {allowed}")
-
-
-_SITES = """
-WITH pairs AS (
-  SELECT unnest($pairs::BIGINT[]) AS pair, unnest($before::VARCHAR[]) AS before,
-    unnest($after::VARCHAR[]) AS after
-), x AS (
-  SELECT pair, site_name, batch, site, affinity, status
-  FROM pairs JOIN batch_scores ON run_id = before
-), y AS (
-  SELECT pair, site_name, batch, site, affinity, status
-  FROM pairs JOIN batch_scores ON run_id = after
-)
-SELECT pair, site_name, min(x.site) AS site_before, min(y.site) AS site_after,
-  count(x.affinity) AS batches_before, avg(x.affinity) AS mean_before,
-  var_samp(x.affinity) AS variance_before,
-  count(y.affinity) AS batches_after, avg(y.affinity) AS mean_after,
-  var_samp(y.affinity) AS variance_after,
-  count(y.affinity - x.affinity) AS batches_both, avg(y.affinity - x.affinity) AS mean_both,
-  var_samp(y.affinity - x.affinity) AS variance_both,
-  count(*) FILTER (x.affinity IS DISTINCT FROM y.affinity) AS unequal,
-  list_sort(list_distinct(list(x.status))) AS statuses_before,
-  list_sort(list_distinct(list(y.status))) AS statuses_after,
-  count(*) FILTER (x.status <> y.status) AS other_status
-FROM x FULL JOIN y USING (pair, site_name, batch)
-GROUP BY pair, site_name ORDER BY pair, coalesce(site_after, site_before), site_name
-"""
-
-
-def _site_rows(home: Home, pairs: Sequence[RunPair]) -> list[Row]:
-    """Return one row a site of every pair, with a verdict where no test is needed for it."""
-    if not pairs:
-        return []
-    parameters = {
-        "pairs": list(range(len(pairs))),
-        "before": [pair.before["run_id"] for pair in pairs],
-        "after": [pair.after["run_id"] for pair in pairs],
-    }
-    result = query(home, _SITES, parameters).to_pylist()
-    return [_site_row(pairs[site["pair"]], site) for site in result]
-
-
-def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
-    before, after = site["mean_before"], site["mean_after"]
-    row = _run_row("", pair.before, pair.after, pair.causes)
-    row |= {
-        "site": site["site_before"] if site["site_after"] is None else site["site_after"],
-        "site_name": site["site_name"],
-        "affinity_before": before,
-        "affinity_after": after,
-    }
-    if site["site_before"] is None or site["site_after"] is None:
-        change = "appeared" if site["site_before"] is None else "vanished"
-        return row | {"verdict": f"site {change}"}
-    if text := _status_change(pair, site):
-        return row | {"verdict": "status changed", "detail": text}
-    if before is None or after is None:
-        # The same status without a score in both runs.
-        return row | {"verdict": "unchanged", "detail": f"no score: {site['statuses_after'][0]}"}
-    return row | _measured(pair, site)
-
-
-def _measured(pair: RunPair, site: Mapping[str, Any]) -> Row:
-    """Return the difference of a site's means, its standard error and degrees of freedom."""
-    if pair.paired and site["unequal"] == 0:
-        equal = {"difference": 0.0, "standard_error": 0.0, "test": "paired", "freedom": 1.0}
-        return {**equal, "verdict": "unchanged"}
-    if pair.paired:
-        batches, difference = site["batches_both"], site["mean_both"]
-    else:
-        batches = min(site["batches_before"], site["batches_after"])
-        difference = site["mean_after"] - site["mean_before"]
-    if batches < 2:
-        return {"difference": difference, "verdict": "too few batches"}
-    if pair.paired:
-        error, freedom = (site["variance_both"] / batches) ** 0.5, batches - 1.0
-    else:
-        names = ("variance_before", "batches_before", "variance_after", "batches_after")
-        error, freedom = map(float, unpaired_freedom(*(site[name] for name in names)))
-    return {
-        "difference": difference,
-        "standard_error": error,
-        "freedom": freedom,
-        "test": "paired" if pair.paired else "unpaired",
-    }
-
-
-def _status_change(pair: RunPair, site: Mapping[str, Any]) -> str:
-    """Return how a site's status changed, where that is no accident of which images were seen."""
-    before, after = site["statuses_before"], site["statuses_after"]
-    changed = site["other_status"] > 0 if pair.paired else not set(before) & set(after)
-    if not changed:
-        return ""
-    batches = f" at {site['other_status']} batches" if pair.paired else ""
-    return f"{' and '.join(before)} -> {' and '.join(after)}{batches}"
 
 
 def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
@@ -341,17 +154,6 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
         row["detectable"] = float(size)
         row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
     return rows
-
-
-def _run_row(verdict: str, before: Run | None, after: Run, detail: str) -> Row:
-    names = ("architecture", "checkpoint", "dataset")
-    return {
-        "verdict": verdict,
-        **{name: after[name] for name in names},
-        "before": before["run_id"] if before else None,
-        "after": after["run_id"],
-        "detail": detail,
-    }
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:

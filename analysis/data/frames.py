@@ -13,7 +13,6 @@ from analysis.data.model_names import labels
 from analysis.data.provenance import CONDITIONS, conditions
 from analysis.data.selection import MEASURED, Selection
 from analysis.data.validation import require_choice
-from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import installed_columns, layer_scores, quoted_name
@@ -142,11 +141,6 @@ FROM (SELECT run_id, site, unnest(flags) AS flag FROM batch_scores) JOIN runs US
 WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY run_id, site
 """
 
-_FLAG_COUNTS = f"""
-SELECT flag, count(*) AS sites FROM (SELECT run_id, unnest(flags) AS flag FROM ({_FLAGS}))
-WHERE list_contains($run_ids, run_id) GROUP BY flag
-"""  # noqa: S608 - written above
-
 #: The newest of repeats comes last: ``last_run_each`` keeps that one.
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"
 
@@ -155,12 +149,6 @@ SELECT run_id, family, family_group, status, finished_at, measuring_version,
   {", ".join((*MEASURED, *CONDITIONS))}
 FROM runs ORDER BY {_ORDER}
 """  # noqa: S608 - declared names
-
-
-def flag_counts(home: Home, run_ids: Sequence[str]) -> dict[str, int]:
-    """Return how many sites of some runs bear each flag."""
-    rows = query(home, _FLAG_COUNTS, {"run_ids": list(run_ids)}).to_pylist()
-    return {row["flag"]: row["sites"] for row in rows}
 
 
 def _frame(

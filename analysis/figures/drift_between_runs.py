@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from analysis.contrasts.drift_between_runs import Drift
+from analysis.contrasts.drift_verdicts import Drift
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, marked

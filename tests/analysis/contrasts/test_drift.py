@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from analysis.contrasts.drift_between_runs import Drift, drift
+from analysis.contrasts.drift_between_runs import drift
+from analysis.contrasts.drift_verdicts import Drift
 from analysis.data.selection import Selection
 from analysis.figures import drift_chart, drift_rows
 from analysis.statistics.p_values import (

@@ -71,15 +71,25 @@ def test_answers_say_how_many_sites_are_left_out(home) -> None:
     assert list(answer.matrix.runs["sites"]) == [3, 3]
 
 
-def test_drift_leaves_none_out_and_counts_them(tmp_path) -> None:
+@pytest.mark.parametrize("ridge", ["absolute", "relative"])
+def test_drift_does_not_test_what_the_ridge_decides(tmp_path, ridge: str) -> None:
     store = Builder(tmp_path)
-    for run_id in ("one", "two"):
-        store(run_id, [SITES, SITES], flagged((), ("ridge",), (), ()))
+    store("one", [SITES, SITES], flagged((), (), ("few_images",), ()), ridge=ridge)
+    # The second and the third site move; the ridge decides the second one's new score.
+    moved = [0.4, 0.6, 0.7, 0.7]
+    store("two", [moved, moved], flagged((), ("ridge",), (), ()), ridge=ridge)
     moves = drift(tmp_path)
-    assert len(moves.rows) == len(SITES)
+    rows = moves.rows.set_index("site").sort_index()
+    out = ridge == "absolute"
+    second = "left out" if out else "moved"
+    assert list(rows["verdict"]) == ["stayed", second, "moved", "stayed"]
+    assert list(rows["flags"]) == [(), ("ridge",) if out else (), ("few_images",), ()]
+    assert rows["p"].isna()[1] == rows["affinity_after"].isna()[1] == out
+    assert len(moves.news) == moves.tests - 2 == (1 if out else 2)
     made_from = provenance_of(moves.rows)
-    assert made_from.marked == {"ridge": 1}
-    assert made_from.conditions == ("64 images a score, ridge absolute",)
+    assert made_from.left_out == ({"ridge": 1} if out else {})
+    assert made_from.marked == {"few_images": 1}
+    assert made_from.conditions == (f"64 images a score, ridge {ridge}",)
 
 
 def test_two_ridges_are_never_mixed_unasked(home) -> None:
