@@ -64,7 +64,7 @@ class Watching(Reporter):
     def planned(self, plan: object) -> None:  # noqa: ARG002
         self.planned_at = time.perf_counter()
 
-    def started(self, devices: object) -> None:  # noqa: ARG002
+    def started(self, devices: object, estimates: object) -> None:  # noqa: ARG002
         self.bare = bare_call()
         self.began = time.perf_counter()
 

@@ -75,6 +75,11 @@ class Home:
         return self.path / "datasets"
 
     @property
+    def progress(self) -> Path:
+        """The file in which the last scan says how far it is."""
+        return self.path / "scan.json"
+
+    @property
     def writer_lock(self) -> Path:
         """The file whose lock the one writer holds."""
         return self.path / "writer.lock"

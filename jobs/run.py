@@ -115,11 +115,12 @@ def run_survey(
             return Outcome(plan, (), (), unfetched)
         with runner:
             require_room(home, plan.todo, states, runner.devices, runner.machines)
-            reporter.started(runner.devices)
             history = history_of(home, runner.devices.kind)
+            estimates = {job.run_id: estimate(job, states, history) for job in plan.todo}
+            reporter.started(runner.devices, estimates)
             if warning := tight_memory(plan.todo, history, runner.devices, runner.machines):
                 reporter.warned(warning)
-            seconds = {job.run_id: estimate(job, states, history).seconds for job in plan.todo}
+            seconds = {run_id: each.seconds for run_id, each in estimates.items()}
             jobs = progress_of(home, registry, ordered(plan.todo, seconds), states)
             recorder = Recorder(jobs, writer, registry, home.logs, limits.losses)
 

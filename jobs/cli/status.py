@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
 
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.terminal import say
-from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, INTERRUPTED, SOME_FAILED, HomeOption, verb
+from survey.errors import SettingsError
 
-#: Seconds between two refreshes.
-WATCH_SECONDS = 2.0
+if TYPE_CHECKING:
+    from jobs.operations.watch import Look
 
 #: Most jobs in a table that a person reads; running and failed ones come first.
 SHOWN = 40
@@ -21,34 +26,86 @@ SHOWN = 40
 @verb
 def status(
     *,
-    watch: bool = option(False, "Refresh the table every two seconds, until Ctrl-C."),
+    watch: bool = option(
+        False, "Show the scan that runs, or begins, until it ends; --json gives a line a look."
+    ),
+    interval: float = option(1.0, "With --watch: seconds between two looks.", minimum=0.1),
     all_: bool = option(False, f"Show all jobs, not only the first {SHOWN}.", flags=("--all",)),
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
     """Show all jobs and how far each is, with their errors; also while a scan runs.
 
-    Running and failed jobs come first.
+    Running and failed jobs come first. With --watch the exit code is that of the scan.
     """
-    shown = None if all_ or table.format != "table" else SHOWN
-    _show(home, table, shown)
-    # Ctrl-C is how watching ends: nothing was interrupted.
-    with suppress(KeyboardInterrupt):
-        from rich.console import Console
-
-        while watch:
-            time.sleep(WATCH_SECONDS)
-            # Escape codes of a terminal, and nothing elsewhere.
-            Console().clear()
-            _show(home, table, shown)
-
-
-def _show(home: Path, table: TableOptions, shown: int | None) -> None:
+    if watch:
+        _watch(home, interval, table)
+        return
     from catalog.open_home import open_home
     from jobs.operations.status import COLUMNS, standing
 
+    shown = None if all_ or table.format != "table" else SHOWN
     jobs = standing(open_home(home, create=False), shown)
     emit_rows(jobs.rows, COLUMNS, table.format)
     if len(jobs.rows) < jobs.jobs:
         say(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one")
     say(jobs.summary)
+
+
+def _watch(home: Path, interval: float, table: TableOptions) -> None:
+    from jobs.operations.watch import watch
+    from jobs.operations.watch_screen import json_line, plain_line
+
+    if table.format not in ("table", "json"):
+        raise SettingsError(f"--watch excludes --format {table.format}", hint="it takes --json")
+    looks = watch(home, interval)
+    try:
+        if table.format == "json":
+            last = _write_lines(looks, json_line)
+        elif not sys.stdout.isatty():
+            last = _write_lines(looks, plain_line)
+        else:
+            last = _show_screen(home, looks)
+    except KeyboardInterrupt:
+        # How watching ends before the scan does: there is nothing to go on with.
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(exit_code(last))
+
+
+def _show_screen(home: Path, looks: Iterable[Look]) -> Look:
+    """Show looks at a scan on the whole terminal; return the last one, whose screen stays."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from jobs.operations.watch import Look
+    from jobs.operations.watch_screen import screen
+
+    console = Console(highlight=False, markup=False)
+    last = Look("waiting", time.time(), None)
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            for last in looks:
+                live.update(screen(home, last, console.width), refresh=True)
+    finally:
+        console.print(screen(home, last, console.width))
+    return last
+
+
+def _write_lines(looks: Iterable[Look], line_of: Callable[[Look], str]) -> Look:
+    """Write a line a look, unless it says what the one before says; return the last look."""
+    before = ""
+    for look in looks:
+        if (line := line_of(look)) != before:
+            say(line, err=False)
+        before = line
+    return look
+
+
+def exit_code(look: Look) -> int:
+    """Return the exit code of a scan that was watched to its end."""
+    progress = look.progress
+    if look.state == "killed" or progress is None or progress.end == "interrupted":
+        return INTERRUPTED
+    if progress.end == "error":
+        return progress.error_code or 1
+    return SOME_FAILED if progress.end == "failed" else 0

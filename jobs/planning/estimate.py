@@ -109,6 +109,8 @@ class Estimate:
     seconds: float
     #: How far the truth may lie, as a factor either way.
     factor: float
+    #: The images that are not measured yet.
+    images: int
 
 
 def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Estimate:
@@ -126,11 +128,11 @@ def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Esti
     images = images_left(job, states)
     same = history.by_network.get(job.full_name)
     if same is not None:
-        return Estimate(same * images, FROM_HISTORY)
+        return Estimate(same * images, FROM_HISTORY, images)
     known = history.unit_seconds
     a_gflop, a_score = known or DEFAULT_SECONDS
     seconds = a_gflop * _gflops(job) * images + a_score * scores_left(job, states)
-    return Estimate(seconds, FROM_RATE if known else FROM_DEFAULT)
+    return Estimate(seconds, FROM_RATE if known else FROM_DEFAULT, images)
 
 
 def history_of(home: Home, device: str) -> History:

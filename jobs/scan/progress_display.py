@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from rich.progress import (
 
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
+from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.staleness import summary
@@ -117,7 +118,7 @@ class _Display(Reporter):
         for line in opening(plan).split("\n"):
             self._print(line)
 
-    def started(self, devices: Devices) -> None:
+    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:  # noqa: ARG002
         self._print(workers_line(devices))
 
     def warned(self, warning: str) -> None:
@@ -194,9 +195,9 @@ class _Lines(_Display):
         self._total = len(plan.todo)
         super().planned(plan)
 
-    def started(self, devices: Devices) -> None:
+    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
         self._began = time.monotonic()
-        super().started(devices)
+        super().started(devices, estimates)
 
     def event(self, job: Job, event: Event) -> None:
         if isinstance(event, Started):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from catalog.models.base import RemoteFile
+from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.worker_layout import Devices
@@ -18,8 +21,8 @@ class Reporter:
     def planned(self, plan: Plan) -> None:
         """Report the jobs; nothing has been started."""
 
-    def started(self, devices: Devices) -> None:
-        """Report the workers."""
+    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
+        """Report the workers, and what each job may still take, by run id."""
 
     def warned(self, warning: str) -> None:
         """Report what may go wrong and is tried all the same."""

@@ -216,14 +216,16 @@ class _Run:
         """Run the survey and record its outcome."""
         # Imported only when there is something to run: looking has to be quick.
         from jobs.run import run_survey
+        from jobs.scan.progress_file import ProgressFile
 
         try:
             with renewed_lease(self._renew, self.pace.beat) as stop:
                 definition = definition_of(self.schedule)
                 stopping = cast("Reporter", _StoppingReporter(reporter, stop))
-                outcome = run_survey(
-                    self.home, definition, runner, stopping, offline=offline, limits=limits
-                )
+                with ProgressFile(self.home, stopping) as passing:
+                    outcome = run_survey(
+                        self.home, definition, runner, passing, offline=offline, limits=limits
+                    )
         except _Stopped:
             return self._settle(Settlement("replaced", "a later run took its place"))
         except KeyboardInterrupt:
@@ -286,7 +288,7 @@ class _StoppingReporter:
         def report(*values: object) -> None:
             getattr(self._reporter, name)(*values)
             if self._stop.is_set():
-                raise _Stopped
+                raise _Stopped("a later run takes its place")
 
         return report
 

@@ -1,0 +1,78 @@
+"""Watching a home's scan from another process, without a lock that it could wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from catalog.home import Home
+from catalog.store.writer_lock import writing_process
+from jobs.scan.scan_progress import ScanProgress, read_progress
+from survey.errors import SettingsError
+
+#: How long a scan that holds no lock any more may take to write how it ended.
+LAST_WORD_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a home shows."""
+
+    #: No scan yet; it runs; it has ended; its process is gone without having written an end.
+    state: Literal["waiting", "running", "ended", "killed"]
+    #: When, in seconds since 1970.
+    at: float
+    #: How far the scan is; while there is none, the last scan.
+    progress: ScanProgress | None
+
+
+def watch(path: Path, interval: float) -> Iterator[Look]:
+    """Yield a look at a home's scan in each interval, until the scan has ended.
+
+    A home or a scan that is not there yet is waited for. A scan that ended before is not watched.
+
+    Parameters
+    ----------
+    path : Path
+        The home, which need not be there.
+    interval : float
+        Seconds between two looks.
+
+    Raises
+    ------
+    SettingsError
+        If there can be no home at that path.
+    """
+    home = Home(path.absolute())
+    began, seen, unlocked_since = time.time(), None, None
+    while True:
+        progress, now = _progress(home), time.time()
+        running = progress is not None and progress.end is None
+        # The lock is asked for only while a scan should hold it: else one that begins might not
+        # get it.
+        locked = running and writing_process(home) is not None
+        if progress is not None and progress.ended_at is not None and progress.ended_at >= began:
+            yield Look("ended", now, progress)
+            return
+        if progress is not None and (locked or (running and progress.began_at == seen)):
+            seen, unlocked_since = progress.began_at, None if locked else unlocked_since or now
+            if unlocked_since is not None and now - unlocked_since > LAST_WORD_SECONDS:
+                yield Look("killed", now, progress)
+                return
+            yield Look("running", now, progress)
+        else:
+            yield Look("waiting", now, progress)
+        time.sleep(interval)
+
+
+def _progress(home: Home) -> ScanProgress | None:
+    try:
+        return read_progress(home.progress)
+    except OSError as error:
+        raise SettingsError(
+            f"{home.progress} cannot be read: {error.strerror}",
+            hint="pass --home with a directory that can be read, or that a scan will make",
+        ) from None

@@ -1,0 +1,159 @@
+"""What ``survey status --watch`` shows of a scan: a screen that fits the terminal, or a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from jobs.operations.fitting import shortened_title
+from jobs.operations.watch import Look
+from jobs.scan.scan_progress import ScanProgress
+from survey.text import counted, format_duration, printable
+
+#: Most failures at the top of the screen.
+MOST_FAILURES = 3
+
+#: Terminals from this width on show where a worker is and a bar of its job.
+WIDE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line whose names are cut in their middle where it does not fit."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> list[Text]:
+        return [
+            Text(shortened_title(printable(self.text), options.max_width), self.style, no_wrap=True)
+        ]
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, Text(printable(self.text)).cell_len).with_maximum(options.max_width)
+
+
+def screen(home: Path, look: Look, width: int) -> RenderableType:
+    """Return the screen: what went wrong, how far the scan is, what each worker does.
+
+    Parameters
+    ----------
+    home : Path
+        The home that is watched.
+    look : Look
+        What was seen.
+    width : int
+        Columns of the terminal.
+    """
+    head: list[RenderableType] = [Line(str(home), "bold"), Text(printable(state_line(look)), "dim")]
+    progress = look.progress
+    if progress is None or look.state == "waiting":
+        return Group(*head)
+    facts = map(Text, _facts(look, progress))
+    shown = Group(*head, _failures(progress), _bar(progress), *facts)
+    return Group(shown, _workers(progress, width)) if look.state == "running" else shown
+
+
+def state_line(look: Look) -> str:
+    """Return whether a scan is waited for, runs or has ended, and how, in a sentence."""
+    progress = look.progress
+    if progress is None or look.state == "waiting":
+        return "no scan is writing to this home; waiting for one"
+    if look.state == "killed":
+        return "the scan was killed; survey run goes on where it stopped"
+    if look.state == "running":
+        return f"a scan is writing: process {progress.process}"
+    ends = {
+        "done": "everything is measured",
+        "failed": "not everything could be measured",
+        "interrupted": "interrupted; survey run goes on where it stopped",
+        "error": f"error: {progress.error}",
+    }
+    return f"the scan has ended: {ends[progress.end or 'done']}"
+
+
+def plain_line(look: Look) -> str:
+    """Return a look in one line, for what is no terminal."""
+    progress = look.progress
+    if progress is None or look.state == "waiting":
+        return state_line(look)
+    parts = [f"{progress.fraction:.0%}", *_facts(look, progress)]
+    return "; ".join(parts if look.state == "running" else [*parts, state_line(look)])
+
+
+def json_line(look: Look) -> str:
+    """Return a look as JSON on one line, for programs."""
+    progress = look.progress
+    facts = {"state": look.state, "at": look.at}
+    if progress is None or look.state == "waiting":
+        return json.dumps(facts)
+    speed, left = progress.images_per_second(look.at), progress.seconds_left(look.at)
+    return json.dumps(
+        {**facts, **dataclasses.asdict(progress), "images_per_second": speed, "seconds_left": left}
+    )
+
+
+def _failures(progress: ScanProgress) -> Table:
+    """Return the last failures, a line for the job and one for the reason."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    for ratio in (None, 1):
+        table.add_column(ratio=ratio, style="red", no_wrap=True, overflow="ellipsis")
+    shown = progress.failures[-MOST_FAILURES:]
+    for each in reversed(shown):
+        table.add_row("failed", Line(each.title, "red"))
+        table.add_row("", Text(printable(f"{each.stage}: {each.message}")))
+    if more := progress.failed - len(shown):
+        table.add_row("failed", f"{more:,} more: survey status shows them")
+    return table
+
+
+def _bar(progress: ScanProgress) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    table.add_column(ratio=1)
+    table.add_column()
+    table.add_row(ProgressBar(1.0, progress.fraction), f"{progress.fraction:.0%}")
+    return table
+
+
+def _facts(look: Look, progress: ScanProgress) -> list[str]:
+    """Return the numbers of a scan: jobs, images, time and workers."""
+    now = look.at if progress.ended_at is None else progress.ended_at
+    jobs = f"{progress.done:,} of {counted(progress.jobs, 'job')}"
+    jobs += f", {progress.failed:,} failed" if progress.failed else ""
+    taken = f"{format_duration(now - progress.began_at)} so far"
+    if not progress.workers:
+        return [jobs, f"{taken}; workers are starting" if progress.jobs else taken]
+    images = f"{progress.images:,} of {counted(progress.total_images, 'image')}"
+    workers = counted(progress.workers, "worker")
+    workers += f" on {progress.device}, {counted(progress.threads, 'thread')} each"
+    if look.state == "running":
+        if (speed := progress.images_per_second(now)) is not None:
+            images += f", {speed:,.0f} a second" if speed >= 10 else f", {speed:.2g} a second"
+        if (left := progress.seconds_left(now)) is not None:
+            taken += f", about {format_duration(left)} left"
+        if (starting := progress.workers - len(progress.working)) > 0:
+            workers += f", {starting} starting"
+    return [jobs, images, taken, workers]
+
+
+def _workers(progress: ScanProgress, width: int) -> Table:
+    """Return what each worker does, a line each."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(ratio=1)
+    table.add_column(justify="right")
+    for each in progress.working:
+        count = f"{each.images:,} of {each.total_images:,}" if each.run_id else "idle"
+        cells: list[RenderableType] = [Line(each.title), count]
+        if width >= WIDE:
+            cells.append(ProgressBar(each.total_images or 1, each.images, width=12))
+            cells.append(Line(f"{each.pid} on {each.hostname}"))
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,216 @@
+"""The file in a home that tells other processes how far its scan is."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from catalog.home import Home
+from catalog.models.base import RemoteFile
+from catalog.store.records import BatchRecord
+from jobs.planning.estimate import Estimate
+from jobs.planning.job import Job
+from jobs.planning.plan import Plan
+from jobs.planning.worker_layout import Devices
+from jobs.runners.events import Event, Failed, Finished, Host, Lost, Started
+from jobs.scan.reporter import Reporter
+from jobs.scan.scan_progress import End, JobFailure, ScanProgress, WorkerProgress
+from survey.errors import SurveyError
+
+#: Seconds between two times that the file is written, if there is anything new.
+WRITE_SECONDS = 1.0
+
+#: Failures that the file names, and batches that the present speed is taken from.
+MOST_FAILURES, RECENT_BATCHES = 20, 32
+
+
+class ProgressFile(Reporter):
+    """Passes reports on and keeps the file of a home's scan up to date, until the scan ends.
+
+    The file needs no lock: it appears whole under its name. A thread of its own writes it, at most
+    once a second, so that no scan waits for it, and none fails if it cannot be written.
+
+    Parameters
+    ----------
+    home : Home
+        The home that the scan writes to.
+    reporter : Reporter
+        Gets every report first.
+    """
+
+    def __init__(self, home: Home, reporter: Reporter) -> None:
+        self._path, self._reporter = home.progress, reporter
+        #: None until the scan holds the home's writer lock and its jobs are known.
+        self._progress: ScanProgress | None = None
+        self._lacking = 0
+        self._estimates: Mapping[str, Estimate] = {}
+        #: Of each run, the images that this scan measured and the part of its seconds they make.
+        self._images: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._all_seconds = self._done_seconds = 0.0
+        self._working: dict[Host, WorkerProgress] = {}
+        self._hosts: dict[tuple[str, int], Host] = {}
+        self._recent: deque[tuple[float, int]] = deque(maxlen=RECENT_BATCHES)
+        self._changed, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="progress file", daemon=True)
+
+    def __enter__(self) -> ProgressFile:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._changed.set()
+        self._thread.join()
+        if self._progress is None:
+            return
+        end: End = "failed" if self._progress.failed or self._lacking else "done"
+        if isinstance(error, Exception):
+            end = "error"
+            code = error.exit_code if isinstance(error, SurveyError) else 1
+            self._update(error=str(error), error_code=code)
+        elif error is not None:
+            end = "interrupted"
+        self._update(ended_at=time.time(), end=end)
+        self._write()
+
+    def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
+        """Pass the report on: nothing is written before the scan holds the home."""
+        self._reporter.fetching(file, here, total)
+
+    def warned(self, warning: str) -> None:
+        """Pass the report on."""
+        self._reporter.warned(warning)
+
+    def planned(self, plan: Plan) -> None:
+        """Begin the file of this scan."""
+        self._reporter.planned(plan)
+        self._lacking = len(plan.lacking)
+        process = f"{os.getpid()} on {platform.node()}"
+        self._progress = ScanProgress(process, time.time(), len(plan.todo), len(plan.done))
+        self._changed.set()
+
+    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
+        """Note the workers and what there is to do."""
+        self._reporter.started(devices, estimates)
+        self._estimates = estimates
+        self._all_seconds = sum(each.seconds for each in estimates.values())
+        self._update(
+            workers=devices.workers,
+            device=devices.kind,
+            threads=devices.threads,
+            total_images=sum(each.images for each in estimates.values()),
+        )
+
+    def event(self, job: Job, event: Event) -> None:
+        """Note how far a job is, or how it ended."""
+        self._reporter.event(job, event)
+        progress = self._progress
+        if progress is None:
+            return
+        if isinstance(event, Started):
+            self._begin(job, event)
+            since = progress.measuring_since or time.time()
+            if not self._recent:
+                self._recent.append((since, 0))
+            self._update(measuring_since=since)
+        elif isinstance(event, BatchRecord):
+            self._add_batch(job, event)
+            since, _ = self._recent[0]
+            self._update(
+                images=progress.images + event.batch.images,
+                recent_since=since,
+                recent_images=sum(images for _, images in list(self._recent)[1:]),
+            )
+        elif isinstance(event, Finished):
+            self._end(event)
+            self._update(done=progress.done + 1)
+        elif isinstance(event, Failed):
+            self._end(event, gone=event.stage == "worker")
+            failure = JobFailure(job.run_id, job.title, event.stage, event.message)
+            failures = (*progress.failures, failure)[-MOST_FAILURES:]
+            self._update(failed=progress.failed + 1, failures=failures)
+        elif isinstance(event, Lost):
+            self._leave(event, gone=True)
+            self._update()
+
+    def _begin(self, job: Job, event: Started) -> None:
+        host = self._hosts[event.run_id, event.attempt] = event.host
+        before = job.images - self._left(job.run_id)
+        done = before + self._images.setdefault(job.run_id, 0)
+        self._working[host] = WorkerProgress(
+            host.hostname, host.pid, host.device_name, job.run_id, job.title, done, job.images
+        )
+
+    def _add_batch(self, job: Job, event: BatchRecord) -> None:
+        self._images[job.run_id] += event.batch.images
+        self._recent.append((time.time(), event.batch.images))
+        left = self._left(job.run_id)
+        self._credit(job.run_id, self._images[job.run_id] / left if left else 1.0)
+        done = job.images - left + self._images[job.run_id]
+        # Several workers may measure parts of one job: what is done of it is shown with each.
+        for host, worker in self._working.items():
+            if worker.run_id == job.run_id:
+                self._working[host] = dataclasses.replace(worker, images=done)
+
+    def _end(self, event: Finished | Failed, *, gone: bool = False) -> None:
+        self._credit(event.run_id, 1.0)
+        self._leave(event, gone=gone)
+
+    def _leave(self, event: Finished | Failed | Lost, *, gone: bool) -> None:
+        """Note that a worker has no job any more, or that it is gone."""
+        host = self._hosts.get((event.run_id, event.attempt))
+        if host is None:
+            return
+        worker = self._working.pop(host, None)
+        if worker is not None and not gone:
+            self._working[host] = WorkerProgress(host.hostname, host.pid, host.device_name)
+
+    def _left(self, run_id: str) -> int:
+        """Return the images that a run lacked when the scan began."""
+        return self._estimates[run_id].images if run_id in self._estimates else 0
+
+    def _credit(self, run_id: str, part: float) -> None:
+        """Count a part of a run's expected time as done."""
+        if run_id in self._estimates:
+            seconds = self._estimates[run_id].seconds * min(1.0, part)
+            self._done_seconds += seconds - self._seconds.get(run_id, 0.0)
+            self._seconds[run_id] = seconds
+
+    def _update(self, **changes: Any) -> None:
+        if self._progress is not None:
+            fraction = self._done_seconds / self._all_seconds if self._all_seconds else 0.0
+            working = tuple(self._working.values())
+            self._progress = dataclasses.replace(
+                self._progress, working=working, fraction=min(1.0, fraction), **changes
+            )
+            self._changed.set()
+
+    def _keep(self) -> None:
+        while not self._ended.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            self._write()
+            self._ended.wait(WRITE_SECONDS)
+
+    def _write(self) -> None:
+        if self._progress is None:
+            return
+        partial = self._path.with_name(self._path.name + ".partial")
+        # A disk that is full ends the scan by what it measured, not by this.
+        with suppress(OSError):
+            partial.write_text(self._progress.to_json(), encoding="utf-8")
+            partial.replace(self._path)

@@ -1,0 +1,109 @@
+"""How far a scan is: what a scan writes for those who watch it, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+End = Literal["done", "failed", "interrupted", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgress:
+    """A worker and the job that it measures."""
+
+    #: Its machine, its process there, and its device's own name.
+    hostname: str
+    pid: int
+    device_name: str
+    #: The run that it measures, None between two jobs; and what the job is.
+    run_id: str | None = None
+    title: str = ""
+    #: Images of that job that are durable, and all of them.
+    images: int = 0
+    total_images: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """A job that failed."""
+
+    run_id: str
+    title: str
+    #: The stage it failed in, and why.
+    stage: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanProgress:
+    """How far a scan is. Times are seconds since 1970."""
+
+    #: The process that scans, as ``123 on host``.
+    process: str
+    began_at: float
+    #: Jobs that the scan has to measure, and those that it skips.
+    jobs: int
+    measured_before: int
+    #: Jobs measured and jobs failed since it began, and the last of these failures.
+    done: int = 0
+    failed: int = 0
+    failures: tuple[JobFailure, ...] = ()
+    #: Images measured since it began, and those that it had to measure.
+    images: int = 0
+    total_images: int = 0
+    #: The part of its work that is done, by the expected time of each job.
+    fraction: float = 0.0
+    #: When the first worker began to measure.
+    measuring_since: float | None = None
+    #: Images measured lately, and since when.
+    recent_images: int = 0
+    recent_since: float | None = None
+    #: The number of workers, their device, the threads of each; and those that have begun.
+    workers: int = 0
+    device: str = ""
+    threads: int = 0
+    working: tuple[WorkerProgress, ...] = ()
+    #: When the scan ended, and how: everything was measured, some jobs failed or lack a file, it
+    #: was interrupted, or an error ended it, with the error's exit code.
+    ended_at: float | None = None
+    end: End | None = None
+    error: str | None = None
+    error_code: int | None = None
+
+    def images_per_second(self, now: float) -> float | None:
+        """Return how many images a second were measured lately; None before the first batch."""
+        if not self.recent_images or self.recent_since is None or now <= self.recent_since:
+            return None
+        return self.recent_images / (now - self.recent_since)
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return about how long the scan will take from now on; None before the first batch."""
+        if self.ended_at is not None or self.measuring_since is None or not self.fraction:
+            return None
+        # Between two batches the time that is left passes.
+        return max(0.0, (now - self.measuring_since) * (1 / self.fraction - 1))
+
+    def to_json(self) -> str:
+        """Return it as one line."""
+        return json.dumps(asdict(self))
+
+
+def read_progress(path: Path) -> ScanProgress | None:
+    """Return what the last scan wrote into its file; None if there is none that can be read.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened, other than by its absence.
+    """
+    try:
+        values: dict[str, Any] = json.loads(path.read_bytes())
+        values["failures"] = tuple(JobFailure(**each) for each in values["failures"])
+        values["working"] = tuple(WorkerProgress(**each) for each in values["working"])
+        return ScanProgress(**values)
+    # Of another version of this program, or torn by a loss of power.
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,205 @@
+"""Watching: what is waited for, what ends it, and a screen that fits every terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from catalog.home import Home
+from catalog.open_home import open_home
+from catalog.store.writer import Writer
+from jobs.cli.main import app
+from jobs.cli.status import exit_code
+from jobs.operations import watch as watching
+from jobs.operations.watch import LAST_WORD_SECONDS, Look, watch
+from jobs.operations.watch_screen import json_line, plain_line, screen
+from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress
+from survey.errors import SettingsError
+
+
+class Clock:
+    """Time that passes while others sleep, and what happens then."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.then: list[Callable[[], object]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.then:
+            self.then.pop(0)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(watching, "time", clock)
+    return clock
+
+
+def write(home: Home, progress: ScanProgress) -> None:
+    home.progress.write_text(progress.to_json())
+
+
+def states(looks: Iterator[Look]) -> list[str]:
+    return [look.state for look in looks]
+
+
+def command(*arguments: str, home: Path) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--home", str(home)], catch_exceptions=False)
+
+
+SCAN = ScanProgress("1 on host", began_at=1001.0, jobs=2, measured_before=0)
+
+
+def test_a_home_and_a_scan_are_waited_for_until_the_scan_ends(tmp_path: Path, clock: Clock) -> None:
+    place = tmp_path / "home"
+    home = Home(place)
+    writers: list[Writer] = []
+
+    def begin() -> None:
+        writers.append(Writer.open(open_home(place, create=True)))
+        write(home, SCAN)
+
+    def end() -> None:
+        # The lock goes first, the last word comes after.
+        writers.pop().close()
+
+    clock.then = [
+        begin,
+        end,
+        lambda: write(home, dataclasses.replace(SCAN, ended_at=clock.now, end="failed")),
+    ]
+    looks = list(watch(place, 1.0))
+    assert [look.state for look in looks] == ["waiting", "running", "running", "ended"]
+    assert exit_code(looks[-1]) == 1
+
+
+def test_a_killed_scan_is_given_time_for_its_last_word(tmp_path: Path, clock: Clock) -> None:
+    home = open_home(tmp_path / "home", create=True)
+    writer = Writer.open(home)
+    write(home, SCAN)
+    clock.then = [writer.close]
+    looks = list(watch(home.path, 1.0))
+    assert [look.state for look in looks[-2:]] == ["running", "killed"]
+    assert looks[-1].at - 1001.0 > LAST_WORD_SECONDS
+    assert exit_code(looks[-1]) == 130
+
+
+@pytest.mark.parametrize("end", [None, "done"])
+def test_a_scan_of_yesterday_is_not_watched(tmp_path: Path, clock: Clock, end: str | None) -> None:
+    home = open_home(tmp_path / "home", create=True)
+    ended = {"ended_at": 900.0, "end": end} if end else {}
+    write(home, dataclasses.replace(SCAN, began_at=800.0, **ended))  # type: ignore[arg-type]
+    later = dataclasses.replace(SCAN, ended_at=1002.0, end="done")
+    clock.then = [lambda: None, lambda: write(home, later)]
+    assert states(watch(home.path, 1.0)) == ["waiting", "waiting", "ended"]
+
+
+def test_watching_takes_no_lock_before_a_scan_should_hold_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan that begins while its lock is looked at would be refused its home."""
+    home = open_home(tmp_path / "home", create=True)
+    monkeypatch.setattr(watching, "writing_process", lambda _: pytest.fail("asked for the lock"))
+    looks = watch(home.path, 1.0)
+    assert next(looks).state == "waiting"
+    write(home, dataclasses.replace(SCAN, ended_at=900.0, end="done"))
+    assert next(looks).state == "waiting"
+    assert clock.now == 1001.0
+
+
+def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match="cannot be read"):
+        next(watch(tmp_path / "file" / "home", 1.0))
+
+
+HOSTILE = "\x1b[31m\u202e\n"
+LONG = f"file:/data/someone/{'deep/' * 30}seed0/epoch_30.pth"
+BUSY = dataclasses.replace(
+    SCAN,
+    failed=9,
+    failures=tuple(
+        JobFailure(f"r{n}", f"timm:a{HOSTILE} / {LONG} / digits", "load", f"{HOSTILE}lacks " * 40)
+        for n in range(9)
+    ),
+    total_images=5000,
+    images=1500,
+    fraction=0.3,
+    measuring_since=1010.0,
+    recent_since=1010.0,
+    recent_images=1500,
+    workers=60,
+    device="cpu",
+    threads=1,
+    working=tuple(
+        WorkerProgress("host", n, "processor", "r", f"small:net{n} / {LONG} / digits", 64, 128)
+        for n in range(60)
+    ),
+)
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+@pytest.mark.parametrize("state", ["waiting", "running", "ended", "killed"])
+def test_the_screen_fits_the_terminal_and_obeys_no_name(width: int, state: str) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=False, highlight=False)
+    progress = (
+        dataclasses.replace(BUSY, ended_at=1110.0, end="failed") if state == "ended" else BUSY
+    )
+    home = Path(f"/data/{HOSTILE}/{'deep/' * 50}home")
+    console.print(screen(home, Look(state, 1110.0, progress), width))  # type: ignore[arg-type]
+    lines = stream.getvalue().splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert all(each.isprintable() for line in lines for each in line)
+    if state == "running" and width >= 60:
+        text = "\n".join(lines)
+        # What went wrong comes first, and the names that tell jobs apart are whole.
+        assert text.index("failed") < text.index("30%") < text.index("15 a second")
+        assert "about 4 min left" in text
+        assert "6 more" in text
+        assert "small:net59" in text or width < 80
+        assert "epoch_30.pth" in text or width < 120
+
+
+def test_a_line_of_json_holds_what_the_screen_shows() -> None:
+    line = json_line(Look("running", 1110.0, BUSY))
+    values = json.loads(line)
+    assert "\n" not in line
+    assert values["images_per_second"] == pytest.approx(15.0)
+    assert values["seconds_left"] == pytest.approx(100 / 0.3 - 100)
+    assert (values["state"], values["images"], len(values["working"])) == ("running", 1500, 60)
+    assert json.loads(json_line(Look("waiting", 5.0, None))) == {"state": "waiting", "at": 5.0}
+    assert plain_line(Look("running", 1110.0, BUSY)).startswith("30%; 0 of 2 jobs, 9 failed; 1,500")
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("done", 0), ("failed", 1), ("interrupted", 130), ("error", 3)]
+)
+def test_watching_ends_as_the_scan_does(tmp_path: Path, end: str, code: int) -> None:
+    home = open_home(tmp_path / "home", create=True)
+    ended = dataclasses.replace(SCAN, ended_at=time.time() + 60, end=end, error_code=3)  # type: ignore[arg-type]
+    write(home, ended)
+    done = command("status", "--watch", "--json", home=home.path)
+    assert done.exit_code == code
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["end"] == end
+
+
+def test_other_formats_are_refused(tmp_path: Path) -> None:
+    refused = command("status", "--watch", "--format", "csv", home=tmp_path)
+    assert refused.exit_code == 2
+    assert "--watch excludes" in refused.stderr

@@ -1,0 +1,174 @@
+"""What a scan writes for those who watch it: true after every event, whatever ends it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from catalog.store.records import BatchRecord
+from jobs.planning.estimate import Estimate
+from jobs.planning.holdings import Holdings
+from jobs.planning.job import Job
+from jobs.planning.plan import Plan, make_plan
+from jobs.planning.worker_layout import Devices
+from jobs.runners.events import Failed, Finished, Host, Lost, Started
+from jobs.scan.progress_file import ProgressFile
+from jobs.scan.reporter import Reporter
+from jobs.scan.scan_progress import ScanProgress, read_progress
+from survey.errors import StoreError
+from tests.catalog.records import batch
+from tests.jobs.jobs import IMAGES, declared
+
+HOSTS = [Host("cpu", "processor", 1, "machine", pid) for pid in (1, 2)]
+JOBS = make_plan(declared("init:0", "init:1", "init:2"), {}, Holdings()).jobs
+LONG, SHORT, HALF = JOBS
+
+
+def began(each: Job, host: Host = HOSTS[0], attempt: int = 1) -> Started:
+    return Started(each.run_id, attempt, host, 1, 1.0, ())
+
+
+def measured(each: Job, number: int, attempt: int = 1) -> BatchRecord:
+    scores = dataclasses.replace(batch(number), images=64)
+    return BatchRecord(each.run_id, attempt, scores, 64 * (number + 1))
+
+
+def failed(each: Job, stage: str = "load") -> Failed:
+    return Failed(each.run_id, 1, stage, "no such file", None, "")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def scan(home: Home) -> ProgressFile:
+    """Return the file of a scan of three jobs, the last of which is half done."""
+    file = ProgressFile(home, Reporter())
+    file.planned(Plan(JOBS, frozenset()))
+    left = (Estimate(60.0, 1.0, IMAGES), Estimate(20.0, 1.0, IMAGES), Estimate(20.0, 1.0, 192))
+    file.started(Devices("cpu", 2, 1), {each.run_id: e for each, e in zip(JOBS, left, strict=True)})
+    return file
+
+
+def written(file: ProgressFile, home: Home) -> ScanProgress:
+    file._write()
+    progress = read_progress(home.progress)
+    assert progress is not None
+    return progress
+
+
+def test_work_counts_by_its_expected_time(scan: ProgressFile, home: Home) -> None:
+    scan.event(LONG, began(LONG))
+    scan.event(SHORT, began(SHORT, HOSTS[1]))
+    for number in range(4):
+        scan.event(LONG, measured(LONG, number))
+    progress = written(scan, home)
+    assert (progress.images, progress.total_images) == (256, 2 * IMAGES + 192)
+    assert progress.fraction == pytest.approx(0.6 * 256 / IMAGES)
+    assert [worker.images for worker in progress.working] == [256, 0]
+    since = progress.measuring_since
+    assert since is not None
+    # Thirty seconds for that part: the whole takes 30 / fraction.
+    left = progress.seconds_left(since + 30)
+    assert left == pytest.approx(30 / progress.fraction - 30)
+    assert progress.images_per_second(since + 30) == pytest.approx(256 / 30)
+    # A job that its precision ends early is done all the same.
+    scan.event(LONG, Finished(LONG.run_id, 1))
+    assert written(scan, home).fraction == pytest.approx(0.6)
+    assert written(scan, home).done == 1
+
+
+def test_what_was_measured_before_is_shown_and_not_counted(scan: ProgressFile, home: Home) -> None:
+    scan.event(HALF, began(HALF))
+    scan.event(HALF, measured(HALF, 5))
+    progress = written(scan, home)
+    assert progress.working[0].images == IMAGES - 192 + 64
+    assert progress.images == 64
+    assert progress.fraction == pytest.approx(0.2 * 64 / 192)
+
+
+def test_a_lost_worker_is_gone_and_a_free_one_is_idle(scan: ProgressFile, home: Home) -> None:
+    scan.event(LONG, began(LONG))
+    scan.event(SHORT, began(SHORT, HOSTS[1]))
+    scan.event(LONG, Lost(LONG.run_id, 1, "killed"))
+    scan.event(SHORT, failed(SHORT))
+    (worker,) = written(scan, home).working
+    assert (worker.pid, worker.run_id) == (2, None)
+    (failure,) = written(scan, home).failures
+    assert (failure.run_id, failure.stage, failure.message) == (
+        SHORT.run_id,
+        "load",
+        "no such file",
+    )
+    # What failed is over, too.
+    assert written(scan, home).fraction == pytest.approx(0.2)
+    scan.event(LONG, began(LONG, HOSTS[1], 2))
+    scan.event(LONG, dataclasses.replace(failed(LONG, "worker"), attempt=2))
+    assert written(scan, home).working == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "end", "code"),
+    [
+        (None, "done", None),
+        (KeyboardInterrupt(), "interrupted", None),
+        (StoreError("the disk is full"), "error", 3),
+        (RuntimeError("broken"), "error", 1),
+    ],
+)
+def test_every_end_is_written(
+    home: Home, error: BaseException | None, end: str, code: int | None
+) -> None:
+    file = ProgressFile(home, Reporter())
+    # What is raised goes on.
+    with pytest.raises(type(error)) if error else nullcontext(), file:
+        file.planned(Plan((), frozenset({"r1"})))
+        if error:
+            raise error
+    progress = read_progress(home.progress)
+    assert progress is not None
+    assert (progress.end, progress.error_code, progress.measured_before) == (end, code, 1)
+    assert progress.ended_at is not None
+    assert progress.ended_at >= progress.began_at
+
+
+def test_failures_and_missing_files_decide_the_end(scan: ProgressFile, home: Home) -> None:
+    with scan:
+        scan.event(LONG, began(LONG))
+        scan.event(LONG, failed(LONG))
+    progress = read_progress(home.progress)
+    assert progress is not None
+    assert progress.end == "failed"
+
+
+def test_a_scan_that_never_held_the_home_writes_nothing(home: Home) -> None:
+    with pytest.raises(StoreError), ProgressFile(home, Reporter()):
+        raise StoreError("another scan is writing")
+    assert not home.progress.exists()
+
+
+def test_what_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    file = ProgressFile(Home(tmp_path / "none"), Reporter())
+    with file:
+        file.planned(Plan(JOBS, frozenset()))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"failures": [], "working": [], "a": 1}'])
+def test_a_file_of_another_version_is_none(home: Home, text: str) -> None:
+    home.progress.write_text(text)
+    assert read_progress(home.progress) is None
+
+
+def test_any_title_is_kept_on_one_line(scan: ProgressFile, home: Home) -> None:
+    scan.event(LONG, began(LONG))
+    progress = written(scan, home)
+    line = progress.to_json()
+    assert "\n" not in line
+    assert json.loads(line)["working"][0]["title"] == LONG.title
