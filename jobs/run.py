@@ -21,6 +21,7 @@ from catalog.store.queries import batch_affinities
 from catalog.store.reader import run_row, run_states
 from catalog.store.records import RunState
 from catalog.store.writer import Writer
+from catalog.tags import training_step
 from jobs.planning.accuracy_check import suspicion
 from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition
@@ -146,11 +147,14 @@ def held_jobs(registry: Registry) -> dict[str, JobState]:
 
 
 def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
-    """Record a survey and its jobs in the registry."""
+    """Record a survey, its jobs, and the labels and tags of these in the registry."""
     survey_id = registry.record_survey(
         definition.name, {**definition.to_dict(), "base": str(definition.base)}
     )
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
+    registry.labels.set({job.run_id: job.labels for job in plan.jobs})
+    steps = {job.run_id: training_step(job.checkpoint.reference) for job in plan.jobs}
+    registry.labels.add_tags(steps)
 
 
 def with_present_weights(

@@ -34,7 +34,8 @@ def demo(
 ) -> None:
     """Survey eight small trained networks and print what to try next. Needs no network."""
     from jobs.cli.run import carry_out, report, runner_of
-    from jobs.planning.definition import Definition, ModelChoice
+    from jobs.planning.definition import Definition
+    from jobs.planning.survey_tables import ModelChoice
     from jobs.runners.options import RunnerOptions
 
     definition = Definition(name="demo", models=(ModelChoice(name=DEMO_MODELS),))

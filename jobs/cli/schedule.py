@@ -233,8 +233,8 @@ def _declared(schedule: Schedule) -> Iterator[tuple[str, str]]:
 
     definition = definition_of(schedule)
     for model in definition.models:
-        checkpoints = f" with {', '.join(model.checkpoints)}" if model.checkpoints else ""
-        yield "model", f"{model.name}{checkpoints}"
+        checkpoints = ", ".join(each.ref for each in model.checkpoints)
+        yield "model", f"{model.name} with {checkpoints}" if checkpoints else model.name
     for dataset in definition.datasets:
         yield "dataset", dataset.full_name
     for name, value in definition.settings.to_dict().items():

@@ -12,6 +12,7 @@ import typer
 from analysis.option_fields import option
 from survey.errors import SettingsError
 from survey.settings import MeasureSettings
+from survey.text import counted
 
 if TYPE_CHECKING:
     from jobs.planning.definition import Definition
@@ -96,46 +97,81 @@ class SurveyOptions(ModelOptions):
     expect_top1: float | None = option(
         None, "Accuracy from 0 to 1; runs that differ from it are marked suspect."
     )
+    label: list[str] | None = option(
+        None,
+        "Name in tables and figures: of each --checkpoint in turn, or of each --model where none is"
+        " given; may be repeated.",
+    )
+    tag: list[str] | None = option(
+        None,
+        "Tag of all runs, such as lr=0.1: a number, true, false or text; may be repeated.",
+        metavar="NAME=VALUE",
+    )
 
     def definition(self) -> Definition:
         """Return the survey that the file or the options declare.
 
         Every model named is measured with every checkpoint on every dataset. A file excludes the
-        names and what belongs to them; settings win over its own, and libraries are added to its
-        own.
+        names and what belongs to them; settings win over its own, tags over those of the survey,
+        and libraries are added to its own.
 
         Raises
         ------
         SettingsError
             If neither or both are given, or what they hold is not allowed.
         """
-        from jobs.planning.definition import DEFAULT_DATASET, parse_definition, read_definition
+        from catalog.tags import parsed_tag
+        from jobs.planning.definition import parse_definition, read_definition
 
         settings = _given({name: getattr(self, name) for name in _SETTINGS})
-        parts = _given({"limit": self.limit, "order_seed": self.order_seed})
-        expected = _given({"expect_top1": self.expect_top1})
-        libraries = self.remeasure or ()
+        tags = dict(map(parsed_tag, self.tag or ()))
         if self.file is not None:
-            names = (self.model, self.checkpoint, self.dataset, self.stratified)
-            if any(names) or parts or expected:
-                raise SettingsError(
-                    "a survey file excludes --model, --checkpoint, --dataset, --limit,"
-                    " --stratified, --order-seed and --expect-top1",
-                    hint="put them into the file, or leave the file out",
-                )
-            return read_definition(self.file, settings, libraries)
+            self._refuse_names()
+            return read_definition(self.file, settings, self.remeasure or (), tags)
         if not self.model:
             raise SettingsError(
                 "nothing to measure was named",
                 hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
             )
-        parts["stratified"] = self.stratified
-        checkpoints, datasets = self.checkpoint or [], self.dataset or [DEFAULT_DATASET]
-        values = {
-            "models": [{"name": n, "checkpoints": checkpoints, **expected} for n in self.model],
-            "datasets": [{"name": n, **parts} for n in datasets],
-        }
-        return parse_definition(values, "command line", Path(), settings, libraries)
+        values = {"models": self._models(), "datasets": self._datasets(), "tags": tags}
+        return parse_definition(values, "command line", Path(), settings, self.remeasure or ())
+
+    def _refuse_names(self) -> None:
+        """Refuse what a survey file says itself."""
+        names = (self.model, self.checkpoint, self.dataset, self.stratified, self.label)
+        parts = (self.limit, self.order_seed, self.expect_top1)
+        if any(names) or any(part is not None for part in parts):
+            raise SettingsError(
+                "a survey file excludes --model, --checkpoint, --dataset, --limit,"
+                " --stratified, --order-seed, --expect-top1 and --label",
+                hint="put them into the file, or leave the file out",
+            )
+
+    def _models(self) -> list[dict[str, Any]]:
+        """Return the models with their checkpoints and labels, as a survey file has them."""
+        models: list[dict[str, Any]] = [{"name": name} for name in self.model or ()]
+        checkpoints: list[dict[str, Any]] = [{"ref": ref} for ref in self.checkpoint or ()]
+        labelled, option = (checkpoints, "--checkpoint") if checkpoints else (models, "--model")
+        if self.label:
+            if len(self.label) != len(labelled):
+                raise SettingsError(
+                    f"--label is given {counted(len(self.label), 'time')} and {option}"
+                    f" {counted(len(labelled), 'time')}",
+                    hint=f"give one --label for each {option}, in their order",
+                )
+            labelled[:] = [
+                each | {"label": label} for each, label in zip(labelled, self.label, strict=True)
+            ]
+        expected = _given({"expect_top1": self.expect_top1})
+        return [{**each, "checkpoints": checkpoints, **expected} for each in models]
+
+    def _datasets(self) -> list[dict[str, Any]]:
+        """Return the datasets, as a survey file has them."""
+        from jobs.planning.definition import DEFAULT_DATASET
+
+        parts = _given({"limit": self.limit, "order_seed": self.order_seed})
+        names = self.dataset or [DEFAULT_DATASET]
+        return [{"name": name, "stratified": self.stratified, **parts} for name in names]
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

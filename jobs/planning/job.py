@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from catalog.checkpoint_references import Checkpoint
 from catalog.models.base import InputTransform, Reported
 from catalog.registry.rows import JobEntry
+from catalog.tags import RunLabels
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
 from survey.settings import unrecorded
@@ -76,6 +77,8 @@ class Job:
     code_sha256: str | None = None
     #: Name and version of each library whose version is part of the key.
     libraries: tuple[tuple[str, str], ...] = ()
+    #: What the user calls it and notes of it; no part of the key.
+    labels: RunLabels = field(default=RunLabels(), compare=False)
 
     @property
     def full_name(self) -> str:

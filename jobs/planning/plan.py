@@ -17,10 +17,11 @@ from catalog.models.cost_table import counted
 from catalog.models.family_facts import family_of
 from catalog.store.records import RunState
 from jobs.planning.accuracy_check import expectation
-from jobs.planning.definition import DatasetChoice, Definition
+from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.staleness import Staleness
+from jobs.planning.survey_tables import DatasetChoice
 from jobs.planning.targets import Target, targets
 from survey import SettingsError
 
@@ -166,6 +167,7 @@ def _jobs(
             expectation=expectation(choice.full_name, declared, reported),
             code_sha256=architecture.code_sha256,
             libraries=definition.library_versions,
+            labels=dataclasses.replace(target.labels, dataset=choice.label),
         )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from catalog.checkpoint_files import expanded
 from catalog.checkpoint_references import Checkpoint, input_transform, resolve
 from catalog.models.base import Architecture, InputTransform, RemoteFile
 from catalog.models.selection import is_glob, select
-from jobs.planning.definition import Definition, ModelChoice
+from catalog.tags import RunLabels
+from jobs.planning.definition import Definition
+from jobs.planning.survey_tables import CheckpointChoice, ModelChoice, require_one
 from survey import CatalogError
 
 #: References that not every architecture has; a glob skips architectures without them.
@@ -25,6 +28,8 @@ class Target:
     checkpoint: Checkpoint
     transform: InputTransform
     choice: ModelChoice
+    #: The labels and tags of its runs, but for the dataset's.
+    labels: RunLabels
 
     @property
     def file(self) -> RemoteFile | None:
@@ -39,6 +44,8 @@ def targets(definition: Definition) -> list[Target]:
     ------
     UnknownName, CatalogError
         If a model or checkpoint is unknown or unusable.
+    SettingsError
+        If several would have one label.
     """
     return [target for choice in definition.models for target in _targets(choice, definition)]
 
@@ -46,10 +53,14 @@ def targets(definition: Definition) -> list[Target]:
 def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
     """Yield each architecture of a choice with each of its checkpoints."""
     selected = select(choice.name)
+    require_one(choice.label, choice.name, "model", len(selected))
     any_weights = False
-    named = [one for each in choice.checkpoints for one in expanded(each, definition.base)]
+    named: list[CheckpointChoice | None] = [
+        one for each in choice.checkpoints for one in _files(each, definition.base)
+    ]
     for each in selected:
-        for reference in named or (each.weights,):
+        for weights in named or [None]:
+            reference = weights.ref if weights else each.weights
             try:
                 checkpoint = resolve(reference, each.architecture, definition.base)
             except CatalogError:
@@ -60,10 +71,26 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
             transform = input_transform(each.architecture, checkpoint)
             mean, std = choice.mean or transform.mean, choice.std or transform.std
             transform = dataclasses.replace(transform, mean=mean, std=std)
-            yield Target(each.architecture, checkpoint, transform, choice)
+            labels = _labels(definition, choice, weights)
+            yield Target(each.architecture, checkpoint, transform, choice, labels)
     if not any_weights:
         raise CatalogError(
             f"none of the {len(selected)} models of {choice.name!r} has bundled or published"
             " weights",
             hint="name a checkpoint: init:SEED or file:PATH",
         )
+
+
+def _files(choice: CheckpointChoice, base: Path) -> list[CheckpointChoice]:
+    """Return a choice of weights for each file that its glob fits, or itself without a glob."""
+    references = list(expanded(choice.ref, base))
+    require_one(choice.label, choice.ref, "file", len(references))
+    return [choice.model_copy(update={"ref": reference}) for reference in references]
+
+
+def _labels(
+    definition: Definition, choice: ModelChoice, weights: CheckpointChoice | None
+) -> RunLabels:
+    """Return what is declared of a model's runs: what is said of the weights wins."""
+    tags = {**definition.tags, **choice.tags, **(weights.tags if weights else {})}
+    return RunLabels(choice.label, weights.label if weights else None, tags=tags)

@@ -49,6 +49,6 @@ def without_unconsented(definition: Definition) -> tuple[Definition, tuple[Uncon
 def _unconsented(definition: Definition) -> Iterator[Unconsented]:
     for choice in definition.models:
         if lacking_consent(choice.name):
-            for checkpoint in choice.checkpoints or ("built",):
+            for checkpoint in [each.ref for each in choice.checkpoints] or ["built"]:
                 for dataset in definition.datasets:
                     yield Unconsented(choice.name, checkpoint, dataset.full_name)

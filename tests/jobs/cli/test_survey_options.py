@@ -21,7 +21,7 @@ def options(name: str) -> set[str | None]:
 
 def test_run_and_plan_take_the_same_declaration():
     declared = {field.name for field in fields(SurveyOptions)}
-    assert len(declared) == 16
+    assert len(declared) == 18
     assert declared <= options("run")
     assert declared <= options("plan")
     assert "survey" not in options("run") | options("plan")
@@ -53,7 +53,30 @@ def test_a_verb_gets_the_survey_and_options_of_its_own():
     assert definition == same.definition()
 
 
-@pytest.mark.parametrize("other", [{"limit": 3}, {"stratified": True}, {"expect_top1": 0.5}])
+@pytest.mark.parametrize(
+    "other", [{"limit": 3}, {"stratified": True}, {"expect_top1": 0}, {"label": ["a"]}]
+)
 def test_a_file_excludes_what_belongs_to_names(other):
     with pytest.raises(SettingsError, match="a survey file excludes"):
         SurveyOptions(Path("zoo.toml"), **other).definition()
+
+
+def test_labels_are_of_the_weights_where_any_are_named_and_tags_of_all_runs():
+    two = ["small:digits_vgg7", "small:digits_vgg9"]
+    models = SurveyOptions(model=two, label=["a", "b"], tag=["lr=0.1"]).definition()
+    assert [each.label for each in models.models] == ["a", "b"]
+    assert models.tags == {"lr": 0.1}
+    weights = SurveyOptions(model=two, checkpoint=["init:0"], label=["a"]).definition()
+    assert [(each.label, each.checkpoints[0].label) for each in weights.models] == [(None, "a")] * 2
+    with pytest.raises(SettingsError, match="--checkpoint 2 times"):
+        SurveyOptions(model=two, checkpoint=["init:0", "init:1"], label=["a"]).definition()
+
+
+def test_tags_beside_a_file_win_over_those_at_its_top_alone(tmp_path):
+    path = tmp_path / "zoo.toml"
+    path.write_text(
+        "tags = { lr = 1, seed = 0 }\n[[models]]\nname = 'x'\ntags = { lr = 2 }", encoding="utf-8"
+    )
+    definition = SurveyOptions(path, tag=["lr=3", "author=me"]).definition()
+    assert definition.tags == {"lr": 3, "seed": 0, "author": "me"}
+    assert definition.models[0].tags == {"lr": 2}

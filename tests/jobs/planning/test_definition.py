@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.planning.definition import parse_definition, read_definition
+from jobs.planning.targets import targets
 from survey import MeasureSettings, SettingsError, UnknownName
 
 FILE = """
@@ -33,7 +34,7 @@ def test_a_file_names_what_to_measure(tmp_path):
     definition = read_definition(written(tmp_path, FILE))
     assert definition.name == "zoo"
     assert [model.name for model in definition.models] == ["small:digits_*", "torchvision:resnet18"]
-    assert definition.models[1].checkpoints == ("init:0", "init:1")
+    assert [each.ref for each in definition.models[1].checkpoints] == ["init:0", "init:1"]
     assert definition.models[1].mean == (0.5, 0.5, 0.5)
     assert definition.settings == MeasureSettings(images_per_score=256, shrinkage="none")
     assert definition.base == tmp_path
@@ -50,7 +51,7 @@ def test_without_a_dataset_it_is_digits(tmp_path, datasets):
     text = f'{datasets}[[models]]\nname = "small:digits_vgg7"\ncheckpoints = "init:0"'
     definition = read_definition(written(tmp_path, text))
     assert [dataset.name for dataset in definition.datasets] == ["digits"]
-    assert definition.models[0].checkpoints == ("init:0",)
+    assert [each.ref for each in definition.models[0].checkpoints] == ["init:0"]
 
 
 @pytest.mark.parametrize(
@@ -140,11 +141,76 @@ def test_a_file_nested_deep_or_of_any_size_is_refused(tmp_path: Path, text: str)
         read_definition(path)
 
 
+LABELLED = """
+tags = { seed = 0, lr = 0.1 }
+[[models]]
+name = "small:digits_vgg7"
+label = "VGG"
+tags = { lr = 0.5, optimiser = "sgd" }
+checkpoints = ["init:0", { ref = "init:1", label = "first", tags = { lr = 1, frozen = true } }]
+[[models]]
+name = "small:digits_vgg9"
+[[datasets]]
+name = "digits"
+label = "Digits"
+"""
+
+
+def test_what_is_said_of_weights_wins_over_the_model_and_that_over_the_survey(tmp_path):
+    definition = read_definition(written(tmp_path, LABELLED))
+    labels = [each.labels for each in targets(definition)]
+    assert [(each.model, each.checkpoint) for each in labels] == [
+        ("VGG", None),
+        ("VGG", "first"),
+        (None, None),
+    ]
+    assert [dict(each.tags) for each in labels] == [
+        {"seed": 0, "lr": 0.5, "optimiser": "sgd"},
+        {"seed": 0, "lr": 1, "optimiser": "sgd", "frozen": True},
+        {"seed": 0, "lr": 0.1},
+    ]
+    assert definition.datasets[0].label == "Digits"
+
+
+def test_labels_and_tags_are_recorded_and_read_again(tmp_path):
+    definition = read_definition(written(tmp_path, LABELLED))
+    values = definition.to_dict()
+    assert values["models"][0]["checkpoints"][0] == "init:0"
+    assert parse_definition(values, "zoo", tmp_path) == definition
+    assert "tags" not in values["models"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("label=''", "label"),
+        ("label=3", "models.label"),
+        ("tags=3", "models.tags: Input should be a valid table"),
+        ("tags={ a-b = 3 }", "'a-b'"),
+        ("tags={ a = [1] }", "tag a is [1]"),
+        ("tags={ a = nan }", "tag a is nan"),
+        ("tags={ a = 2024-01-01 }", "tag a is"),
+        ("checkpoints=[{ ref='init:0', lable='x' }]", "checkpoint key 'lable'"),
+        ("checkpoints=[{ label='x' }]", "models.checkpoints.ref"),
+    ],
+)
+def test_labels_and_tags_that_cannot_be_kept_are_refused(tmp_path, text, named):
+    with pytest.raises((SettingsError, UnknownName)) as caught:
+        read_definition(written(tmp_path, f"[[models]]\nname = 'small:digits_vgg7'\n{text}"))
+    assert named in str(caught.value)
+
+
+def test_several_models_do_not_share_a_label():
+    values = {"models": [{"name": "small:digits_*", "label": "all"}]}
+    with pytest.raises(SettingsError, match="8 models"):
+        targets(parse_definition(values, "x", Path()))
+
+
 def test_names_with_many_dots_are_no_long_keys(tmp_path: Path) -> None:
     path = tmp_path / "survey.toml"
     names = [f"file:run.{n}/v1.2.3/model.best.pth" for n in range(100)]
     path.write_text(f'[[models]]\nname = "small:digits_vgg7"\ncheckpoints = {names!r}\n')
-    assert read_definition(path).models[0].checkpoints == tuple(names)
+    assert [each.ref for each in read_definition(path).models[0].checkpoints] == names
 
 
 def test_arguments_give_a_model_each(tmp_path):
@@ -155,10 +221,17 @@ def test_arguments_give_a_model_each(tmp_path):
     definition = read_definition(tmp_path / "x.toml")
     names = [f"python:nets:make?deep=true&rate=1.0&width={width}" for width in (16, 32)]
     assert [choice.name for choice in definition.models] == names
-    assert {choice.checkpoints for choice in definition.models} == {("built", "file:a.pth")}
+    for choice in definition.models:
+        assert [each.ref for each in choice.checkpoints] == ["built", "file:a.pth"]
     again = parse_definition(definition.to_dict(), "x", tmp_path)
     assert again.models == definition.models
     with pytest.raises(SettingsError, match="args"):
         parse_definition(
             {"models": [{"name": "python:nets:make", "args": {"width": [[1]]}}]}, "x", tmp_path
         )
+
+
+def test_models_of_several_arguments_do_not_share_a_label():
+    choice = {"name": "python:nets:make", "args": {"width": [16, 32]}, "label": "Net"}
+    with pytest.raises(SettingsError, match="2 models"):
+        parse_definition({"models": [choice]}, "x", Path())

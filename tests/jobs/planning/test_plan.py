@@ -8,10 +8,14 @@ import torch
 
 from catalog.models import find
 from catalog.models.base import InputTransform
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
 from catalog.store.records import RunState, Span
+from catalog.tags import RunLabels
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.plan import make_plan
+from jobs.run import record_plan
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
 from tests.jobs.jobs import IMAGES, declared, job
 
@@ -136,3 +140,30 @@ def test_a_glob_of_files_is_one_job_a_file(tmp_path, monkeypatch):
     choice = {"name": "small:cifar_resnet8", "checkpoints": ["file:epoch_*.pth", "init:0"]}
     references = [one.checkpoint.reference for one in planned({"models": [choice]}).jobs]
     assert references == ["file:epoch_2.pth", "file:epoch_10.pth", "init:0"]
+
+
+def test_labels_and_tags_enter_no_run_id_and_are_kept_with_the_runs(tmp_path):
+    torch.save({}, tmp_path / "epoch_030.pth")
+
+    def recorded(**model: object) -> tuple[str, RunLabels]:
+        reference = {"ref": f"file:{tmp_path}/epoch_030.pth", "label": model.pop("weights", None)}
+        choice = {"name": "small:cifar_resnet8", "checkpoints": [reference], **model}
+        definition = parse_definition({"models": [choice]}, "test", Path())
+        plan = make_plan(definition, {}, Holdings())
+        with Registry(open_home(tmp_path / "home", create=True)) as registry:
+            record_plan(registry, definition, plan)
+            (item,) = registry.labels.all().items()
+        return item
+
+    run_id, labels = recorded()
+    assert labels == RunLabels(tags={"epoch": 30})
+    assert recorded(label="Net", tags={"lr": 1}) == (
+        run_id,
+        RunLabels("Net", tags={"epoch": 30, "lr": 1}),
+    )
+    assert recorded(weights="last", tags={"epoch": 31, "lr": 2}) == (
+        run_id,
+        RunLabels("Net", "last", tags={"epoch": 31, "lr": 2}),
+    )
+    # What was declared wins over the file's name from then on.
+    assert recorded()[1].tags == {"epoch": 31, "lr": 2}
