@@ -99,9 +99,7 @@ class SiteScore:
     input_variance: float | None = optional("Mean over channels of the pooled input's variance.")
     output_variance: float | None = optional("Mean over channels of the pooled output's variance.")
     constant_fraction: float | None = optional("Fraction of channels constant over the images.")
-    flags: tuple[Flag, ...] = column(
-        "What to know: constant, dead, nonfinite, few_images, ridge.", default=()
-    )
+    flags: tuple[Flag, ...] = column(f"What to know: {', '.join(FLAGS)}.", default=())
     #: Empty where the pair itself is not finite or not poolable, which ``reason`` explains.
     notes: tuple[str, ...] = column(
         "Why a metric has no value: its name and a reason, one each.", default=()

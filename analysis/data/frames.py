@@ -11,13 +11,14 @@ import pandas as pd
 from analysis.choices import Role
 from analysis.data.model_names import labels
 from analysis.data.provenance import CONDITIONS, conditions
-from analysis.data.selection import MEASURED, Selection
+from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
 from catalog.open_home import open_home
+from catalog.store.latest_runs import MEASURED
 from catalog.store.reader import query
-from catalog.store.schema import installed_columns, layer_scores, quoted_name
+from catalog.store.schema import installed_columns, quoted_name
+from catalog.store.views import layer_scores, scores_that_count
 from survey.errors import UnknownName
-from survey.results import LEFT_OUT
 
 
 def signatures(
@@ -49,12 +50,13 @@ def signatures(
         ``site_name``, ``activation``, ``graph_depth``, ``role``, ``repeat``, ``layout``,
         ``spatial``, ``channels``), ``affinity`` in [0, 1] with ``affinity_std``, ``affinity_se``
         and ``batches``, and the mean over batches of every other metric (``affinity_plain``,
-        ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...). NaN where a site
-        has no value. Beside them ``model``, the shortest label that tells the selected runs apart;
-        ``family_group`` and ``year``; what scores depend on (``images_per_score``, ``shrinkage``,
-        ``ridge``); ``flags``, those of any of its batches; ``relative_depth`` in [0, 1], the site
-        over the last site of its run, 0 for the only one. ``attrs`` hold a description of the
-        selection, the home and the versions of the measuring.
+        ``cka``, ``norm``, ``sparsity_change``, ``entropy_change``, ``r2``, ...), NaN where a site
+        has no value; ``family_group`` and ``year``; what scores depend on (``images_per_score``,
+        ``shrinkage``, ``ridge``); ``flags``, those of any of its batches; ``relative_depth`` in
+        [0, 1], the site over the last site of its run, 0 for the only one. By default the rows are
+        those of the view ``latest_signatures``. Beside them ``model``, the shortest label that
+        tells the selected runs apart. ``attrs`` hold a description of the selection, the home and
+        the versions of the measuring.
 
     Raises
     ------
@@ -62,21 +64,10 @@ def signatures(
         If there is no home, a glob of the selection fits nothing, or there is no such role.
     """
     require_choice("role", role, Role)
-    settings = ", ".join(CONDITIONS)
-    runs = f"(SELECT run_id, family_group, year, finished_at, {settings} FROM runs)"  # noqa: S608
-    frame = _frame(
-        home,
-        selection,
-        f"signatures.*, family_group, year, {settings}, flags",
-        f"signatures JOIN {runs} USING (run_id) LEFT JOIN ({_FLAGS}) USING (run_id, site)",
-        f"{_ORDER}, site",
-    )
-    frame["flags"] = [() if each is None else tuple(each) for each in frame["flags"]]
-    if not keep_flagged:
-        out = [not LEFT_OUT.isdisjoint(flags) for flags in frame["flags"]]
-        frame.loc[out, list(_SCORES)] = float("nan")
-    last = frame.groupby("run_id")["site"].transform("max").clip(lower=1)
-    frame["relative_depth"] = frame["site"] / last
+    columns = "signatures.*" if keep_flagged else scores_that_count()
+    joined = "signatures JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)"
+    frame = _frame(home, selection, columns, joined, f"{_ORDER}, site")
+    frame["flags"] = [tuple(each) for each in frame["flags"]]
     if role == "all":
         return frame
     frame.attrs["selection"] += f", {role} sites"
@@ -130,16 +121,6 @@ def models(home: str | Path = "survey-home", selection: Selection | None = None)
     """
     return _frame(home, selection, "*", "runs")
 
-
-#: Columns that hold affinity scores.
-_SCORES = ("affinity", "affinity_std", "affinity_se", "affinity_plain")
-
-# Older rows have the flag ridge under the relative ridge too, where it means nothing.
-_FLAGS = """
-SELECT run_id, site, list_sort(list(DISTINCT flag)) AS flags
-FROM (SELECT run_id, site, unnest(flags) AS flag FROM batch_scores) JOIN runs USING (run_id)
-WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY run_id, site
-"""
 
 #: The newest of repeats comes last: ``last_run_each`` keeps that one.
 _ORDER = "architecture, source, checkpoint, dataset, pooling, finished_at NULLS FIRST, run_id"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.data.model_names import Run
 from analysis.option_fields import option
+from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
 from survey.errors import SettingsError, UnknownName
-from survey.settings import MeasureSettings
 from survey.text import counted
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 #: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None
-
-#: Columns of ``runs`` in which repeats of a measurement are equal.
-MEASURED = ("source", "architecture", "checkpoint", "dataset", "pooling")
 
 
 def _globs(help: str, *flags: str) -> Any:  # noqa: A002
@@ -52,8 +49,8 @@ class Selection:
         Without a ridge, runs are of the one that most of the models were measured with: scores
         under two ridges do not compare.
     newest : bool
-        Of runs that measured the same (``MEASURED``) only one: the newest finished one, or the
-        newest where none has finished.
+        Of runs that measured the same (``catalog.store.latest_runs.MEASURED``) only one: the newest
+        finished one, or the newest where none has finished.
     """
 
     models: Globs = _globs(
@@ -101,7 +98,7 @@ class Selection:
         ----------
         runs : iterable of mapping
             Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
-            ``finished_at``, the columns of ``MEASURED`` and those of
+            ``finished_at``, the columns of ``catalog.store.latest_runs.MEASURED`` and those of
             ``analysis.data.provenance.CONDITIONS``.
 
         Raises
@@ -110,14 +107,15 @@ class Selection:
             If a glob fits none of the runs, or no run fits every field.
         """
         fitting = self.fitting(runs)
-        chosen = fitting if self.ridges else _of_one_ridge(fitting)
-        return _without_repeats(chosen) if self.newest else chosen
+        rule = "runs" if self.ridges else of_one_ridge("runs")
+        kept = chosen_ids(fitting, newest_each(rule) if self.newest else rule)
+        return [run for run in fitting if run["run_id"] in kept]
 
     def passed_over(self, runs: Iterable[Run]) -> str:
         """Return which runs ``choose`` leaves out for their ridge, as a clause; empty for none."""
         fitting = self.fitting(runs)
-        kept = fitting if self.ridges else _of_one_ridge(fitting)
-        others = [run for run in fitting if run not in kept]
+        kept = chosen_ids(fitting, "runs" if self.ridges else of_one_ridge("runs"))
+        others = [run for run in fitting if run["run_id"] not in kept]
         if not others:
             return ""
         ridge = others[0]["ridge"]
@@ -213,35 +211,6 @@ _FIELDS: Mapping[str, _Field] = {
     "ridges": _Field("ridge", _column("ridge")),
     "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
 }
-
-
-def _of_one_ridge(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of the ridge that most models were measured with, since scores of two differ.
-
-    Of as many models with each, those of the default. A run that never started has no ridge.
-    """
-    models: dict[str, set[tuple[Any, ...]]] = {}
-    for run in runs:
-        if run["ridge"] is not None and run["status"] == "done":
-            models.setdefault(run["ridge"], set()).add(tuple(run[name] for name in MEASURED))
-    if not models:
-        return list(runs)
-    default = MeasureSettings().ridge
-    chosen = max(models, key=lambda ridge: (len(models[ridge]), ridge == default))
-    return [run for run in runs if run["ridge"] in (chosen, None)]
-
-
-def _without_repeats(runs: Sequence[Run]) -> list[Run]:
-    best = {tuple(run[name] for name in MEASURED): run["run_id"] for run in sorted(runs, key=_rank)}
-    kept = set(best.values())
-    return [run for run in runs if run["run_id"] in kept]
-
-
-def _rank(run: Run) -> tuple[bool, bool, float, str]:
-    """Rank finished runs above others, and later ones above earlier ones."""
-    when = run["finished_at"]
-    seconds = when.timestamp() if when is not None else 0.0
-    return run["status"] == "done", when is not None, seconds, run["run_id"]
 
 
 def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:

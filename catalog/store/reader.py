@@ -25,7 +25,7 @@ from catalog.store.connection import (
     unusable,
 )
 from catalog.store.records import RunRecord, RunState, Span
-from catalog.store.upgrade import check_version
+from catalog.store.upgrade import READABLE, check_version, newest_version
 from survey.errors import QueryError, SettingsError, UnknownName
 
 if TYPE_CHECKING:
@@ -94,9 +94,10 @@ def reading(
     """
     early = _read_early(home)
     with connect_reading(home.signatures, memory_bytes) as connection:
-        check_version(connection, home.signatures)
+        version = check_version(connection, home.signatures, oldest=READABLE)
         with explained(home.signatures):
-            _show_spool(connection, home, early, metrics)
+            if not _show_spool(connection, home, early, metrics) and version < newest_version():
+                _show_views(connection)
         yield connection
 
 
@@ -208,21 +209,30 @@ def _show_spool(
     home: Home,
     early: dict[Path, Segment],
     metrics: Collection[str],
-) -> None:
+) -> bool:
+    """Show rows that are not merged yet, and return whether there was anything to show."""
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
     if not paths and not metrics:
-        return
+        return False
     from catalog.store.segments import joined, read_segment
     from catalog.store.staging import merged_names, show_staged, stage
 
     known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
-    if waiting or metrics:
-        stored = f"{home.signatures.stem}.main"
-        segments = (early[path] if path in early else read_segment(path) for path in waiting)
-        show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
+    if not waiting and not metrics:
+        return False
+    stored = f"{home.signatures.stem}.main"
+    segments = (early[path] if path in early else read_segment(path) for path in waiting)
+    show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
+    return True
+
+
+def _show_views(connection: duckdb.DuckDBPyConnection) -> None:
+    from catalog.store.staging import extra_columns, show_views
+
+    show_views(connection, extra_columns(connection))
 
 
 def result_of(

@@ -82,7 +82,7 @@ def store_damage(path: Path) -> str | None:
         raise StoreError(f"{path} may not be read and written", hint="check its permissions")
     try:
         with connect_reading(path) as connection:
-            check_version(connection, path, allow_older=True)
+            check_version(connection, path, oldest=0)
             for table in (*_TABLES, SEGMENTS):
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM {table.name} AS t").fetchall()
     except duckdb.Error as error:

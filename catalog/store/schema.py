@@ -1,9 +1,9 @@
-"""The signature store's schema: every table, view and column, each with a sentence.
+"""The signature store's schema: every table and column, each with a sentence.
 
 The columns of runs, batches and scores are declared beside the fields of their records, those of
-metrics by the metrics; what is left is declared here. Views, SQL comments, Arrow schemas and the
-documentation are made from it; the tables themselves by the numbered files below ``migrations``,
-and applying them all gives exactly what is declared.
+metrics by the metrics; what is left is declared here, and the views in ``catalog.store.views``.
+SQL comments, Arrow schemas and the documentation are made from it; the tables themselves by the
+numbered files below ``migrations``, and applying them all gives exactly what is declared.
 
 A store may have columns of more metrics, of installed packages: wherever there may be such, they
 are the argument ``extra``.
@@ -11,7 +11,6 @@ are the argument ``extra``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -79,13 +78,13 @@ def installed_columns() -> tuple[Column, ...]:
     return metric_columns(all_quantities()[len(QUANTITIES) :])
 
 
-def _chosen(names: str, columns: Iterable[Column]) -> tuple[Column, ...]:
+def chosen(names: str, columns: Iterable[Column]) -> tuple[Column, ...]:
     """Return the columns of some names, in the order of the names."""
     by_name = {column.name: column for column in columns}
     return tuple(by_name[name] for name in names.split())
 
 
-_AFFINITY, *_OTHERS = metric_columns(QUANTITIES)
+AFFINITY, *_OTHERS = metric_columns(QUANTITIES)
 
 #: What is measured beside the affinity; NULL with an entry in ``notes`` where there is no value.
 METRIC_COLUMNS = tuple(_OTHERS)
@@ -99,7 +98,7 @@ RUNS = Relation(
 BATCHES = Relation(
     "batches",
     "One row a batch of images of a run: its accuracy counts and where to go on after it.",
-    _chosen(
+    chosen(
         "run_id batch attempt images end_position skipped_images skipped_names labelled top1_hits"
         " top5_hits micro_batch threads device_name hostname seconds recorded_at",
         (
@@ -124,13 +123,13 @@ BATCH_SCORES = Relation(
     "One row an activation site and batch, unique in (run_id, batch, site).",
     (
         _RUN_ID,
-        *_chosen("batch site", _SCORE_COLUMNS),
+        *chosen("batch site", _SCORE_COLUMNS),
         *_SITE_COLUMNS,
-        *_chosen("channels images", _SCORE_COLUMNS),
-        _AFFINITY,
-        *_chosen("status reason raw_affinity", _SCORE_COLUMNS),
+        *chosen("channels images", _SCORE_COLUMNS),
+        AFFINITY,
+        *chosen("status reason raw_affinity", _SCORE_COLUMNS),
         *METRIC_COLUMNS,
-        *_chosen("input_variance output_variance constant_fraction flags notes", _SCORE_COLUMNS),
+        *chosen("input_variance output_variance constant_fraction flags notes", _SCORE_COLUMNS),
     ),
 )
 
@@ -166,104 +165,3 @@ MIGRATIONS = Relation(
 )
 
 TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, SEGMENTS, MIGRATIONS)
-
-#: What is the same in every batch of a site.
-_PLACES = _chosen(
-    "site_name activation graph_depth role repeat layout spatial channels", BATCH_SCORES.columns
-)
-
-#: What was measured, in views.
-_MEASURED = _chosen("architecture source family checkpoint dataset pooling", RUNS.columns)
-
-_BATCH, _SITE, _SITE_NAME = _chosen("batch site site_name", BATCH_SCORES.columns)
-
-
-def _names(columns: Iterable[Column]) -> str:
-    return ", ".join(quoted_name(column.name) for column in columns)
-
-
-def _each(columns: Iterable[Column], aggregate: str) -> str:
-    """Return SQL that aggregates each of the columns under its own name."""
-    names = [quoted_name(column.name) for column in columns]
-    return ",\n    ".join(f"{aggregate}({name}) AS {name}" for name in names)
-
-
-def _signatures(metrics: tuple[Column, ...]) -> View:
-    return View(
-        "signatures",
-        "One row a site of a finished run: its metrics over all batches that have a value.",
-        (
-            *(_RUN_ID, *_MEASURED, _SITE, *_PLACES),
-            Column(
-                "affinity", "DOUBLE", "Mean affinity over the batches with a score; NULL if none."
-            ),
-            Column("affinity_std", "DOUBLE", "Sample deviation (batches - 1); NULL for one batch."),
-            Column("affinity_se", "DOUBLE", "Standard error: deviation over the root of batches."),
-            Column("batches", "BIGINT", "Batches with a score at this site."),
-            *(
-                dataclasses.replace(column, sentence=f"Mean over batches. {column.sentence}")
-                for column in metrics
-            ),
-        ),
-        f"""\
-WITH spread AS (
-  SELECT run_id, site,
-    {_each(_PLACES, "any_value")},
-    avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
-    {_each(metrics, "avg")}
-  FROM batch_scores GROUP BY run_id, site
-)
-SELECT run_id, {_names(_MEASURED)}, site,
-  {_names(_PLACES)},
-  affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
-  spread.batches AS batches,
-  {_names(metrics)}
-FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'""",  # noqa: S608 - declared names
-    )
-
-
-def layer_scores(extra: tuple[Column, ...]) -> View:
-    """Return the view of every score with what its run measured."""
-    return View(
-        "layer_scores",
-        "One row an activation site and batch of any run, with what was measured.",
-        (
-            *(*BATCH_SCORES.columns, *extra, *_MEASURED),
-            Column("run_status", "VARCHAR", "What became of the run: running, done or failed."),
-        ),
-        """\
-SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
-  runs.pooling, runs.status AS run_status
-FROM batch_scores JOIN runs USING (run_id)""",
-    )
-
-
-FAILURES = View(
-    "failures",
-    "One row a failed run, and one a site and batch without a score.",
-    (
-        *_chosen("run_id architecture checkpoint dataset", RUNS.columns),
-        dataclasses.replace(_BATCH, sentence="The batch without a score; NULL for a failed run."),
-        dataclasses.replace(_SITE, sentence="The site without a score; NULL for a failed run."),
-        dataclasses.replace(_SITE_NAME, sentence="The site's name; NULL for a failed run."),
-        Column("status", "VARCHAR", "failed for a run; what became of the score for a site."),
-        Column("stage", "VARCHAR", "The stage a run failed in; score for a site."),
-        Column("reason", "VARCHAR", "What went wrong, in a sentence."),
-    ),
-    """\
-SELECT run_id, architecture, checkpoint, dataset, NULL::INTEGER AS batch, NULL::INTEGER AS site,
-  NULL::VARCHAR AS site_name, status, stage, error AS reason
-FROM runs WHERE status = 'failed'
-UNION ALL
-SELECT batch_scores.run_id, architecture, checkpoint, dataset, batch, site, site_name,
-  batch_scores.status, 'score' AS stage, reason
-FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok'""",
-)
-
-
-def views(extra: tuple[Column, ...] = ()) -> tuple[View, ...]:
-    """Return the views of a store whose scores have more columns, of metrics, than are declared."""
-    return (_signatures((*METRIC_COLUMNS, *extra)), layer_scores(extra), FAILURES)
-
-
-VIEWS = views()

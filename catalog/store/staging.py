@@ -29,9 +29,9 @@ from catalog.store.schema import (
     Relation,
     comments,
     quoted_name,
-    views,
 )
 from catalog.store.segments import Segment
+from catalog.store.views import views
 from survey.column_fields import Column
 
 #: Which row of a segment's batches it is, in the order of writing; a score has that of its batch.
@@ -133,12 +133,18 @@ def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Stag
         _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
         _union(BATCHES, stored, without),
         _union(scores, stored, without, staged.score_columns),
-        *(f"CREATE TEMP VIEW {view.name} AS {view.sql}" for view in views(extra)),
-        *(statement for view in views(extra) for statement in comments(view)),
     ]
     connection.execute(";\n".join(parts)).fetchall()
+    show_views(connection, extra)
     for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
         connection.unregister(name)
+
+
+def show_views(connection: duckdb.DuckDBPyConnection, extra: tuple[Column, ...]) -> None:
+    """Put temporary views under the names of the stored ones, over the tables that are shown."""
+    for view in views(extra):
+        made = f"CREATE TEMP VIEW {view.name} AS {view.sql}"
+        connection.execute(";\n".join((made, *comments(view)))).fetchall()
 
 
 def extra_columns(

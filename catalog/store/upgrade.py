@@ -1,7 +1,8 @@
 """The signature store's numbered migrations: which there are, which a file has, applying the rest.
 
-The files below ``migrations`` are applied in order, each in one transaction. A new metric needs
-none: its column is added where the store is opened for writing, and the version stays.
+The files below ``migrations`` that a store lacks are applied in order, all in one transaction. A
+new metric needs none: its column is added where the store is opened for writing, and the version
+stays.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from survey.column_fields import Column
 
 _FOLDER = Path(__file__).parent / "migrations"
+
+#: The oldest version whose tables are as they are now: later ones changed views alone, which a
+#: reader makes anew.
+READABLE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,11 @@ def migrations() -> list[Migration]:
         number, _, name = path.stem.partition("_")
         known.append(Migration(int(number), name, path.read_text(encoding="utf-8")))
     return known
+
+
+def newest_version() -> int:
+    """Return the version of the schema that this program writes."""
+    return migrations()[-1].version
 
 
 def make_store(path: Path) -> None:
@@ -66,7 +76,7 @@ def upgrade_store(path: Path) -> None:
         If the file is no store of ours, is newer than this program, or is busy.
     """
     with connect_reading(path) as reader:
-        version = check_version(reader, path, allow_older=True)
+        version = check_version(reader, path, oldest=0)
         missing = [migration for migration in migrations() if migration.version > version]
         with explained(path):
             if not missing and not _missing_metrics(reader):
@@ -95,8 +105,7 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
     names : iterable of str
         Metrics that were measured, also where they are not installed here.
     """
-    from catalog.store.schema import column_comment, comments, quoted_name, views
-    from catalog.store.staging import extra_columns
+    from catalog.store.schema import column_comment, quoted_name
 
     missing = _missing_metrics(connection, names)
     if not missing:
@@ -106,11 +115,19 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
         name = quoted_name(column.name)
         connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {name} DOUBLE").fetchall()
         connection.execute(column_comment("batch_scores", column)).fetchall()
+    _replace_views(connection)
+    connection.execute("COMMIT").fetchall()
+
+
+def _replace_views(connection: duckdb.DuckDBPyConnection) -> None:
+    from catalog.store.schema import comments
+    from catalog.store.staging import extra_columns
+    from catalog.store.views import views
+
     for view in views(extra_columns(connection)):
         connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}").fetchall()
         for statement in comments(view):
             connection.execute(statement).fetchall()
-    connection.execute("COMMIT").fetchall()
 
 
 def _missing_metrics(
@@ -128,16 +145,25 @@ def _missing_metrics(
 
 
 def check_version(
-    connection: duckdb.DuckDBPyConnection, path: Path, *, allow_older: bool = False
+    connection: duckdb.DuckDBPyConnection, path: Path, *, oldest: int | None = None
 ) -> int:
     """Return the schema version of an open store, refusing one this program does not understand.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Open on the store.
+    path : Path
+        Its file, for messages.
+    oldest : int, optional
+        The oldest version that will do; by default the newest alone.
 
     Raises
     ------
     StoreError
         If the file is no store of ours, or its schema is of another version.
     """
-    newest = migrations()[-1].version
+    newest = newest_version()
     with explained(path):
         tables = connection.execute(
             "SELECT count(*) FROM duckdb_tables()"
@@ -155,7 +181,7 @@ def check_version(
             f"{path} has schema version {version}, this program knows versions up to {newest}",
             hint="upgrade this program, or pass --home with another directory",
         )
-    if version < newest and not allow_older:
+    if version < (newest if oldest is None else oldest):
         raise StoreError(
             f"{path} has schema version {version}, this program needs {newest}",
             hint="open the home once with `survey run`, which upgrades it",
@@ -164,10 +190,15 @@ def check_version(
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, missing: list[Migration]) -> None:
+    from catalog.store.staging import extra_columns
+
+    connection.execute("BEGIN").fetchall()
     for migration in missing:
-        connection.execute("BEGIN").fetchall()
         connection.execute(migration.sql).fetchall()
         connection.execute(
             "INSERT INTO migrations VALUES (?, ?, now())", [migration.version, migration.name]
         ).fetchall()
-        connection.execute("COMMIT").fetchall()
+    if extra_columns(connection):
+        # The views of a migration have the declared metrics alone.
+        _replace_views(connection)
+    connection.execute("COMMIT").fetchall()

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlalchemy.dialects import sqlite
 
 from catalog.registry.tables import METADATA
-from catalog.store.schema import TABLES, VIEWS
+from catalog.store.schema import TABLES
+from catalog.store.views import VIEWS
 from docs.generate.tables import markdown_table
 
 OPENING = """\

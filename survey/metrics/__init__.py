@@ -36,7 +36,8 @@ RESERVED = {
     *(field.name for field in dataclasses.fields(MeasureSettings)),
     *("run_id", "architecture", "source", "family", "checkpoint", "dataset", "run_status", "sites"),
     *("affinity_std", "affinity_se", "affinity_min", "affinity_max", "batches", "without_score"),
-    *("model", "family_group", "year", "relative_depth", "why"),
+    *("model", "family_group", "year", "relative_depth", "measured_top1", "parameters", "why"),
+    *("label", "tags"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.answers.clusters import SignatureClusters
@@ -14,6 +15,8 @@ from analysis.contrasts.drift_between_runs import drift
 from analysis.data.frames import models, signatures
 from analysis.data.provenance import carried, provenance_of
 from analysis.data.selection import Selection
+from catalog.open_home import open_home
+from catalog.store.reader import query
 from survey.errors import SettingsError
 from survey.results import FLAGS, LEFT_OUT, Flag
 from tests.analysis.homes import Builder
@@ -105,6 +108,30 @@ def test_two_ridges_are_never_mixed_unasked(home) -> None:
         assert set(read(home)["ridge"]) == {"absolute"}
         asked = read(home, Selection(ridges="*", newest=False))
         assert set(asked["ridge"]) == {"absolute", "relative"}
+
+
+def test_the_views_hold_what_the_frames_hold(home) -> None:
+    Builder(home)("fewer-images", SITES, architecture="vgg7", images_per_score=32, ridge="relative")
+    Builder(home)("failed", SITES, architecture="vgg7", status="failed")
+    # Until most models have it, the absolute ridge stays out.
+    for _ in range(2):
+        opened, frame = open_home(home, create=False), signatures(home)
+        seen = query(opened, "FROM latest_signatures ORDER BY architecture, run_id, site")
+        table = seen.to_pandas()
+        table["flags"] = [tuple(each) for each in table["flags"]]
+        shared = [name for name in table if name in frame]
+        assert set(frame) - set(shared) == {"model"}
+        pd.testing.assert_frame_equal(table[shared], frame[shared], check_like=True)
+        rows = query(opened, "FROM models ORDER BY run_id").to_pandas()
+        expected = models(home).sort_values("run_id").reset_index(drop=True)
+        facts = [name for name in rows if name in expected]
+        pd.testing.assert_frame_equal(rows[facts], expected[facts])
+        means = frame.groupby("run_id")["affinity"].mean()
+        assert dict(zip(rows["run_id"], rows["affinity"], strict=True)) == pytest.approx(
+            {run_id: means.get(run_id, np.nan) for run_id in rows["run_id"]}, nan_ok=True
+        )
+        Builder(home)("more", SITES, flagged((), ("ridge",), (), ()), architecture="vgg11")
+        Builder(home)("most", SITES, architecture="vgg13")
 
 
 def test_the_papers_numbers_are_compared_under_the_papers_ridge(home, tmp_path_factory) -> None:

@@ -37,7 +37,11 @@ def test_signatures_have_a_row_a_run_and_site(home):
     assert len(frame) == 2 * 7
     assert frame["affinity"].between(0, 1).all()
     assert list(frame["batches"].unique()) == [3]
-    documented = set(re.findall(r"``(\w+)``", signatures.__doc__)) - {"signatures", "attrs"}
+    documented = set(re.findall(r"``(\w+)``", signatures.__doc__)) - {
+        "signatures",
+        "latest_signatures",
+        "attrs",
+    }
     assert {"role", "graph_depth", "pooling", "cka", "r2"} <= documented <= set(frame)
 
 

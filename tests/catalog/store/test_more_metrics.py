@@ -9,10 +9,11 @@ import duckdb
 import pytest
 
 from catalog.home import Home
+from catalog.open_home import open_home
 from catalog.store import reader, schema
 from catalog.store.queries import run_sites
 from catalog.store.records import BatchRecord
-from catalog.store.upgrade import add_metrics, make_store
+from catalog.store.upgrade import add_metrics, make_store, migrations
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores
@@ -73,21 +74,48 @@ def test_a_column_that_is_lacking_is_added_and_read_as_null_until_then(
         with pytest.raises(SettingsError, match="afinity"):
             stored(home, "SELECT afinity FROM signatures")
         assert opened.call_count == 1
-    for view in ("batch_scores", "signatures", "layer_scores"):
+    for view in ("batch_scores", "signatures", "latest_signatures", "layer_scores"):
         assert {row["toy"] for row in stored(home, f"SELECT toy FROM {view}")} == {None}
     with duckdb.connect(home.signatures) as connection:
         add_metrics(connection)
         add_metrics(connection)
         versions = connection.execute("SELECT version FROM migrations").fetchall()
-    assert versions == [(1,)]
+    assert versions == [(migration.version,) for migration in migrations()]
     monkeypatch.undo()
     sql = "SELECT table_name, comment FROM duckdb_columns() WHERE column_name = 'toy' ORDER BY 1"
     assert [tuple(row.values()) for row in stored(home, sql)] == [
         ("batch_scores", "What the toy measures."),
+        ("latest_signatures", "Mean over batches. What the toy measures."),
         ("layer_scores", "What the toy measures."),
         ("signatures", "Mean over batches. What the toy measures."),
     ]
     assert {row["toy"] for row in stored(home, "SELECT toy FROM signatures")} == {None}
+
+
+def test_an_older_store_keeps_its_metrics_in_the_views_read_as_it_is_and_upgraded(
+    home: Home,
+) -> None:
+    home.signatures.unlink()
+    with duckdb.connect(home.signatures) as connection:
+        first, *_ = migrations()
+        connection.execute(first.sql).fetchall()
+        connection.execute("INSERT INTO migrations VALUES (1, 'first', now())").fetchall()
+        connection.execute("ALTER TABLE batch_scores ADD COLUMN toy DOUBLE").fetchall()
+        connection.execute(
+            "INSERT INTO runs BY NAME SELECT 'r1' AS run_id, 'done' AS status, 'relative' AS ridge"
+        ).fetchall()
+        connection.execute(
+            "INSERT INTO batch_scores BY NAME SELECT 'r1' AS run_id, batch, 0 AS site,"
+            " batch AS toy, 0.5 AS affinity, if(batch = 1, ['few_images', 'ridge'], []) AS flags"
+            " FROM (VALUES (1), (2)) AS two (batch)"
+        ).fetchall()
+    sql = "SELECT toy, flags, affinity FROM latest_signatures"
+    expected = [{"toy": 1.5, "flags": ["few_images"], "affinity": 0.5}]
+    assert stored(home, sql) == expected
+    assert stored(home, "SELECT max(version) AS v FROM migrations") == [{"v": 1}]
+    open_home(home.path, create=True)
+    assert stored(home, "SELECT count(*) AS n FROM migrations") == [{"n": len(migrations())}]
+    assert stored(home, sql) == expected
 
 
 def test_a_new_store_has_every_installed_metric(
