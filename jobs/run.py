@@ -29,6 +29,7 @@ from jobs.planning.estimate import estimate, history_of
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
+from jobs.planning.pairing import notes
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, supply
 from jobs.planning.staleness import staleness
@@ -112,6 +113,8 @@ def run_survey(
         record_plan(registry, definition, plan)
         check_accuracies(home, writer, plan, states)
         reporter.planned(plan)
+        for note in notes(plan.misfits):
+            reporter.warned(note)
         if not plan.todo:
             return Outcome(plan, (), (), unfetched)
         with runner:

@@ -1,4 +1,4 @@
-"""Hashes that need no second reading: those of files of weights, and of datasets.
+"""What needs no second reading: hashes of files of weights and of datasets, and what fits what.
 
 A hash is kept with what its files looked like when they were read, and holds while they look so.
 """
@@ -44,6 +44,25 @@ class Hashes:
         """Let a file of weights be read anew, whatever it looks like."""
         with self.database.transaction() as connection:
             connection.execute(DATASETS.delete().where(DATASETS.c.name == _named(path)))
+
+    def misfit(self, pair: str, version: str, compute: Callable[[], str | None]) -> str | None:
+        """Return why a file cannot be loaded into a network, computed once for each version.
+
+        Parameters
+        ----------
+        pair : str
+            The sha256 of the file and the name of the network.
+        version : str
+            The version of what defines the network.
+        compute : callable
+            Gives the reason; None where the file fits.
+        """
+        name = f"fit:{pair}"
+        kept = self._kept(name, version)
+        if kept is None:
+            kept = compute() or ""
+            self._keep(name, version, kept)
+        return kept or None
 
     def dataset_fingerprint(
         self,

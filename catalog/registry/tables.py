@@ -105,16 +105,23 @@ Table(
 DATASETS = Table(
     "datasets",
     METADATA,
-    _column("name", Text, "The dataset's full name, or file:PATH of weights.", primary_key=True),
+    _column(
+        "name",
+        Text,
+        "The dataset's full name, file:PATH of weights, or fit:SHA256 NETWORK.",
+        primary_key=True,
+    ),
     _column(
         "stat_signature",
         Text,
-        "Hash over its files' names, sizes, last changes and inodes when it was read.",
+        "Hash over its files' names, sizes, last changes and inodes when it was read; of a fit, the"
+        " version of what defines the network.",
     ),
     _column(
         "fingerprint",
         Text,
-        "The sha256 of a file of weights, or over every image's bytes, name, label and the order.",
+        "The sha256 of a file of weights, or over every image's bytes, name, label and the order;"
+        " of a fit, why the file cannot be loaded into the network, empty where it can.",
     ),
     _column("images", BigInteger, "How many images it has; NULL of weights.", nullable=True),
     comment="One row a dataset or file of weights, so that none is read twice to know it.",

@@ -65,10 +65,24 @@ def unreadable(path: Path, why: str, hint: str) -> CheckpointError:
 
 
 def check_members(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:
-    """Refuse an archive of code, of two files with one name, or of far more than its own size.
+    """Refuse an archive that ``check_listing`` does, or that is damaged.
 
     Every file of it is read: zipfile compares what comes out with its checksum, which torch's own
     reader does not. Damaged weights would be measured without a word.
+    """
+    limit = check_listing(path, archive, opened)
+    for member in archive.infolist():
+        with archive.open(member) as stream:
+            pass_over(stream, limit, member.filename)
+
+
+def check_listing(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> int:
+    """Refuse an archive of code, of two files with one name, or of far more than its own size.
+
+    Returns
+    -------
+    int
+        The most bytes that may come out of it.
     """
     names = archive.namelist()
     unpacked = sum(member.file_size for member in archive.infolist())
@@ -85,9 +99,7 @@ def check_members(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> Non
             f"it would unpack to {unpacked:,} bytes, a file of its size may to {limit:,}",
             "no file of weights does: fetch it from where it was published",
         )
-    for member in archive.infolist():
-        with archive.open(member) as stream:
-            pass_over(stream, limit, member.filename)
+    return limit
 
 
 def check_directory(path: Path, archive: zipfile.ZipFile, opened: BinaryIO) -> None:

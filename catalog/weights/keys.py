@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from catalog.models.base import KeyRules
-from catalog.weights.reading import Content, Weights
+from catalog.weights.content import Content, Weights
 from survey.errors import CheckpointError
 from survey.text import first_names
 

@@ -1,16 +1,16 @@
-"""Files of weights: read without running any code, and unwrapped.
+"""Files of weights, read without running any code: whole, or their headers alone.
 
-Owns which content a file may have. ``filetypes`` recognises kinds of files and looks at archives,
-``pickle_scan`` lists what a pickle imports, ``keys`` renames keys for a network.
+Owns which content a file may have. ``content`` finds the weights in it, ``filetypes`` recognises
+kinds of files and looks at archives, ``pickle_scan`` lists what a pickle imports.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import warnings
 import zipfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -19,6 +19,7 @@ from safetensors import safe_open
 
 from catalog.bounds import open_file, read_at_most
 from catalog.weights import filetypes
+from catalog.weights.content import Content
 from catalog.weights.filetypes import unreadable
 from catalog.weights.pickle_scan import (
     STAND_INS,
@@ -30,97 +31,14 @@ from catalog.weights.pickle_scan import (
 from survey.errors import CheckpointError
 from survey.text import first_names, shortened
 
-#: Keys under which training scripts keep the weights, in the order they are looked for.
-WRAPPERS = (
-    "state_dict",
-    "model_state_dict",
-    "model_state",
-    "model",
-    "weights",
-    "net",
-    "network",
-    "module",
-)
-
 #: Packages that torch.load itself judges by name, class for class, and what else it makes.
 _OWN_PACKAGES = frozenset({"torch", "collections"})
 _OWN_NAMES = frozenset({"_codecs.encode", "builtins.complex", "builtins.set", *STAND_INS})
 _JAX_PACKAGES = frozenset({"dill", "flax", "haiku", "jax", "jaxlib", "jaxline", "optax"})
-_WRAPPED_AT_MOST = 8
 _ARCHIVE = b"PK\x03\x04"
 #: A file from before archives: two numbers, the machine, the object, and the keys of its storages.
 _LEGACY_PICKLES = 5
 _LEGACY_START_BYTES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weights of a file, or of one of its containers."""
-
-    #: The weights on the CPU, by the file's keys.
-    tensors: dict[str, torch.Tensor]
-    #: Module path to the layout version that torch saved with the keys; empty where it saved none.
-    versions: dict[str, dict[str, int]]
-    #: Entries beside the weights that are not tensors.
-    dropped_keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a file of weights holds, as plain data and tensors."""
-
-    #: The file.
-    path: Path
-    #: What was saved: dicts, lists, numbers and tensors; objects of other classes are left out.
-    payload: object = field(repr=False)
-
-    def weights(self, container: tuple[str, ...] = ()) -> Weights:
-        """Return the weights under a path of keys.
-
-        Parameters
-        ----------
-        container : tuple of str
-            Keys that lead from the top of the file to the weights; empty to look for them at the
-            top and under the usual wrappers.
-
-        Raises
-        ------
-        CheckpointError
-            If nothing is there, or no named tensors are.
-        """
-        state = self._under(container) if container else _unwrapped(self.payload)
-        entries = _entries(state) or {}
-        # Detached they are plain: a file may give its tensors attributes like its dicts.
-        tensors = {
-            key: torch.Tensor.detach(value)
-            for key, value in entries.items()
-            if isinstance(key, str) and isinstance(value, torch.Tensor)
-        }
-        if not tensors:
-            where = f"under {' > '.join(container)}" if container else "at the top"
-            wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
-            raise CheckpointError(
-                f"{self.path} holds no named tensors: {_description(entries or self.payload)};"
-                f" weights are looked for {where}{wrappers}",
-                hint="save model.state_dict() with torch.save or safetensors",
-            )
-        dropped = tuple(str(key) for key in entries if key not in tensors)
-        return Weights(tensors, _saved_versions(state), dropped)
-
-    def _under(self, container: tuple[str, ...]) -> object:
-        """Follow keys exactly."""
-        payload = self.payload
-        for depth, key in enumerate(container):
-            inner = (_entries(payload) or {}).get(key)
-            if not isinstance(inner, dict):
-                where = f" under {' > '.join(container[:depth])}" if depth else ""
-                raise CheckpointError(
-                    f"{self.path} has no dict {key!r}{where}, where its weights were published:"
-                    f" it holds {_description(payload)}",
-                    hint="the file is another one than the published one, or was packed anew",
-                )
-            payload = inner
-        return payload
 
 
 def read_content(path: Path) -> Content:
@@ -156,6 +74,53 @@ def read_content(path: Path) -> Content:
         ) from problem
 
 
+def read_header(path: Path) -> Content:
+    """Read the names and shapes of a file's tensors, and where possible none of their values.
+
+    Of safetensors the header is read, of torch's zip files the pickle; others are read whole.
+
+    Returns
+    -------
+    Content
+        Its tensors are for their shapes alone.
+
+    Raises
+    ------
+    CheckpointError
+        As ``read_content``; damage beyond the header is not noticed.
+    """
+    with contextlib.suppress(Exception):
+        if filetypes.is_safetensors(path):
+            with safe_open(path, framework="pt", device="cpu") as file:
+                names = list(file.keys())
+                require_few_tensors(len(names))
+                shapes = {name: file.get_slice(name).get_shape() for name in names}
+            return Content(path, {name: torch.empty(shapes[name], device="meta") for name in names})
+        with open_file(path) as opened:
+            return Content(path, _mapped(path, opened))
+    # Of another kind, or damaged, which reading it whole explains.
+    return read_content(path)
+
+
+def _mapped(path: Path, opened: BinaryIO) -> object:
+    """Return what torch saved into an archive, its tensors left on disk."""
+    with zipfile.ZipFile(opened) as archive:
+        filetypes.check_listing(path, archive, opened)
+        filetypes.check_directory(path, archive, opened)
+        names = _names_in(archive)
+    # By its descriptor: a path could lead to another file by now.
+    return _tensors_only(path, f"/dev/fd/{opened.fileno()}", names, mmap=True)
+
+
+def _names_in(archive: zipfile.ZipFile) -> list[str]:
+    """Return what the pickles of an archive ask for.
+
+    All of them: which one torch takes depends on how the archive's folder is called.
+    """
+    programs = [name for name in archive.namelist() if name.lower().endswith("data.pkl")]
+    return [name for each in programs for name in names_asked_for(_unpacked(archive, each))]
+
+
 def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
     """Return what torch saved; ``unpacked`` is for a file that came out of a zip archive."""
     archived = opened.read(len(_ARCHIVE)) == _ARCHIVE
@@ -170,10 +135,7 @@ def _payload(path: Path, opened: BinaryIO, *, unpacked: bool = False) -> object:
         if not (programs or unpacked):
             member = _unpacked(archive, _only_member(path, archive))
             return _payload(path, member, unpacked=True)
-        # All of them: which one torch takes depends on how the archive's folder is called.
-        names = []
-        for program in programs:
-            names += names_asked_for(_unpacked(archive, program))
+        names = _names_in(archive)
     return _tensors_only(path, opened, names)
 
 
@@ -216,16 +178,19 @@ def _legacy_names(path: Path, opened: BinaryIO) -> list[str]:
     return names
 
 
-def _tensors_only(path: Path, opened: BinaryIO, names: list[str]) -> object:
+def _tensors_only(
+    path: Path, opened: BinaryIO | str, names: list[str], *, mmap: bool = False
+) -> object:
     if "builtins.bytearray" in names:
         # torch allows it, and one of any length is made from a number alone.
         _refuse(path, ["builtins.bytearray"])
-    opened.seek(0)
+    if not isinstance(opened, str):
+        opened.seek(0)
     try:
         with warnings.catch_warnings(), standing_in():
             # About protocols and archives: what matters of it is an error all the same.
             warnings.simplefilter("ignore")
-            return torch.load(opened, map_location="cpu", weights_only=True)
+            return torch.load(opened, map_location="cpu", weights_only=True, mmap=mmap)
     except Exception as problem:
         named = re.search(r"GLOBAL (\w[\w.]*\w) was", str(problem))
         if named:
@@ -259,41 +224,3 @@ def _refuse(path: Path, names: list[str]) -> NoReturn:
         " dicts",
         hint="where you trust the file, load it yourself and save model.state_dict() anew",
     )
-
-
-def _entries(value: object) -> dict[object, object] | None:
-    """Return what a dict holds; None for anything else.
-
-    A file may give its dicts attributes, one called ``items`` too: none is looked up.
-    """
-    return dict(dict.items(value)) if isinstance(value, dict) else None
-
-
-def _unwrapped(payload: object) -> object:
-    """Return the innermost dict that a chain of known wrapper keys leads to."""
-    for _ in range(_WRAPPED_AT_MOST):
-        entries = _entries(payload)
-        if entries is None:
-            break
-        inner = [entries.get(key) for key in WRAPPERS]
-        inner = [value for value in inner if _entries(value)]
-        if not inner:
-            return payload
-        payload = inner[0]
-    return {}
-
-
-def _description(payload: object) -> str:
-    entries = _entries(payload)
-    if entries is not None:
-        return f"a dict with the keys {first_names(map(str, entries)) or 'none'}"
-    return f"a {type(payload).__name__}"
-
-
-def _saved_versions(state: object) -> dict[str, dict[str, int]]:
-    saved = _entries(getattr(state, "_metadata", None)) or {}
-    return {
-        key: {"version": version}
-        for key, value in saved.items()
-        if isinstance(key, str) and type(version := (_entries(value) or {}).get("version")) is int
-    }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from catalog.models.base import KeyRules
+from catalog.weights.content import Content
 from catalog.weights.keys import COUNTER, KeyedWeights, beginnings, best_form, missing_keys
 from catalog.weights.lookalikes import lookalike
 from catalog.weights.reading import read_content
@@ -124,8 +126,40 @@ def without_classifier(model: nn.Module) -> nn.Module:
     return model
 
 
+def differences(model: nn.Module, content: Content) -> str | None:
+    """Return how a file's keys or shapes differ from a network's; None where they do not.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The network, without values (on the device ``meta``); it stays as it is.
+    content : Content
+        The file, or its header alone.
+
+    Raises
+    ------
+    CheckpointError
+        If the file holds no named tensors.
+    """
+    reference = model.state_dict()
+    keyed = best_form(content, (KeyRules(),), reference)
+    shapes = ((tensor.shape, reference[key].shape) for key, tensor in keyed.tensors.items())
+    if not keyed.misfits(reference) and all(here == needed for here, needed in shapes):
+        return None
+    # A copy: some networks change while they load an older file.
+    return _differences(copy.deepcopy(model), keyed, content.path, _without_values)
+
+
 def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
     """Copy weights into a network that has just these keys."""
+    if how := _differences(model, keyed, path, _usable):
+        raise _misfit(path, architecture, keyed, how)
+
+
+def _differences(
+    model: nn.Module, keyed: KeyedWeights, path: Path, converted: Callable[..., torch.Tensor]
+) -> str | None:
+    """Copy weights into a network, or return how their keys or shapes differ from its."""
     reference = model.state_dict()
     tensors = keyed.tensors
     # Before any is converted: a few bytes may claim to be a tensor of any size.
@@ -138,15 +172,27 @@ def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -
         missing = missing_keys(reference, tensors)
         unexpected = [key for key in tensors if key not in reference]
     else:
-        state = {k: _usable(path, k, tensor, reference.get(k)) for k, tensor in tensors.items()}
+        state = {k: converted(path, k, tensor, reference.get(k)) for k, tensor in tensors.items()}
         missing, unexpected = _copy(model, state, keyed.versions, path)
-    if missing or unexpected or shapes:
-        differences = {
-            f"of {len(reference)} keys missing": missing,
-            "unexpected": unexpected,
-            "of another shape": shapes,
-        }
-        raise _misfit(path, architecture, keyed, reference, differences)
+    kinds = {
+        f"of {len(reference)} keys missing": missing,
+        "unexpected": unexpected,
+        "of another shape": shapes,
+    }
+    parts = [f"{len(keys)} {what} ({first_names(keys)})" for what, keys in kinds.items() if keys]
+    begin = beginnings(keyed.file_keys, reference)
+    if parts and not begin.startswith("nothing"):
+        parts.append(f"the file's keys begin with {begin}")
+    return ", ".join(parts) or None
+
+
+def _without_values(
+    _: Path, __: str, tensor: torch.Tensor, wanted: torch.Tensor | None
+) -> torch.Tensor:
+    """Return a tensor of the same shape, of the type that its place in the network wants."""
+    return torch.empty(
+        tensor.shape, dtype=wanted.dtype if wanted is not None else None, device="meta"
+    )
 
 
 def _check_claims(
@@ -228,20 +274,13 @@ def _misfit(
     path: Path,
     architecture: str,
     keyed: KeyedWeights,
-    reference: Mapping[str, torch.Tensor],
-    differences: Mapping[str, list[str]],
+    how: str,
 ) -> CheckpointError:
-    """Return the error that names missing and unexpected keys, and what the file would fit."""
-    parts = [
-        f"{len(keys)} {what} ({first_names(keys)})" for what, keys in differences.items() if keys
-    ]
-    begin = beginnings(keyed.file_keys, reference)
-    if not begin.startswith("nothing"):
-        parts.append(f"the file's keys begin with {begin}")
+    """Return the error that says how weights differ, and what the file would fit."""
     other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
     advice = f", {other}: name that one" if other else ": check the name, depth and classes"
     return CheckpointError(
-        f"{path} does not fit {architecture}: {', '.join(parts)}",
+        f"{path} does not fit {architecture}: {how}",
         hint=f"the file fits a different architecture{advice}",
     )
 

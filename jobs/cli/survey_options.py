@@ -134,7 +134,8 @@ class SurveyOptions(ModelOptions):
                 hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
             )
         values = {"models": self._models(), "datasets": self._datasets(), "tags": tags}
-        return parse_definition(values, "command line", Path(), settings, self.remeasure or ())
+        libraries = self.remeasure or ()
+        return parse_definition(values, "command line", Path(), settings, libraries, crossed=True)
 
     def _refuse_names(self) -> None:
         """Refuse what a survey file says itself."""

@@ -22,6 +22,7 @@ from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, estimate, history_of
 from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
+from jobs.planning.pairing import notes
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.staleness import Staleness, staleness, summary
@@ -67,7 +68,8 @@ class Forecast:
 
     def table(self) -> pa.Table:
         """Return one row a job."""
-        reasons = self.plan.reasons
+        reasons = {run_id: str(why) for run_id, why in self.plan.reasons.items()}
+        unfit = {job.run_id: why for job in self.plan.todo if (why := self.plan.misfit(job))}
         rows = [
             {
                 "run_id": job.run_id,
@@ -76,8 +78,8 @@ class Forecast:
                 "dataset": job.dataset,
                 "images": job.images,
                 "batches": batches_of(job),
-                "state": self.states[job.run_id],
-                "why": str(reasons[job.run_id]) if job.run_id in reasons else None,
+                "state": "cannot load" if job.run_id in unfit else self.states[job.run_id],
+                "why": unfit.get(job.run_id) or reasons.get(job.run_id),
                 "seconds": round(self.estimates[job.run_id].seconds, 1),
             }
             for job in self.plan.jobs
@@ -106,7 +108,8 @@ class Forecast:
         why = summary(self.plan.reasons.values())
         unknown = counted(len(self.unconsented), "job")
         code = f"{unknown} beside these: nobody consented to their code yet (survey run --trust)"
-        return "\n".join(each for each in (jobs, why, sizes, self.unconsented and code) if each)
+        lines = (jobs, why, sizes, self.unconsented and code, *notes(self.plan.misfits))
+        return "\n".join(each for each in lines if each)
 
 
 def forecast(

@@ -78,11 +78,17 @@ class Definition(Table):
     #: Tags of all its runs.
     tags: Tags = Field(default_factory=dict)
     _base: Path = PrivateAttr(default_factory=Path.cwd)
+    _crossed: bool = PrivateAttr(default=False)
 
     @property
     def base(self) -> Path:
         """The folder that relative paths in it start from, absolute."""
         return self._base
+
+    @property
+    def crossed(self) -> bool:
+        """Whether every model was named once for all checkpoints: not every pair was meant."""
+        return self._crossed
 
     @property
     def library_versions(self) -> tuple[tuple[str, str], ...]:
@@ -153,6 +159,8 @@ def parse_definition(
     settings: dict[str, Any] | None = None,
     remeasure: Sequence[str] = (),
     tags: Mapping[str, TagValue] | None = None,
+    *,
+    crossed: bool = False,
 ) -> Definition:
     """Check plain values and build a definition from them; see ``read_definition``."""
     declared = _table(values, "settings")
@@ -177,6 +185,7 @@ def parse_definition(
         )
     # Workers may run in another folder.
     definition._base = base.absolute()
+    definition._crossed = crossed
     return definition
 
 

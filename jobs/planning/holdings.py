@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from catalog.checkpoint_references import Checkpoint
 from catalog.datasets import ImageDataset, needed_files, open_dataset
 from catalog.home import Home
-from catalog.models.base import RemoteFile
+from catalog.models.base import Architecture, RemoteFile
 from survey import CheckpointError
 
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ class Holdings:
             return self.hashes.checkpoint_sha256(checkpoint.path)
         except CheckpointError:
             return hashlib.sha256(f"unreadable:{checkpoint.path}".encode()).hexdigest()
+
+    def misfit(self, architecture: Architecture, checkpoint: Checkpoint, sha256: str) -> str | None:
+        """Return why the weights that a user names do not fit a network; None where they do.
+
+        It is asked of files alone: other weights come for their network.
+        """
+        if checkpoint.kind != "file" or checkpoint.path is None:
+            return None
+        # Brings torch, unless it is known already.
+        from catalog.model_fit import definition_version, misfit
+
+        compute = functools.partial(misfit, architecture, checkpoint.path)
+        version = definition_version(architecture)
+        if self.hashes is None or version is None:
+            return compute()
+        return self.hashes.misfit(f"{sha256} {architecture.full_name}", version, compute)
 
     def fingerprint(self, dataset: ImageDataset) -> str:
         """Return the sha256 over a dataset's content and order."""

@@ -20,6 +20,7 @@ from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
+from jobs.planning.pairing import Misfit, misfits
 from jobs.planning.staleness import Staleness
 from jobs.planning.survey_tables import DatasetChoice
 from jobs.planning.targets import Target, targets
@@ -50,11 +51,18 @@ class Plan:
     held: frozenset[str] = frozenset()
     #: Why each remaining job is measured, by run id.
     reasons: Mapping[str, Staleness] = field(default_factory=dict)
+    #: Files of weights that cannot be loaded into their networks.
+    misfits: tuple[Misfit, ...] = ()
 
     @property
     def todo(self) -> tuple[Job, ...]:
         """The jobs that are still to be done."""
         return tuple(job for job in self.jobs if job.run_id not in self.done | self.held)
+
+    def misfit(self, job: Job) -> str | None:
+        """Return why a job will fail: its weights cannot be loaded; None where they can."""
+        pair = (job.full_name, job.checkpoint)
+        return next((each.why for each in self.misfits if each.pair == pair), None)
 
 
 def make_plan(
@@ -90,6 +98,10 @@ def make_plan(
     """
     here, absent = _sorted_out(targets(definition), holdings)
     hashed = {target.checkpoint: holdings.sha256(target.checkpoint) for target in here}
+    unfit = misfits(here, definition, holdings, hashed)
+    left_out = {each.pair for each in unfit if each.passed_over}
+    left_out -= {each.pair for each in unfit if not each.passed_over}
+    here = [each for each in here if (each.architecture.full_name, each.checkpoint) not in left_out]
     jobs: dict[str, Job] = {}
     lacking: list[Lacking] = []
     for choice in definition.datasets:
@@ -103,7 +115,7 @@ def make_plan(
                 jobs.setdefault(job.key, job)
     run_ids = frozenset(job.run_id for job in jobs.values())
     done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
-    return Plan(tuple(jobs.values()), done, tuple(lacking), run_ids & held - done)
+    return Plan(tuple(jobs.values()), done, tuple(lacking), run_ids & held - done, misfits=unfit)
 
 
 def check(definition: Definition, home: Path) -> None:

@@ -179,9 +179,7 @@ class ModelChoice(Table):
         for each, several in names:
             require_one(each.label, each.name, "model", len(several))
         return tuple(
-            each.model_copy(update={"name": name, "args": {}})
-            for each, several in names
-            for name in several
+            each.model_copy(update={"name": name}) for each, several in names for name in several
         )
 
 

@@ -167,3 +167,43 @@ def test_labels_and_tags_enter_no_run_id_and_are_kept_with_the_runs(tmp_path):
     )
     # What was declared wins over the file's name from then on.
     assert recorded()[1].tags == {"epoch": 31, "lr": 2}
+
+
+def _saved(folder, name, network):
+    torch.save(network.state_dict(), folder / name)
+
+
+def test_a_file_is_planned_with_the_models_it_fits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["small:cifar_resnet8", "small:cifar_resnet14"]
+    for name in names:
+        _saved(tmp_path, f"{name[6:]}.pth", find(name)[0].build())
+    files = ["file:cifar_resnet8.pth", "file:cifar_resnet14.pth"]
+    values = {"models": [{"name": name, "checkpoints": files} for name in names]}
+    pairs = [(name, f"file:{name[6:]}.pth") for name in names]
+    crossed = parse_definition(values, "test", Path(), crossed=True)
+    plan = make_plan(crossed, {}, Holdings())
+    assert [(one.full_name, one.checkpoint.reference) for one in plan.jobs] == pairs
+    assert [each.passed_over for each in plan.misfits] == [True, True]
+    # A survey file that names each pair means it: the job is there, and will fail.
+    declared = planned(values)
+    assert len(declared.jobs) == 4
+    unfit = [one for one in declared.jobs if declared.misfit(one)]
+    assert [(one.full_name, one.checkpoint.reference) for one in unfit] == [
+        (names[0], files[1]),
+        (names[1], files[0]),
+    ]
+    assert "keys missing" in (declared.misfit(unfit[1]) or "")
+    # A glob over models names no pair, and takes nothing from one that is named beside it.
+    globbed = {"models": [{"name": "small:cifar_resnet[18]*", "checkpoints": files}]}
+    assert [(one.full_name, one.checkpoint.reference) for one in planned(globbed).jobs] == [
+        pairs[1],
+        pairs[0],
+    ]
+    globbed["models"].append({"name": names[0], "checkpoints": files[1:]})
+    assert len(planned(globbed).jobs) == 3
+    # What fits none of several models is kept, so that it is not lost without a word.
+    _saved(tmp_path, "other.pth", torch.nn.Linear(2, 1))
+    other = {"models": [{"name": name, "checkpoints": ["file:other.pth"]} for name in names]}
+    plan = make_plan(parse_definition(other, "test", Path(), crossed=True), {}, Holdings())
+    assert len(plan.jobs) == len([one for one in plan.jobs if plan.misfit(one)]) == 2

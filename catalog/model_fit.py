@@ -1,0 +1,72 @@
+"""Whether a file of weights fits a network, by keys and shapes: nothing is loaded."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.checkpoint_references import build_seeded
+from catalog.models.base import Architecture
+from survey.errors import CatalogError, CheckpointError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+#: Where the networks of a source are defined, beside a user's code.
+_PACKAGES = {"torchvision": "torchvision", "timm": "timm", "small": "model-zoo-survey"}
+
+
+def misfit(architecture: Architecture, path: Path) -> str | None:
+    """Return why a file's weights cannot be loaded into a network.
+
+    The file's header is read, and the network built without values where it can be.
+
+    Returns
+    -------
+    str or None
+        How the keys or shapes differ, or why the file cannot be read; None if it fits, or if that
+        shows only when it is loaded.
+    """
+    from catalog.weights.reading import read_header
+    from catalog.weights.strict_loading import differences
+
+    try:
+        content = read_header(path)
+    except (CheckpointError, OSError) as problem:
+        return str(getattr(problem, "message", problem))
+    try:
+        return differences(_without_values(architecture), content)
+    except CheckpointError as problem:
+        return problem.message
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, CatalogError):
+        # Such as a network whose shapes show in its first forward pass.
+        return None
+
+
+def definition_version(architecture: Architecture) -> str | None:
+    """Return the version of what defines a network and reads files; None where that has none."""
+    ours = f"{version('model-zoo-survey')} torch {version('torch')}"
+    if architecture.code_sha256:
+        return f"{architecture.code_sha256} {ours}"
+    try:
+        return f"{version(_PACKAGES[architecture.source])} {ours}"
+    except (KeyError, PackageNotFoundError):
+        return None
+
+
+@functools.lru_cache(maxsize=8)
+def _without_values(architecture: Architecture) -> nn.Module:
+    import torch
+
+    with warnings.catch_warnings():
+        # A function that loads weights itself is warned that they go nowhere.
+        warnings.simplefilter("ignore")
+        try:
+            with torch.device("meta"):
+                return architecture.build()
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, CatalogError):
+            # Some networks compute with their values while they are built.
+            return build_seeded(architecture.build, 0).to("meta")

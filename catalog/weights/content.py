@@ -1,0 +1,133 @@
+"""What a file of weights holds: named tensors, under whichever keys a training script put them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from survey.errors import CheckpointError
+from survey.text import first_names
+
+#: Keys under which training scripts keep the weights, in the order they are looked for.
+WRAPPERS = (
+    "state_dict",
+    "model_state_dict",
+    "model_state",
+    "model",
+    "weights",
+    "net",
+    "network",
+    "module",
+)
+
+_WRAPPED_AT_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a file, or of one of its containers."""
+
+    #: The weights on the CPU, by the file's keys.
+    tensors: dict[str, torch.Tensor]
+    #: Module path to the layout version that torch saved with the keys; empty where it saved none.
+    versions: dict[str, dict[str, int]]
+    #: Entries beside the weights that are not tensors.
+    dropped_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file of weights holds, as plain data and tensors."""
+
+    #: The file.
+    path: Path
+    #: What was saved: dicts, lists, numbers and tensors; objects of other classes are left out.
+    payload: object = field(repr=False)
+
+    def weights(self, container: tuple[str, ...] = ()) -> Weights:
+        """Return the weights under a path of keys.
+
+        Parameters
+        ----------
+        container : tuple of str
+            Keys that lead from the top of the file to the weights; empty to look for them at the
+            top and under the usual wrappers.
+
+        Raises
+        ------
+        CheckpointError
+            If nothing is there, or no named tensors are.
+        """
+        state = self._under(container) if container else _unwrapped(self.payload)
+        entries = _entries(state) or {}
+        # Detached they are plain: a file may give its tensors attributes like its dicts.
+        tensors = {
+            key: torch.Tensor.detach(value)
+            for key, value in entries.items()
+            if isinstance(key, str) and isinstance(value, torch.Tensor)
+        }
+        if not tensors:
+            where = f"under {' > '.join(container)}" if container else "at the top"
+            wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
+            raise CheckpointError(
+                f"{self.path} holds no named tensors: {_description(entries or self.payload)};"
+                f" weights are looked for {where}{wrappers}",
+                hint="save model.state_dict() with torch.save or safetensors",
+            )
+        dropped = tuple(str(key) for key in entries if key not in tensors)
+        return Weights(tensors, _saved_versions(state), dropped)
+
+    def _under(self, container: tuple[str, ...]) -> object:
+        """Follow keys exactly."""
+        payload = self.payload
+        for depth, key in enumerate(container):
+            inner = (_entries(payload) or {}).get(key)
+            if not isinstance(inner, dict):
+                where = f" under {' > '.join(container[:depth])}" if depth else ""
+                raise CheckpointError(
+                    f"{self.path} has no dict {key!r}{where}, where its weights were published:"
+                    f" it holds {_description(payload)}",
+                    hint="the file is another one than the published one, or was packed anew",
+                )
+            payload = inner
+        return payload
+
+
+def _entries(value: object) -> dict[object, object] | None:
+    """Return what a dict holds; None for anything else.
+
+    A file may give its dicts attributes, one called ``items`` too: none is looked up.
+    """
+    return dict(dict.items(value)) if isinstance(value, dict) else None
+
+
+def _unwrapped(payload: object) -> object:
+    """Return the innermost dict that a chain of known wrapper keys leads to."""
+    for _ in range(_WRAPPED_AT_MOST):
+        entries = _entries(payload)
+        if entries is None:
+            break
+        inner = [entries.get(key) for key in WRAPPERS]
+        inner = [value for value in inner if _entries(value)]
+        if not inner:
+            return payload
+        payload = inner[0]
+    return {}
+
+
+def _description(payload: object) -> str:
+    entries = _entries(payload)
+    if entries is not None:
+        return f"a dict with the keys {first_names(map(str, entries)) or 'none'}"
+    return f"a {type(payload).__name__}"
+
+
+def _saved_versions(state: object) -> dict[str, dict[str, int]]:
+    saved = _entries(getattr(state, "_metadata", None)) or {}
+    return {
+        key: {"version": version}
+        for key, value in saved.items()
+        if isinstance(key, str) and type(version := (_entries(value) or {}).get("version")) is int
+    }
