@@ -1,4 +1,4 @@
-"""Count every network's parameters, FLOPs and depth into catalog/models/tables/costs.csv.
+"""Count every network's parameters, FLOPs, depth and widths into catalog/models/tables/costs.csv.
 
 Command: ``python bench/costs.py`` counts what the table lacks or what another version of a
 library had, and drops networks that are no longer there; ``python bench/costs.py NAME...`` counts
@@ -29,6 +29,7 @@ from catalog.models.counting import model_cost, weighted_depth
 from catalog.models.tables import FOLDER, read_table
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
+from catalog.site_widths import counted_widths
 from survey import __version__
 
 SOURCES = {source.name: source for source in (TorchvisionSource(), TimmSource(), CifarSource())}
@@ -113,6 +114,7 @@ def count(source: str, name: str) -> Row:
         "gflops": f"{cost.gflops:.6f}",
         "depth": str(weighted_depth(model, image)),
         "library": VERSIONS[source],
+        "widths": " ".join(f"{c}:{n}" for c, n in counted_widths(architecture.full_name).items()),
     }
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from catalog.model_facts import one_model
+from survey.settings import Pooling
 
 if TYPE_CHECKING:
+    import torch
+
     from catalog.models.base import Architecture
     from survey.capture.calls import Call
+    from survey.capture.forward import Capture
+
+_Seen = TypeVar("_Seen")
 
 #: Images in the pass; one alone could not be told from an axis of length 1.
 IMAGES = 2
@@ -52,7 +59,7 @@ def show_sites(name: str) -> pa.Table:
     CaptureError
         If the network hides its activations.
     """
-    calls = _calls(one_model(name)[0].architecture)
+    calls = followed(one_model(name)[0].architecture, _calls)
     rows = [
         {
             "path": call.path,
@@ -67,7 +74,32 @@ def show_sites(name: str) -> pa.Table:
     return pa.Table.from_pylist(rows, _SCHEMA)
 
 
-def _calls(architecture: Architecture) -> list[Call]:
+def _calls(capture: Capture, images: torch.Tensor) -> list[Call]:
+    return capture.calls(images)
+
+
+def followed(
+    architecture: Architecture,
+    look: Callable[[Capture, torch.Tensor], _Seen],
+    pooling: Pooling = "mean",
+) -> _Seen:
+    """Return what is seen of one pass of a network with random weights.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The network.
+    look : callable
+        Takes the capture and the images, and runs the pass: on images without values first, and
+        where the network computes with its values on random ones.
+    pooling : {"mean", "pre", "sum", "flatten", "public_code"}
+        How tensors become matrices.
+
+    Raises
+    ------
+    CaptureError
+        If the network hides its activations.
+    """
     import torch
 
     from catalog.checkpoint_references import build_seeded
@@ -80,7 +112,7 @@ def _calls(architecture: Architecture) -> list[Call]:
         with torch.device("meta"):
             model = architecture.build().eval()
         with torch.inference_mode():
-            return Capture(model).calls(images)
+            return look(Capture(model, pooling), images)
     except CaptureError:
         raise
     except (RuntimeError, NotImplementedError, TypeError, ValueError):
@@ -88,4 +120,4 @@ def _calls(architecture: Architecture) -> list[Call]:
         model = build_seeded(architecture.build, 0).eval()
         generator = torch.Generator().manual_seed(0)
         with torch.inference_mode():
-            return Capture(model).calls(torch.randn(images.shape, generator=generator))
+            return look(Capture(model, pooling), torch.randn(images.shape, generator=generator))

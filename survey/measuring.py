@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
 
 import torch
 from torch import nn
@@ -19,10 +22,11 @@ from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
 from survey.errors import CaptureError, InputError
+from survey.few_images import automatic_images
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
-from survey.settings import MeasureSettings
+from survey.settings import AUTO, MeasureSettings
 from survey.stopping import Spread
 
 Batch = torch.Tensor | tuple[torch.Tensor, torch.Tensor] | list[torch.Tensor]
@@ -98,11 +102,14 @@ def measure_batches(
         return
     with _evaluating(model):
         capture = Capture(model, settings.pooling)
+        automatic = settings.images_per_score == AUTO
+        if automatic:
+            settings, batches = _with_number(capture, batches, settings, prepare)
         gathering = _Gathering(settings, number)
-        for micro in micro_batches(batches, settings.images_per_score, settings.micro_batch):
+        for micro in micro_batches(batches, settings.score_images, settings.micro_batch):
             inputs = prepare(micro.images) if prepare else micro.images
             gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
-            if gathering.images == settings.images_per_score:
+            if gathering.images == settings.score_images:
                 batch = gathering.finished()
                 number += 1
                 gathering = _Gathering(settings, number, gathering.sites)
@@ -111,10 +118,12 @@ def measure_batches(
                 if spread.reaches(settings):
                     return
         if gathering.images:
-            if number == 0:
+            if number == 0 and automatic and gathering.images > 1:
+                gathering.score_all()
+            elif number == 0:
                 raise InputError(
                     f"only {gathering.images} images were given, fewer than images_per_score "
-                    f"({settings.images_per_score}): not one score can be computed",
+                    f"({settings.score_images}): not one score can be computed",
                     hint=f"give more images, or set images_per_score to {gathering.images} or less"
                     if gathering.images > 1
                     else "a score compares at least two images",
@@ -140,6 +149,26 @@ def _forward(
             " --sites lists every call",
         )
     return output, pairs
+
+
+def _with_number(
+    capture: Capture,
+    batches: Iterable[Batch],
+    settings: MeasureSettings,
+    prepare: Callable[[torch.Tensor], torch.Tensor] | None,
+) -> tuple[MeasureSettings, Iterable[Batch]]:
+    """Choose the images in one score, from the network's sites on the first few images."""
+    micros = micro_batches(batches, settings.micro_batch, settings.micro_batch)
+    first = list(islice(micros, 1))
+    widths: Counter[int] = Counter()
+    for micro in first:
+        # Copied, since a network may change its input in place.
+        few = micro.images[:2].clone()
+        _, pairs = _forward(capture, prepare(few) if prepare else few, first=False)
+        widths.update(pair.x.shape[1] for pair in pairs if pair.x is not None)
+    settings = replace(settings, images_per_score=automatic_images(widths))
+    again = chain(first, micros)
+    return settings, (m.images if m.labels is None else (m.images, m.labels) for m in again)
 
 
 class _Gathering:
@@ -169,9 +198,13 @@ class _Gathering:
         self._parts.append(pairs)
         self._hits += count_hits(output, micro.labels)
 
+    def score_all(self) -> None:
+        """Make a score of the images there are."""
+        self._settings = replace(self._settings, images_per_score=self.images)
+
     def finished(self) -> BatchScores:
         scores: tuple[SiteScore, ...] = ()
-        if self.images == self._settings.images_per_score:
+        if self.images == self._settings.score_images:
             sites = enumerate(zip(*self._parts, strict=True))
             scores = tuple(
                 score_pair(self._number, site, parts, self._settings) for site, parts in sites

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from survey.column_fields import column, nested, optional
-from survey.text import counted
 
 #: Whether a site's output goes on as a value, or only scales another one.
 Role = Literal["main", "gate"]
@@ -30,14 +29,21 @@ FLAGS: Mapping[Flag, str] = {
     "nonfinite": "some values are not finite, so there is no score",
     "ridge": "the absolute ridge, not the network, decides the score: a variance is below 1e-4",
     "rounding": "rounding of the forward pass could move the score by over 1e-4",
-    "few_images": "no more images than channels, so that the score depends on their number",
+    "few_images": "no more images than channels, so that the score depends on their number and"
+    " is mostly too high",
 }
 
 #: Flags of scores that are not the network's: no question counts them.
 LEFT_OUT: frozenset[Flag] = frozenset({"ridge"})
 
 
-def flag_sentences(counts: Mapping[str, int], what: str = "marked") -> list[str]:
+def flag_sentences(
+    counts: Mapping[str, int],
+    what: str = "marked",
+    *,
+    sites: int | None = None,
+    enough: int | None = None,
+) -> list[str]:
     """Return a sentence for each flag that sites bear, from how many bear it.
 
     Parameters
@@ -46,9 +52,16 @@ def flag_sentences(counts: Mapping[str, int], what: str = "marked") -> list[str]
         Sites by flag.
     what : str
         What is done about them.
+    sites : int, optional
+        Of how many.
+    enough : int, optional
+        Images a score with which none of them would bear ``few_images``.
     """
+    of = "" if sites is None else f" of {sites}"
+    more = {"few_images": f"; {enough} images a score would do"} if enough else {}
     return [
-        f"{counted(counts[flag], 'site')} {what} as {flag}: {meaning}."
+        f"{counts[flag]}{of} {'site' if (sites or counts[flag]) == 1 else 'sites'} {what} as"
+        f" {flag}: {meaning}{more.get(flag, '')}."
         for flag, meaning in FLAGS.items()
         if counts.get(flag)
     ]

@@ -12,6 +12,7 @@ import torch
 
 from survey.capture.pooled_pair import PooledPair
 from survey.errors import UndefinedScore
+from survey.few_images import enough_images
 from survey.metrics import all_quantities
 from survey.metrics.affinity import defined_affinity
 from survey.metrics.base import Quantity, values
@@ -61,14 +62,14 @@ def score_pair(
         site=site,
         place=parts[0].site,
         channels=xs[0].shape[1] if xs else None,
-        images=settings.images_per_score,
+        images=settings.score_images,
         status="failed",
         metrics=dict.fromkeys(quantity.name for quantity in _others()),
     )
     if len(xs) < len(parts) or len(ys) < len(parts):
         return replace(row, reason=next(part.reason for part in parts if part.reason))
     x, y = torch.cat(xs), torch.cat(ys)
-    row = replace(row, flags=("few_images",) if x.shape[0] <= x.shape[1] else ())
+    row = replace(row, flags=("few_images",) if x.shape[0] < enough_images(x.shape[1]) else ())
     if x.shape != y.shape:
         reason = f"the input has {x.shape[1]} channels and the output {y.shape[1]}"
         return replace(row, reason=reason)

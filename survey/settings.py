@@ -17,6 +17,12 @@ Ridge = Literal["absolute", "relative"]
 #: How an n x ... tensor becomes an n x c matrix; see ``MeasureSettings``.
 Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
 
+#: Images in one score by default, as in the paper.
+USUAL_IMAGES = 512
+
+#: Stands for as many images in one score as the network needs; see ``survey.few_images``.
+AUTO: Literal["auto"] = "auto"
+
 #: Raised whenever a change moves any number; part of every job's key.
 MEASURING_VERSION = 3
 
@@ -33,8 +39,10 @@ class MeasureSettings:
 
     Parameters
     ----------
-    images_per_score : int
-        Images n in one batch score, at least 2. The paper uses 512.
+    images_per_score : int or "auto"
+        Images n in one batch score, at least 2. The paper uses 512. ``auto`` stands for one more
+        than the channels of the network's widest site, for 512 at least and for all images at
+        most; a survey's plan, and ``measure``, put the number in its place.
     micro_batch : int
         Images in one forward pass, at least 1. Bounds the memory; moves scores in their last bits.
     shrinkage : {"ledoit-wolf", "none"}
@@ -63,7 +71,7 @@ class MeasureSettings:
         If a value is not allowed.
     """
 
-    images_per_score: int = 512
+    images_per_score: int | Literal["auto"] = USUAL_IMAGES
     micro_batch: int = 64
     shrinkage: Shrinkage = "ledoit-wolf"
     # Keys left the default out, which was the absolute one.
@@ -73,7 +81,8 @@ class MeasureSettings:
     least_batches: int = FEWEST_BATCHES
 
     def __post_init__(self) -> None:
-        _require_int("images_per_score", self.images_per_score, 2)
+        if self.images_per_score != AUTO:
+            _require_int("images_per_score", self.images_per_score, 2)
         _require_int("micro_batch", self.micro_batch, 1)
         _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
         _require_choice("ridge", self.ridge, get_args(Ridge))
@@ -83,6 +92,19 @@ class MeasureSettings:
         if self.precision is not None:
             least = max(self.least_batches, FEWEST_BATCHES)
             object.__setattr__(self, "least_batches", least)
+
+    @property
+    def score_images(self) -> int:
+        """Images in one score, as a number.
+
+        Raises
+        ------
+        SettingsError
+            If it is not chosen yet.
+        """
+        if self.images_per_score == AUTO:
+            raise SettingsError("images_per_score is 'auto', and no network has chosen its number")
+        return self.images_per_score
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
@@ -129,7 +151,8 @@ def _require_int(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SettingsError(
             f"{name} is {value!r}, must be a whole number of at least {least}",
-            hint=f"a score compares distributions of images: set {name} to {max(least, 512)} or so"
+            hint=f"a score compares distributions of images: set {name} to {USUAL_IMAGES} or so, or"
+            " to 'auto'"
             if name == "images_per_score"
             else None,
         )

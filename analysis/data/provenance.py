@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from survey import __version__
+from survey.few_images import enough_images
 from survey.results import FLAGS, flag_sentences
 from survey.text import counted
 
@@ -27,11 +28,11 @@ _USUAL = {"shrinkage": "ledoit-wolf"}
 #: The keys of ``attrs``.
 CARRIED = (
     *("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash"),
-    *("left_out", "marked"),
+    *("left_out", "marked", "enough_images"),
 )
 
 #: Those that count all runs, and do not hold of a part of them.
-_COUNTS = ("runs", "runs_hash", "left_out", "marked")
+_COUNTS = ("runs", "runs_hash", "left_out", "marked", "enough_images")
 
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
@@ -56,10 +57,13 @@ class Provenance:
     #: By flag, how many sites have it and no score that counts, and how many a score that does.
     left_out: Mapping[str, int] = field(default_factory=dict)
     marked: Mapping[str, int] = field(default_factory=dict)
+    #: Images a score with which none would bear the flag ``few_images``; None where none does.
+    enough_images: int | None = None
 
     def notes(self) -> list[str]:
         """Return a sentence for each flag of sites left out, then of sites that only bear it."""
-        return flag_sentences(self.left_out, "left out") + flag_sentences(self.marked)
+        left_out = flag_sentences(self.left_out, "left out")
+        return left_out + flag_sentences(self.marked, enough=self.enough_images)
 
     def caption(self) -> str:
         """Return the provenance in one line."""
@@ -101,6 +105,7 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         conditions=tuple(_conditions(frame)),
         left_out=flagged["left_out"],
         marked=flagged["marked"],
+        enough_images=flagged["enough_images"],
     )
 
 
@@ -203,17 +208,23 @@ def _conditions(frame: pd.DataFrame) -> list[str]:
     return list(frame.attrs.get("conditions", ()))
 
 
-def _flagged(frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+def _flagged(frame: pd.DataFrame) -> dict[str, Any]:
     """Return how many of a frame's sites bear each flag; without their columns, those carried."""
     if not {"flags", "affinity", "site"} <= set(frame.columns) or "batch" in frame:
-        return {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
+        counts = {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
+        return counts | {"enough_images": frame.attrs.get("enough_images")}
     scored = frame["affinity"].notna()
+    few = frame[["few_images" in flags for flags in frame["flags"]]]
+    widest = few["channels"].max() if "channels" in few else None
     return {
-        name: {flag: number for flag in FLAGS if (number := sum(flag in each for each in flags))}
-        for name, flags in (
-            ("left_out", frame["flags"][~scored]),
-            ("marked", frame["flags"][scored]),
-        )
+        "enough_images": None if pd.isna(widest) else enough_images(int(widest)),
+        **{
+            name: {f: sites for f in FLAGS if (sites := sum(f in each for each in flags))}
+            for name, flags in (
+                ("left_out", frame["flags"][~scored]),
+                ("marked", frame["flags"][scored]),
+            )
+        },
     }
 
 

@@ -8,7 +8,8 @@ that was measured (``catalog.models.counting``).
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.models.tables import read_table
@@ -32,6 +33,8 @@ class CountedCost:
     depth: int
     #: The package and the version it was built with, such as ``timm 1.0.31``.
     library: str
+    #: Activation sites by their channels; empty where the network cannot be followed.
+    widths: Mapping[int, int] = field(default_factory=dict)
 
 
 def counted(source: str, name: str) -> CountedCost | None:
@@ -83,6 +86,13 @@ def _table() -> dict[tuple[str, str], CountedCost]:
             gflops=float(row["gflops"]),
             depth=int(row["depth"]),
             library=row["library"],
+            widths=_widths(row["widths"]),
         )
         for row in read_table("costs.csv")
     }
+
+
+def _widths(text: str) -> dict[int, int]:
+    """Return sites by channels, of a text such as ``64:6 128:4``."""
+    pairs = (each.split(":") for each in text.split())
+    return {int(channels): int(sites) for channels, sites in pairs}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.home import Home
 from catalog.store.reader import query, query_rows
+from survey.few_images import enough_images
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +25,39 @@ def _statements() -> dict[str, str]:
 
 
 def signatures_overview(home: Home) -> pa.Table:
-    """Return one row a run: what it is, how far it came, its accuracy and range of affinities."""
+    """Return one row a run: what it is, how far it came, its accuracy, affinities and flags."""
     return query(home, _statements()["signatures_overview"])
 
 
 def run_sites(home: Home, run_id: str) -> pa.Table:
     """Return one run's signature site by site, with its spread over batches."""
     return query(home, _statements()["run_sites"], {"run_id": run_id})
+
+
+def flag_counts(
+    home: Home, run_ids: Sequence[str] | None = None
+) -> tuple[dict[str, int], int | None]:
+    """Return how many sites bear each flag, and the images a score that ``few_images`` asks for.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    run_ids : sequence of str, optional
+        The runs; all by default.
+
+    Returns
+    -------
+    sites : dict
+        Number of sites by flag.
+    enough : int or None
+        Images a score with which none would bear ``few_images``; None where none does.
+    """
+    values = {"run_ids": None if run_ids is None else list(run_ids)}
+    rows = query_rows(home, _statements()["flag_counts"], values)
+    widest = next((row["channels"] for row in rows if row["flag"] == "few_images"), None)
+    enough = None if widest is None else enough_images(widest)
+    return {row["flag"]: row["sites"] for row in rows}, enough
 
 
 def run_costs(home: Home) -> pa.Table:

@@ -1,7 +1,7 @@
 -- Named queries over the signature store. Each begins with `-- name:` and a sentence.
 
 -- name: signatures_overview
--- One line a run: what it is, how far it came, its accuracy, and its sites' lowest to highest affinity.
+-- One line a run: what it is, how far it came, its accuracy, its sites' affinity, their flags.
 WITH per_site AS (
   SELECT run_id, site, avg(affinity) AS affinity FROM batch_scores GROUP BY run_id, site
 ), per_run AS (
@@ -11,12 +11,21 @@ WITH per_site AS (
   FROM per_site GROUP BY run_id
 ), measured AS (
   SELECT run_id, count(*) AS batches FROM batches GROUP BY run_id
+), marked AS (
+  SELECT DISTINCT run_id, site, unnest(flags) AS flag FROM batch_scores WHERE len(flags) > 0
+), counted AS (
+  SELECT run_id, flag, count(*) AS sites FROM marked GROUP BY run_id, flag
+), flagged AS (
+  -- Older rows have the flag ridge under the relative ridge too, where it means nothing.
+  SELECT run_id, string_agg(flag || ' ' || counted.sites, ', ' ORDER BY flag) AS flags
+  FROM counted JOIN runs USING (run_id) WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY run_id
 )
-SELECT runs.run_id, architecture, checkpoint, dataset,
+SELECT runs.run_id, architecture, checkpoint, dataset, images_per_score,
   if(suspicion IS NULL, status, 'suspect') AS status, measured_top1 AS top1,
   coalesce(per_run.sites, runs.sites) AS sites, coalesce(measured.batches, 0) AS batches,
-  lowest, median, mean, highest
+  lowest, median, mean, highest, flags
 FROM runs LEFT JOIN per_run USING (run_id) LEFT JOIN measured USING (run_id)
+  LEFT JOIN flagged USING (run_id)
 ORDER BY source, architecture, checkpoint, dataset, runs.run_id;
 
 -- name: run_sites
@@ -42,6 +51,15 @@ WITH sites AS (
   FROM batch_scores WHERE run_id = $run_id GROUP BY site
 )
 SELECT * FROM sites JOIN metrics USING (site) JOIN notes USING (site) ORDER BY site;
+
+-- name: flag_counts
+-- How many sites of some runs ($run_ids; NULL for all) bear each flag, and the widest of them.
+WITH marked AS (
+  SELECT DISTINCT run_id, site, channels, unnest(flags) AS flag FROM batch_scores
+  WHERE len(flags) > 0 AND ($run_ids IS NULL OR list_contains($run_ids, run_id))
+)
+SELECT flag, count(*) AS sites, max(channels) AS channels FROM marked JOIN runs USING (run_id)
+WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY flag;
 
 -- name: run_costs
 -- What each finished run took, newest last: GFLOPs, images, scores, seconds, most memory in use.

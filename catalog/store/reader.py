@@ -146,10 +146,12 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
     return answer(metrics)
 
 
-def query_rows(home: Home, sql: str) -> list[dict[str, Any]]:
+def query_rows(
+    home: Home, sql: str, parameters: Mapping[str, object] | None = None
+) -> list[dict[str, Any]]:
     """Return the rows of one of this program's statements without importing pyarrow."""
     with reading(home) as connection, refusing(home.signatures):
-        relation = connection.sql(sql)
+        relation = connection.sql(sql, params=parameters)
         return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 

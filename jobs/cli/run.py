@@ -81,19 +81,21 @@ def carry_out(
 
 
 def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
-    """Write the result of each job, the jobs that were not precise enough, and every failure."""
+    """Write the result of each job, flags, the jobs that were not precise enough, every failure."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from catalog.open_home import open_home
     from catalog.store.queries import signatures_overview
     from catalog.store.reader import run_row
+    from jobs.operations.flags import flag_lines
     from jobs.operations.show import precision_line, reached
 
     opened = open_home(home, create=False)
-    runs = pa.array([job.run_id for job in outcome.plan.jobs], pa.string())
+    runs = [job.run_id for job in outcome.plan.jobs]
     overview = signatures_overview(opened)
-    table.write(overview.filter(pc.is_in(overview["run_id"], runs)))
+    table.write(overview.filter(pc.is_in(overview["run_id"], pa.array(runs, pa.string()))))
+    say(*flag_lines(opened, runs))
     for job in outcome.done:
         if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):
             say(f"not precise enough: {job.title}: {precision_line(row)}")

@@ -35,13 +35,14 @@ def show(
     from catalog.open_home import open_home
     from catalog.store.queries import run_sites
     from catalog.store.reader import run_row
-    from jobs.operations.show import flag_lines, headline, metric_columns
+    from jobs.operations.flags import flag_lines
+    from jobs.operations.show import headline, metric_columns
 
     opened = open_home(home, create=False)
     row = run_row(opened, run)
     say(*headline(row))
     sites = run_sites(opened, row.run_id)
-    say(*flag_lines(sites))
+    say(*flag_lines(opened, [row.run_id]))
     if metrics:
         columns, sites = metric_columns(sites)
         table.write(sites, dict.fromkeys(columns))

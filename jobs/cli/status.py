@@ -42,14 +42,16 @@ def status(
         _watch(home, interval, table)
         return
     from catalog.open_home import open_home
+    from jobs.operations.flags import flag_lines
     from jobs.operations.status import COLUMNS, standing
 
     shown = None if all_ or table.format != "table" else SHOWN
-    jobs = standing(open_home(home, create=False), shown)
+    opened = open_home(home, create=False)
+    jobs = standing(opened, shown)
     emit_rows(jobs.rows, COLUMNS, table.format)
     if len(jobs.rows) < jobs.jobs:
         say(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one")
-    say(jobs.summary)
+    say(*flag_lines(opened), jobs.summary)
 
 
 def _watch(home: Path, interval: float, table: TableOptions) -> None:

@@ -69,7 +69,9 @@ class ModelOptions:
 class SurveyOptions(ModelOptions):
     """The options of a survey: its models, datasets and settings."""
 
-    images_per_score: int | None = _setting("images_per_score", "Images in one score.")
+    images_per_score: str | None = _setting(
+        "images_per_score", "Images in one score; auto: as many as the network's widest site needs."
+    )
     micro_batch: int | None = _setting("micro_batch", "Images in one forward pass.")
     shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
     ridge: str | None = _setting("ridge", "What is added to variances: relative or absolute.")
@@ -125,6 +127,8 @@ class SurveyOptions(ModelOptions):
 
         settings = _given({name: getattr(self, name) for name in _SETTINGS})
         tags = dict(map(parsed_tag, self.tag or ()))
+        if settings.get("images_per_score", "").isdecimal():
+            settings["images_per_score"] = int(settings["images_per_score"])
         if self.file is not None:
             self._refuse_names()
             return read_definition(self.file, settings, self.remeasure or (), tags)

@@ -25,6 +25,7 @@ from jobs.planning.ordering import ordered
 from jobs.planning.pairing import notes
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
+from jobs.planning.score_images import notices
 from jobs.planning.staleness import Staleness, staleness, summary
 from jobs.planning.user_models import Unconsented, without_unconsented
 from jobs.run import held_jobs
@@ -39,6 +40,7 @@ COLUMNS = pa.schema(
         ("checkpoint", pa.string()),
         ("dataset", pa.string()),
         ("images", pa.int64()),
+        ("images_per_score", pa.int64()),
         ("batches", pa.int64()),
         ("state", pa.string()),
         ("why", pa.string()),
@@ -77,6 +79,7 @@ class Forecast:
                 "checkpoint": job.checkpoint.reference,
                 "dataset": job.dataset,
                 "images": job.images,
+                "images_per_score": job.settings.score_images,
                 "batches": batches_of(job),
                 "state": "cannot load" if job.run_id in unfit else self.states[job.run_id],
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
@@ -108,7 +111,11 @@ class Forecast:
         why = summary(self.plan.reasons.values())
         unknown = counted(len(self.unconsented), "job")
         code = f"{unknown} beside these: nobody consented to their code yet (survey run --trust)"
-        lines = (jobs, why, sizes, self.unconsented and code, *notes(self.plan.misfits))
+        known = (
+            *notes(self.plan.misfits),
+            *notices(self.plan.jobs, self.plan.todo, self.plan.automatic),
+        )
+        lines = (jobs, why, sizes, self.unconsented and code, *known)
         return "\n".join(each for each in lines if each)
 
 

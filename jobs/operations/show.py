@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from catalog.store.records import RunRecord
-from survey.results import flag_sentences
 from survey.stopping import interval_factor
 from survey.text import counted, format_duration
 
@@ -44,12 +42,6 @@ def headline(run: RunRecord) -> list[str]:
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
     return lines
-
-
-def flag_lines(sites: pa.Table) -> list[str]:
-    """Return how many of a run's sites bear each flag, and its meaning, from ``run_sites``."""
-    counts = Counter(flag for flags in sites["flags"].to_pylist() for flag in flags or ())
-    return flag_sentences(counts)
 
 
 def metric_columns(sites: pa.Table) -> tuple[list[str], pa.Table]:

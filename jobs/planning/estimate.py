@@ -151,7 +151,7 @@ def scores_left(job: Job, states: Mapping[str, RunState]) -> int:
     """Return about how many scores of a job are missing: sites times batches."""
     # A network has about one activation for each layer with weights.
     sites = job.facts.depth or DEFAULT_SITES
-    return sites * images_left(job, states) // job.settings.images_per_score
+    return sites * images_left(job, states) // job.settings.score_images
 
 
 def _gflops(job: Job) -> float:

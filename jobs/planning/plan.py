@@ -21,10 +21,12 @@ from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.pairing import Misfit, misfits
+from jobs.planning.score_images import with_number
 from jobs.planning.staleness import Staleness
 from jobs.planning.survey_tables import DatasetChoice
 from jobs.planning.targets import Target, targets
 from survey import SettingsError
+from survey.settings import AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Plan:
     reasons: Mapping[str, Staleness] = field(default_factory=dict)
     #: Files of weights that cannot be loaded into their networks.
     misfits: tuple[Misfit, ...] = ()
+    #: Whether its networks chose their images in one score.
+    automatic: bool = False
 
     @property
     def todo(self) -> tuple[Job, ...]:
@@ -115,7 +119,15 @@ def make_plan(
                 jobs.setdefault(job.key, job)
     run_ids = frozenset(job.run_id for job in jobs.values())
     done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
-    return Plan(tuple(jobs.values()), done, tuple(lacking), run_ids & held - done, misfits=unfit)
+    auto = definition.settings.images_per_score == AUTO
+    return Plan(
+        tuple(jobs.values()),
+        done,
+        tuple(lacking),
+        run_ids & held - done,
+        misfits=unfit,
+        automatic=auto,
+    )
 
 
 def check(definition: Definition, home: Path) -> None:
@@ -168,7 +180,7 @@ def _jobs(
             dataset_stat=stat,
             images=len(dataset),
             transform=target.transform,
-            settings=definition.settings,
+            settings=with_number(definition.settings, architecture.full_name, len(dataset)),
             home=holdings.home.path if holdings.home else None,
             facts=ModelFacts(
                 family_group=family.group,
@@ -201,7 +213,8 @@ def _opened(
 ) -> ImageDataset | None:
     """Return a dataset with images enough for a score; None where files of it are missing."""
     dataset = holdings.open(choice.full_name, definition.base)
-    wanted = definition.settings.images_per_score
+    declared = definition.settings.images_per_score
+    wanted = 2 if declared == AUTO else declared
     if dataset is not None and len(dataset) < wanted:
         raise SettingsError(
             f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})",

@@ -240,7 +240,7 @@ class _Feed:
         shard, job = self._task.shard, self._task.job
         if shard.position is not None:
             return shard.position
-        before, position = shard.first * job.settings.images_per_score, 0
+        before, position = shard.first * job.settings.score_images, 0
         for sample in _samples(self._dataset, job, 0):
             if before == 0:
                 break

@@ -203,7 +203,7 @@ class _Speed:
 
 def _spread(progress: JobProgress, count: int) -> None:
     """Share a job that is too long for one worker out over several."""
-    batches = progress.job.images // progress.job.settings.images_per_score
+    batches = progress.job.images // progress.job.settings.score_images
     progress.waiting = deque(
         shard for waiting in progress.waiting for shard in split(waiting, count, batches)
     )

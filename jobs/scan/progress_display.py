@@ -23,6 +23,7 @@ from catalog.store.records import BatchRecord
 from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
+from jobs.planning.score_images import notices
 from jobs.planning.staleness import summary
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
@@ -69,14 +70,15 @@ def _bars(console: Console, *, transient: bool = False) -> Progress:
 
 
 def opening(plan: Plan) -> str:
-    """Return how many jobs are measured, why, and how many are skipped."""
+    """Return how many jobs are measured, why, how many are skipped, and what to know of them."""
     todo, done, held = len(plan.todo), len(plan.done), len(plan.held)
     skipped = f", {done} already measured and skipped" if done else ""
     waiting = f", {held} parked or cancelled (survey retry takes them up again)" if held else ""
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
     whole = len(plan.jobs) + len(plan.lacking)
     line = f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"
-    return f"{line}\n{summary(plan.reasons.values())}".rstrip()
+    known = notices(plan.jobs, plan.todo, plan.automatic)
+    return "\n".join(filter(None, (line, summary(plan.reasons.values()), *known)))
 
 
 def closing(job: Job, event: Event) -> str:
@@ -105,7 +107,7 @@ def _loses_worker(event: Event) -> bool:
 
 def batches_of(job: Job) -> int:
     """Return how many batches a job has, a partial last one included."""
-    return -(-job.images // job.settings.images_per_score)
+    return -(-job.images // job.settings.score_images)
 
 
 class _Display(Reporter):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from survey.errors import SettingsError
+from survey.few_images import enough_images
 
 if TYPE_CHECKING:
     from survey.metrics.pair import Pair
@@ -127,7 +128,7 @@ class Quantity:
 
     def minimum_images(self, channels: int) -> int:
         """Return the fewest images it is defined for, given c channels."""
-        return max(self.least_images, channels + 1 if self.more_than_channels else 0)
+        return max(self.least_images, enough_images(channels) if self.more_than_channels else 0)
 
 
 @dataclass(frozen=True, slots=True)

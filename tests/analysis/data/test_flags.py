@@ -7,6 +7,7 @@ import typing
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from analysis.answers.clusters import SignatureClusters
 from analysis.answers.material import Material
@@ -16,7 +17,9 @@ from analysis.data.frames import models, signatures
 from analysis.data.provenance import carried, provenance_of
 from analysis.data.selection import Selection
 from catalog.open_home import open_home
+from catalog.store.queries import flag_counts, signatures_overview
 from catalog.store.reader import query
+from jobs.cli.main import app
 from survey.errors import SettingsError
 from survey.results import FLAGS, LEFT_OUT, Flag
 from tests.analysis.homes import Builder
@@ -72,6 +75,35 @@ def test_answers_say_how_many_sites_are_left_out(home) -> None:
     answer = SignatureClusters(Material(home, Selection(ridges="absolute")))
     assert provenance_of(answer.rows).left_out["ridge"] == 2
     assert list(answer.matrix.runs["sites"]) == [3, 3]
+
+
+def test_answers_say_how_many_images_would_do(home) -> None:
+    # The sites have 16 channels.
+    frame = signatures(home, Selection(ridges="absolute"))
+    for part in (frame, carried(frame[["model"]].copy(), frame)):
+        assert provenance_of(part).enough_images == 17
+        assert any(
+            "few_images" in note and "17 images" in note for note in provenance_of(part).notes()
+        )
+    none = provenance_of(frame[frame["site"] == 0])
+    assert (none.enough_images, none.notes()) == (None, [])
+
+
+def test_what_run_and_status_print_names_the_flags(home) -> None:
+    rows = {
+        row["run_id"]: row for row in signatures_overview(open_home(home, create=False)).to_pylist()
+    }
+    assert rows["vgg7-absolute"]["flags"] == "few_images 2, ridge 1"
+    # Under the relative ridge that flag means nothing.
+    assert rows["vgg7-relative"]["flags"] == "few_images 2"
+    assert {row["images_per_score"] for row in rows.values()} == {64}
+    printed = CliRunner().invoke(app, ["status", "--home", str(home)]).stderr
+    assert "8 sites marked as few_images" in printed
+    assert "17 images a score would do" in printed
+    one = CliRunner().invoke(app, ["show", "vgg9-relative", "--home", str(home)]).stderr
+    assert "2 sites marked as few_images" in one
+    Builder(home)("clean", SITES)
+    assert flag_counts(open_home(home, create=False), ["clean"]) == ({}, None)
 
 
 @pytest.mark.parametrize("ridge", ["absolute", "relative"])

@@ -1,0 +1,95 @@
+"""The images in one score of a plan's jobs: what ``auto`` stands for, and whether they do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from catalog.site_widths import listed_widths, site_widths
+from jobs.planning.job import Job
+from survey import MeasureSettings
+from survey.few_images import automatic_images, enough_images, flagged_sites
+from survey.results import flag_sentences
+from survey.settings import AUTO
+from survey.text import counted
+
+#: Networks without a listed width that a notice follows: each takes up to a second.
+MOST_COUNTED = 10
+
+#: Names up to which a line lists them.
+MOST_NAMES = 3
+
+
+def with_number(settings: MeasureSettings, full_name: str, available: int) -> MeasureSettings:
+    """Return settings with a number of images in one score, declared or chosen for a network.
+
+    Parameters
+    ----------
+    settings : MeasureSettings
+        The declared settings.
+    full_name : str
+        The architecture's full name.
+    available : int
+        Images in the dataset.
+    """
+    if settings.images_per_score != AUTO:
+        return settings
+    widths = site_widths(full_name, settings.pooling)
+    return dataclasses.replace(settings, images_per_score=automatic_images(widths, available))
+
+
+def notices(jobs: Sequence[Job], todo: Sequence[Job], automatic: bool) -> list[str]:
+    """Return what the networks of a plan chose, and which jobs to be done have too few images.
+
+    Parameters
+    ----------
+    jobs, todo : sequence of Job
+        All jobs of the plan, and those to be done.
+    automatic : bool
+        Whether its networks choose.
+    """
+    chosen = [_chosen_line(jobs)] if automatic and jobs else []
+    return [*chosen, *_few_images_lines(todo)]
+
+
+def _chosen_line(jobs: Iterable[Job]) -> str:
+    """Return which numbers ``auto`` chose for jobs, in a line."""
+    networks: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    for job in jobs:
+        networks[job.settings.score_images][job.full_name] = None
+    parts = (f"{number} for {_listed(list(names))}" for number, names in sorted(networks.items()))
+    return f"images_per_score auto: {', '.join(parts)}"
+
+
+def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
+    """Yield how many sites of jobs have too few images, and how many would do, if any have."""
+    unlisted = {job.full_name for job in jobs if not _listed_widths(job)}
+    passed_over = unlisted if len(unlisted) > MOST_COUNTED else set()
+    flagged = sites = enough = 0
+    available: dict[str, int] = {}
+    for job in jobs:
+        if job.full_name in passed_over:
+            continue
+        widths, number = site_widths(job.full_name, job.settings.pooling), job.settings.score_images
+        sites += sum(widths.values())
+        if few := flagged_sites(widths, number):
+            flagged, needed = flagged + few, enough_images(max(widths))
+            enough = max(enough, needed)
+            if job.images < needed:
+                available[job.dataset] = job.images
+    yield from flag_sentences(
+        {"few_images": flagged}, "would be marked", sites=sites, enough=enough
+    )
+    for dataset, images in available.items():
+        yield f"{dataset} has {counted(images, 'image')}, too few for that"
+    if passed_over:
+        yield f"few_images: the widths of {counted(len(passed_over), 'network')} are not known yet"
+
+
+def _listed_widths(job: Job) -> Mapping[int, int]:
+    return listed_widths(job.full_name, job.settings.pooling)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else counted(len(names), "network")

@@ -1,0 +1,70 @@
+"""Images in one score: what ``auto`` becomes in a plan, and what the plan announces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.planning import score_images
+from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import Plan, make_plan
+from jobs.schedules.cron import definition_of, new_entry
+
+
+def planned(images: int | str, *models: str, dataset: str = "random[:2000]") -> Plan:
+    values = {
+        "models": [{"name": name, "checkpoints": ["init:0"]} for name in models],
+        "datasets": [{"name": dataset}],
+        "settings": {"images_per_score": images},
+    }
+    return make_plan(parse_definition(values, "test", Path()), {}, Holdings())
+
+
+def notices(plan: Plan) -> list[str]:
+    return score_images.notices(plan.jobs, plan.todo, plan.automatic)
+
+
+def test_each_network_gets_what_its_widest_site_needs_and_the_number_is_its_key() -> None:
+    wide, narrow = "torchvision:squeezenet1_0", "small:digits_vgg7"
+    automatic = planned("auto", wide, narrow)
+    assert [job.settings.images_per_score for job in automatic.jobs] == [1001, 512]
+    assert automatic.jobs[0].run_id == planned(1001, wide).jobs[0].run_id
+    assert automatic.jobs[1].run_id == planned(512, narrow).jobs[0].run_id
+    (line,) = notices(automatic)
+    assert {"512", "1001", wide, narrow} <= set(line.replace(",", " ").split())
+
+
+def test_a_dataset_that_is_too_small_is_taken_whole_and_named() -> None:
+    plan = planned("auto", "torchvision:squeezenet1_0", dataset="random[:700]")
+    assert plan.jobs[0].settings.images_per_score == 700
+    text = "\n".join(notices(plan))
+    assert "1 of 26 sites" in text
+    assert "few_images" in text
+    assert "1001" in text
+    assert "random[:700] has 700 images" in text
+
+
+@pytest.mark.parametrize(("images", "flagged"), [(64, 20), (256, 5), (1000, 1), (1001, 0)])
+def test_a_plan_counts_the_sites_that_would_bear_the_flag(images: int, flagged: int) -> None:
+    text = "\n".join(notices(planned(images, "torchvision:squeezenet1_0")))
+    assert (f"{flagged} of 26 sites" in text) is bool(flagged)
+    assert ("1001 images a score would do" in text) is bool(flagged)
+
+
+def test_a_schedule_keeps_that_the_number_is_chosen() -> None:
+    values = {
+        "models": [{"name": "small:digits_vgg7"}],
+        "settings": {"images_per_score": "auto"},
+    }
+    declared = parse_definition(values, "test", Path())
+    entry = new_entry("nightly", declared, Path("zoo.toml"), cron="0 3 * * *", timezone="UTC")
+    assert definition_of(entry).settings == declared.settings
+
+
+def test_a_notice_follows_no_more_networks_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(64, "torchvision:squeezenet1_0", "small:digits_vgg7")
+    monkeypatch.setattr("jobs.planning.score_images.listed_widths", lambda *_: {})
+    monkeypatch.setattr("jobs.planning.score_images.MOST_COUNTED", 1)
+    assert notices(plan) == ["few_images: the widths of 2 networks are not known yet"]
