@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -37,6 +38,18 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a developer's own home and cluster out of every test."""
     for name in ("SURVEY_HOME", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def tokenless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A user's home without a token for clusters: a developer's may hold one."""
+    from ray._raylet import AuthenticationTokenLoader
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    AuthenticationTokenLoader.instance().reset_cache()
+    yield
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 #: Marks of tests that are not quick; nor are those that run the whole product.

@@ -223,7 +223,7 @@ def _complain(one: Ran) -> None:
     elif one.left:
         complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
     elif one.outcome is None and one.tick.state == "failed":
-        complain(f"{one.schedule.name}: {one.tick.reason}", None)
+        complain(f"{one.schedule.name}: {one.tick.reason}", one.hint)
     elif one.outcome:
         complain_of(one.outcome)
 

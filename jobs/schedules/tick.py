@@ -50,6 +50,8 @@ class Ran:
     busy: bool = False
     #: The outcome of its survey, where that came to an end.
     outcome: Outcome | None = None
+    #: What to do about its survey, where that could not be run.
+    hint: str | None = None
 
 
 def utc_now() -> datetime:
@@ -234,7 +236,7 @@ class _Run:
         except (StoreError, ClusterError) as error:
             return self._leave(error)
         except SurveyError as error:
-            return self._settle(Settlement("failed", error.message))
+            return self._settle(Settlement("failed", error.message), hint=error.hint)
         except Exception as error:
             self._settle(Settlement("failed", f"{type(error).__name__}: {error}"))
             raise
@@ -248,9 +250,11 @@ class _Run:
         look(self.schedules, moment, self.pace.grace)
         return not self.schedules.cancel_requested(self.tick)
 
-    def _settle(self, settlement: Settlement, outcome: Outcome | None = None) -> Ran:
+    def _settle(
+        self, settlement: Settlement, outcome: Outcome | None = None, hint: str | None = None
+    ) -> Ran:
         self.schedules.settle(self.tick, settlement, self.now())
-        return Ran(self.schedule, self._latest(), outcome=outcome)
+        return Ran(self.schedule, self._latest(), outcome=outcome, hint=hint)
 
     def _leave(self, error: SurveyError) -> Ran:
         from catalog.store.writer_lock import writing_process

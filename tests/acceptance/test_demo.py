@@ -54,7 +54,7 @@ def test_its_residual_networks_and_its_plain_ones_are_two_clusters(demo):
 
 
 @pytest.mark.ray
-def test_the_doctor_finds_all_well(demo):
+def test_the_doctor_finds_all_well(demo, tokenless):
     home, _ = demo
     ended = survey("doctor", "--format", "json", home=home)
     states = {finding["check"]: finding["state"] for finding in json.loads(ended.stdout)}

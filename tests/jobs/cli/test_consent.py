@@ -7,11 +7,14 @@ import json
 import stat
 import sys
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from catalog.models import consent
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
 from jobs.cli.consent import obtain_consent
 from jobs.planning.definition import read_definition
 from jobs.planning.user_models import code_to_consent
@@ -113,6 +116,28 @@ def test_a_schedule_is_consented_to_when_it_is_added(
     survey("schedule", "list", home=home)
     survey("status", home=home)
     assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.slow(seconds=3)
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_due_time_runs_the_code_that_was_consented_to_and_no_other(
+    received: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
+    survey("schedule", "add", "daily", "zoo.toml", "--cron", "0 0 * * *", "--trust", home=home)
+    with Registry(open_home(home, create=False)) as registry:
+        schedules = registry.schedules
+        schedules.settle_anew(schedules.named("daily"), datetime.now(UTC) - timedelta(days=1))
+    if changed:
+        (received / "helper.py").write_text("VALUE = 1\n")
+    forget(monkeypatch)
+    tick = ("schedule", "tick", "--runner", "local", "--json")
+    ran = survey(*tick, home=home, code=int(changed))
+    (due,) = json.loads(ran.stdout)
+    assert (due["state"], due["measured"]) == (("failed", None) if changed else ("done", 1))
+    assert (tmp_path / "trace").exists() is not changed
+    if changed:
+        assert NAME in due["reason"]
+        assert "--trust" in ran.stderr
 
 
 def test_consents_that_others_can_write_are_not_believed(

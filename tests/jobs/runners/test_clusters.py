@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import ray
 from ray._private import services
-from ray._raylet import AuthenticationTokenLoader
 
 from jobs.operations.doctor import CHECKS, checkup
 from jobs.runners.ray.cluster import CONNECT_SECONDS, connected, exposed_token, token_source
@@ -84,15 +83,6 @@ def open_head():
 def closed_head():
     with head(TOKEN) as started:
         yield started
-
-
-@pytest.fixture
-def tokenless(monkeypatch, tmp_path):
-    """A home without a token."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
-    yield
-    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def outer() -> str:
