@@ -49,10 +49,10 @@ def sentence(text: str) -> str:
 
 
 def missing(value: Any) -> bool:
-    """Return whether there is no value: None, NaN, an infinity, NaT, NA or an empty text."""
+    """Return whether there is no value: None, NaN, an infinity, NaT, NA or nothing in it."""
     if isinstance(value, float):
         return not math.isfinite(value)
-    if isinstance(value, str):
+    if isinstance(value, str | tuple):
         return not value
     return value is None or str(value) in _MISSING
 

@@ -36,7 +36,7 @@ class SignatureDrift(Answer):
         *("verdict", "architecture", "checkpoint", "dataset", "before", "after", "site"),
         *("site_name", "affinity_before", "affinity_after", "difference", "standard_error"),
         TableColumn("p_corrected", "", probability, "Holm's correction over all sites", "p"),
-        *("q", "flags", "detail"),
+        *("q", TableColumn("flags", optional=True), "detail"),
     )
     unit = "the batch of images, of one site"
     computed_by = "analysis.contrasts.drift_between_runs:drift"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,7 +17,8 @@ from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.metrics import listed_quantities
 from survey.metrics.base import Quantity
-from survey.results import FLAGS
+from survey.results import FLAGS, LEFT_OUT
+from survey.text import counted
 
 #: Columns of a model's signature in its data and SQL.
 SITE_COLUMNS = (
@@ -40,7 +41,6 @@ _SITES = (
     TableColumn("spatial", "size"),
     TableColumn("channels", "", whole),
     TableColumn("batches", "", whole),
-    TableColumn("flags", meaning="; ".join(f"{flag}: {text}" for flag, text in FLAGS.items())),
 )
 
 
@@ -70,7 +70,7 @@ def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
     if run["status"] != "done":
         return f"This run is {run['status']} and has no signature."
     if scores.empty:
-        return f"This run finished, but none of its {len(group)} sites has an affinity score."
+        return f"This run finished, but none of its {len(group)} sites has a score that counts."
     return (
         f"The affinity score goes from {scores.min():.3f} to {scores.max():.3f} over"
         f" {len(scores)} activation sites, with a median of {scores.median():.3f}."
@@ -111,6 +111,11 @@ def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> d
     if not missing(run["suspicion"]):
         problems["Suspect"] = str(run["suspicion"])
     unscored = group[group["affinity"].isna()]
+    out = [not LEFT_OUT.isdisjoint(flags) for flags in unscored["flags"]]
+    if any(out):
+        what = f"{sum(out)} of {len(group)} sites left out"
+        problems[what] = "; ".join(FLAGS[flag] for flag in sorted(LEFT_OUT))
+    unscored = unscored[[not each for each in out]]
     if len(unscored):
         text = gaps["reason"].fillna(gaps["status"]).astype(str)
         reasons = "; ".join(dict.fromkeys(text))
@@ -141,11 +146,19 @@ def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
     why = gaps.groupby("site").agg(
         why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(cell, reasons))))
     )
+    borne = {flag for flags in group["flags"] for flag in flags}
+    meaning = ", ".join(f"{flag} ({text})" for flag, text in FLAGS.items() if flag in borne)
+    flags = TableColumn("flags", "", _on_one_line, meaning)
     others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
     rows = group.merge(why, on="site", how="left")
-    columns: list[str | TableColumn] = [*_SITES, *others, TableColumn("why", "without a score")]
+    unscored = TableColumn("why", "without a score")
+    columns: list[str | TableColumn] = [*_SITES, flags, *others, unscored]
     caption = "Every activation site in the order of execution."
     return {"Site by site": page_table(Table("sites", caption, rows, columns))}
+
+
+def _on_one_line(flags: Sequence[str]) -> str:
+    return cell(flags).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _others() -> list[Quantity]:
@@ -160,7 +173,7 @@ def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> dict[str, Page
     except (SettingsError, UnknownName):
         # There is no other signature, or none of this run.
         return {}
-    caption = f"The {len(rows)} models with the most similar signatures."
+    caption = f"The {counted(len(rows), 'model')} with the most similar signatures."
     columns = ("other_model", "rank", "other_family", "distance")
     table = Table("neighbours", caption, rows, columns)
     return {"Nearest models": page_table(table, material.links)}
