@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -97,7 +98,13 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
     from jobs.operations.table_formats import write_batches
 
     with _destination(format, output) as stream:
-        write_batches(table.schema, table.to_batches(), format, stream)
+        width = None if output else terminal_width()
+        write_batches(table.schema, table.to_batches(), format, stream, width=width)
+
+
+def terminal_width() -> int | None:
+    """Return the columns of standard output, or ``COLUMNS``; None where it is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @contextmanager
@@ -154,4 +161,4 @@ def emit_rows(
         typer.echo("".join(json_pieces(rows)), nl=False)
     else:
         numeric = {name: kind is not str for name, kind in kinds.items()}
-        typer.echo(table_text(rows, numeric), nl=False)
+        typer.echo(table_text(rows, numeric, terminal_width()), nl=False)

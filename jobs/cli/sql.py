@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from analysis.option_fields import option
-from jobs.cli.output import TableFileOptions
+from jobs.cli.output import TableFileOptions, terminal_width
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from jobs.operations.sql_query import MEMORY_GB, TIMEOUT_SECONDS
 
@@ -33,4 +33,5 @@ def sql(
 
     text = typer.get_text_stream("stdin").read() if query == "-" else query
     limits = QueryLimits(timeout, memory)
-    table.write_query(SqlQuery(open_home(home, create=False), text, table.format, limits))
+    width = None if table.output else terminal_width()
+    table.write_query(SqlQuery(open_home(home, create=False), text, table.format, limits, width))

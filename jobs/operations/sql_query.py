@@ -78,6 +78,8 @@ class SqlQuery:
         The format of the result.
     limits : QueryLimits, optional
         What it may take.
+    width : int, optional
+        Terminal cells that a line of aligned text may take.
 
     Attributes
     ----------
@@ -93,9 +95,10 @@ class SqlQuery:
         sql: str,
         format: Format,  # noqa: A002
         limits: QueryLimits | None = None,
+        width: int | None = None,
     ) -> None:
         self._home, self._limits = home, limits or QueryLimits()
-        self._asked = {"path": str(home.path), "sql": sql, "format": format}
+        self._asked = {"path": str(home.path), "sql": sql, "format": format, "width": width}
         self.rows = self.shown = 0
 
     def __iter__(self) -> Generator[bytes]:

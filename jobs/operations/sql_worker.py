@@ -57,9 +57,10 @@ def _answer(asked: dict[str, Any]) -> Written:
     metrics = _installed_metrics() if asked["metrics"] else []
     with reading(home, metrics, memory_bytes) as connection, refusing(home.signatures):
         # What is imported when it is first used is imported now.
-        write_result(connection.sql("SELECT 'text', 1.5, [1]"), form, io.BytesIO(), 1)
+        write_result(connection.sql("SELECT 'a long text…', 1.5, [1]"), form, io.BytesIO(), 1, 30)
         lock_down(memory_bytes)
-        return write_result(result_of(connection, sql), form, sys.stdout.buffer, asked["lines"])
+        result, lines, width = result_of(connection, sql), asked["lines"], asked["width"]
+        return write_result(result, form, sys.stdout.buffer, lines, width)
 
 
 def write_result(
@@ -67,10 +68,11 @@ def write_result(
     format: Format,  # noqa: A002
     stream: BinaryIO,
     lines: int,
+    width: int | None = None,
 ) -> Written:
-    """Write a result in a format as it is computed, in a table no more than some lines of it."""
+    """Write a result in a format as it is computed, in a table some lines and columns of it."""
     schema, batches = plain_batches(result, format)
-    return write_batches(schema, batches, format, stream, lines)
+    return write_batches(schema, batches, format, stream, lines, width)
 
 
 def lock_down(memory_bytes: int) -> None:

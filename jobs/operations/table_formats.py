@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.choices import Format
-from survey.text import harmless, printable, shortened
+from survey.text import first_names, harmless, printable, shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +45,7 @@ def write_batches(
     format: Format,  # noqa: A002
     stream: BinaryIO,
     most_lines: int | None = None,
+    width: int | None = None,
 ) -> Written:
     """Write a table as its batches come.
 
@@ -58,6 +61,8 @@ def write_batches(
         Where.
     most_lines : int, optional
         Rows that aligned text shows; the others are counted. By default all are shown.
+    width : int, optional
+        Terminal cells that a line of aligned text may take.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def write_batches(
         for part in counted:
             room = None if most_lines is None else most_lines - len(rows)
             rows += part.slice(0, room).to_pylist()
-        stream.write(table_text(rows, _numeric(schema)).encode())
+        stream.write(table_text(rows, _numeric(schema), width).encode())
         return Written(counter.rows, len(rows))
     if format == "json":
         for piece in json_pieces(row for part in counted for row in part.to_pylist()):
@@ -160,10 +165,10 @@ def json_pieces(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "[]\n" if before == "[" else "\n]\n"
 
 
-def table_text(rows: Iterable[Mapping[str, Any]], numeric: Mapping[str, bool]) -> str:
-    """Return rows as aligned text as wide as it needs, but for very long cells.
-
-    Squeezing columns to the terminal's width would cut the very names a row is about.
+def table_text(
+    rows: Iterable[Mapping[str, Any]], numeric: Mapping[str, bool], width: int | None = None
+) -> str:
+    """Return rows as aligned text.
 
     Parameters
     ----------
@@ -171,20 +176,34 @@ def table_text(rows: Iterable[Mapping[str, Any]], numeric: Mapping[str, bool]) -
         The rows, with the columns in their order.
     numeric : mapping of str to bool
         The columns, and whether they hold numbers.
+    width : int, optional
+        Terminal cells that a line may take; by default it takes what it needs.
     """
     from rich.cells import cell_len
+
+    from jobs.operations.fitting import CAUSES, GAP, cut_end, cut_text, fit_columns
 
     lines = [
         [*map(printable, numeric)],
         *([_cell(value) for value in row.values()] for row in rows),
     ]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    right = list(numeric.values())
+    fit = fit_columns(lines, right, sys.maxsize if width is None else width)
     text = []
     for line in lines:
-        columns = zip(line, widths, numeric.values(), strict=True)
-        padded = ((cell, " " * (width - cell_len(cell)), right) for cell, width, right in columns)
-        text.append("  ".join(p + cell if right else cell + p for cell, p, right in padded))
-    text.insert(1, "-" * (sum(widths) + 2 * len(widths) - 2))
+        cells = [
+            (cut_end if lines[0][k] in CAUSES else cut_text)(line[k], w)
+            for k, w in zip(fit.places, fit.widths, strict=True)
+        ]
+        padding = [" " * (w - cell_len(c)) for c, w in zip(cells, fit.widths, strict=True)]
+        padded = zip(fit.places, cells, padding, strict=True)
+        text.append((" " * GAP).join(p + c if right[k] else c + p for k, c, p in padded))
+    text.insert(1, "-" * (sum(fit.widths) + GAP * (len(fit.widths) - 1)))
+    alike = ", ".join(f"{lines[0][k]} {lines[1][k]}" for k in fit.alike)
+    left_out = first_names((lines[0][k] for k in fit.left_out), 12)
+    notes = [f"in every row: {alike}"] if alike else []
+    notes += [f"not shown: {left_out} (--json or a wider terminal shows all)"] if left_out else []
+    text += [part for note in notes for part in wrap(note, width or 0)]
     return "\n".join(line.rstrip() for line in text) + "\n"
 
 

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from jobs.operations.fitting import shortened_title
+from jobs.operations.fitting import cut_title
 from jobs.operations.watch import Look
 from jobs.scan.scan_progress import ScanProgress
 from survey.text import counted, format_duration, printable
@@ -33,9 +33,7 @@ class Line:
     style: str = ""
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> list[Text]:
-        return [
-            Text(shortened_title(printable(self.text), options.max_width), self.style, no_wrap=True)
-        ]
+        return [Text(cut_title(printable(self.text), options.max_width), self.style, no_wrap=True)]
 
     def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(1, Text(printable(self.text)).cell_len).with_maximum(options.max_width)

@@ -44,10 +44,23 @@ def test_small_numbers_are_not_shown_as_zero(tmp_path):
     assert [line.strip() for line in text.splitlines()[2:]] == ["3e-06", "0.0000", "1.235e+05"]
 
 
-def test_no_column_is_squeezed_by_a_narrow_terminal(monkeypatch, tmp_path):
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_terminal_s_width_is_kept_and_a_pipe_has_none(monkeypatch, tmp_path, terminal):
+    class Stream(io.BytesIO):
+        buffer = property(lambda self: self)
+
+        def isatty(self) -> bool:
+            return terminal
+
     monkeypatch.setenv("COLUMNS", "40")
-    wide = pa.table({f"column{n}": ["a long name of something"] for n in range(8)})
+    wide = pa.table({f"column{n}": [f"{n} a long name of something"] for n in range(8)})
+    # A file is no terminal, whatever standard output is.
+    monkeypatch.setattr("sys.stdout", stream := Stream())
     assert as_text(wide, tmp_path).count("a long name of something") == 8
+    emit(wide)
+    written = stream.getvalue().decode()
+    assert written.count("a long name of something") == (0 if terminal else 8)
+    assert (max(map(len, written.splitlines())) <= 40) == terminal
 
 
 def test_json_is_json_even_with_nan_and_times(tmp_path):

@@ -1,0 +1,88 @@
+"""Tables and texts cut to a width: nothing is wider, no number is cut, what is gone is named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from jobs.operations.fitting import cut_end, cut_text, cut_title, cut_widths
+from jobs.operations.table_formats import table_text
+
+WIDTHS = st.integers(1, 60)
+TEXTS = st.text(st.sampled_from("ab/ .:\u4e2d\u00e9"), max_size=80)
+
+ROWS = [
+    {
+        "run_id": f"{seed:012x}",
+        "architecture": f"small:digits_resnet{seed}",
+        "checkpoint": f"file:/data/someone/{'deep/' * 20}seed{seed}/epoch_{seed}.pth",
+        "dataset": "folder:/data/photographs",
+        "state": "failed",
+        "images": 1797,
+        "top1": 0.98765,
+        "suspicion": None,
+        "error": f"no{seed} " + "such file " * 30,
+    }
+    for seed in (20, 21)
+]
+NUMERIC = {name: name in ("images", "top1") for name in ROWS[0]}
+
+
+@given(TEXTS, WIDTHS)
+def test_no_text_is_wider_than_its_room(text: str, width: int) -> None:
+    for cut in (cut_text, cut_end, cut_title):
+        assert cell_len(cut(text, width)) <= width
+        assert cut(text, max(width, cell_len(text))) == text
+
+
+def test_a_path_keeps_its_name() -> None:
+    path = "file:/data/someone/seed0/epoch_30.pth"
+    assert cut_text(path, 20) == "…/seed0/epoch_30.pth"
+    assert cut_text(path, 14) == "…/epoch_30.pth"
+    assert cut_text(path, 10) == "epoch_30.…"
+    assert cut_title(f"small:net / {path} / digits", 40).split(" / ")[1].endswith("/epoch_30.pth")
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 200))
+def test_the_widest_columns_are_cut_first(widths: list[int], room: int) -> None:
+    least = [min(each, 10) for each in widths]
+    cut = cut_widths(widths, least, room)
+    assert all(low <= c <= w for low, c, w in zip(least, cut, widths, strict=True))
+    assert sum(cut) <= max(room, sum(least))
+    narrower = [c for c, w in zip(cut, widths, strict=True) if c < w]
+    # What is cut is as wide as any column that is not.
+    assert all(c >= max(cut) for c in narrower if c > 10)
+    assert sum(widths) > room or cut == widths
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+def test_a_table_fits_and_names_what_is_gone(width: int) -> None:
+    text = table_text(ROWS, NUMERIC, width)
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= width
+    heads = lines[0].split()
+    assert heads[0] == "run_id"
+    assert all(row["run_id"] in text for row in ROWS)
+    assert "error" in heads
+    for name in NUMERIC:
+        assert name in " ".join(lines)
+    # A number is whole or not there.
+    assert ("top1" in heads) == ("0.9877" in text.split("in every row")[0])
+
+
+def test_what_holds_in_every_row_is_told_once() -> None:
+    text = table_text(ROWS, NUMERIC, 80)
+    assert "dataset folder:/data/photographs, state failed, images 1797, top1 0.9877" in " ".join(
+        text.split()
+    )
+    assert "suspicion" not in text.splitlines()[0]
+
+
+def test_without_a_width_nothing_is_cut() -> None:
+    text = table_text(ROWS, NUMERIC)
+    assert len(text.splitlines()) == 2 + len(ROWS)
+    for row in ROWS:
+        assert str(row["checkpoint"]) in text
+        assert str(row["error"]).strip() in text
