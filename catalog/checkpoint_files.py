@@ -1,4 +1,4 @@
-"""Files of weights on this machine that a reference names: one by its path, several by a glob."""
+"""Files of weights on this machine that a reference names: by a path, a folder or a glob."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from catalog.files import at_home
+from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights_among
 from survey.errors import CheckpointError
 from survey.text import counted
 
@@ -42,10 +43,35 @@ def expanded(reference: str, base_dir: Path) -> list[str]:
         return [reference]
     # Unlike that of pathlib, it leaves hidden files out.
     fitting = glob.glob(pattern, root_dir=base_dir, recursive=True)  # noqa: PTH207
-    files = [name for name in fitting if (base_dir / name).is_file()]
+    files = [name for name in fitting if _has_weights(base_dir / name)]
     if not files:
         raise _nothing_fits(pattern, base_dir)
     return [f"{_FILE}{name}" for name in sorted(files, key=natural_order)]
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of the weights at a path: itself, or those of a folder, in the hub's layout.
+
+    A folder without weights is returned as it is, and fails when it is loaded.
+
+    Raises
+    ------
+    CheckpointError
+        If a folder holds several files of weights, or lacks one that its index names.
+    """
+    names = [each.name for each in path.iterdir()] if path.is_dir() else []
+    if not any(name.endswith((*ENDINGS, INDEX_ENDING)) for name in names):
+        return [path]
+    weights = path / weights_among(names, str(path))
+    if not weights.name.endswith(INDEX_ENDING):
+        return [weights]
+    files = [path / name for name in shards_of(weights)]
+    if absent := next((file for file in files if not file.is_file()), None):
+        raise CheckpointError(
+            f"{absent} is not there, which {weights.name} names",
+            hint="copy the whole folder: all shards are needed",
+        )
+    return files
 
 
 def natural_order(name: str) -> list[str | int]:
@@ -53,6 +79,11 @@ def natural_order(name: str) -> list[str | int]:
     # Text and numbers take turns, text first, so that like is compared with like.
     parts = _DIGITS.split(name)
     return [int(part) if place % 2 else part for place, part in enumerate(parts)]
+
+
+def _has_weights(path: Path) -> bool:
+    """Return whether a path is a file, or a folder of weights."""
+    return path.is_file() or (path.is_dir() and files_of(path) != [path])
 
 
 def _nothing_fits(pattern: str, base_dir: Path) -> CheckpointError:

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from catalog.checkpoint_files import files_of
 from catalog.files import at_home, file_sha256
-from catalog.models.base import Architecture, InputTransform, Published
+from catalog.hub_checkpoints import hub_reference
+from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
 from survey.errors import CatalogError, CheckpointError, UnknownName
 from survey.text import storable
 
 if TYPE_CHECKING:
     from torch import nn
 
-CheckpointKind = Literal["init", "file", "bundled", "built", "published"]
+CheckpointKind = Literal["init", "file", "bundled", "built", "published", "hub"]
 
 #: The largest seed a run can record.
 LARGEST_SEED = 2**63 - 1
@@ -34,31 +36,41 @@ class Checkpoint:
     reference: str
     #: Where the weights come from.
     kind: CheckpointKind
-    #: The file of weights; None for ``init``, and for published ones that are not here yet.
+    #: The file of weights; None for ``init``, and for those elsewhere that are not here yet.
     path: Path | None = None
+    #: Further files, where the weights are split over several.
+    shards: tuple[Path, ...] = ()
     #: The seed of a random initialisation; None for files.
     seed: int | None = None
     #: Full name of the architecture that brings its weights (``built``); None for others.
     architecture: str | None = None
     #: What is known of published weights; None for others.
     published: Published | None = None
+    #: Where each file comes from, for those from elsewhere that are here.
+    remote: tuple[RemoteFile, ...] = ()
 
     @property
     def classifies(self) -> bool:
         """Whether the network's outputs are classes; False where its classifier is missing."""
         return self.published is None or self.published.rules.classifier
 
-    def located(self, path: Path) -> Checkpoint:
-        """Return it with its file, once it is here."""
-        return dataclasses.replace(self, path=path)
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files of its weights; none where it has none, or they are not here."""
+        return () if self.path is None else (self.path, *self.shards)
+
+    def located(self, path: Path, *shards: Path) -> Checkpoint:
+        """Return it with its files, once they are here."""
+        return dataclasses.replace(self, path=path, shards=shards)
 
     def sha256(self) -> str:
         """Return the sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
 
-        Of weights that a network brings, it is over their names, shapes and values.
+        Of weights that a network brings, it is over their names, shapes and values; of several
+        files, over the hash of each.
         """
         if self.path is not None:
-            return file_sha256(self.path)
+            return joint_sha256([file_sha256(path) for path in self.files])
         if self.architecture is not None:
             from catalog.models import find
 
@@ -74,8 +86,9 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     Parameters
     ----------
     reference : str or None
-        ``init:SEED``, ``file:PATH``, ``bundled``, ``default``, or published weights by their full
-        name or their tag among the architecture's; None for the bundled weights, else the default.
+        ``init:SEED``, ``file:PATH``, ``hf://OWNER/REPOSITORY``, ``bundled``, ``default``, or
+        published weights by their full name or their tag among the architecture's; None for the
+        bundled weights, else the default.
     architecture : Architecture
         What the weights are for.
     base_dir : Path
@@ -110,8 +123,18 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
                 hint="a relative path starts where the command was called, or beside the survey"
                 " file",
             )
-        return Checkpoint(f"file:{detail}", "file", path=path)
+        first, *shards = files_of(path)
+        return Checkpoint(f"file:{detail}", "file", path=first, shards=tuple(shards))
+    if kind == "hf" and detail:
+        return Checkpoint(hub_reference(reference), "hub")
     return _published(reference, architecture, base_dir)
+
+
+def joint_sha256(hashes: Sequence[str]) -> str:
+    """Return the sha256 (hex) of files from those of each; of one alone it is that file's."""
+    if len(hashes) == 1:
+        return hashes[0]
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def input_transform(architecture: Architecture, checkpoint: Checkpoint) -> InputTransform:
@@ -172,7 +195,8 @@ def _published(reference: str, architecture: Architecture, base_dir: Path) -> Ch
     hint = UnknownName("checkpoint", reference, tagged).hint if tagged else None
     raise CheckpointError(
         f"checkpoint {reference!r} is not understood for {architecture.full_name}, must be"
-        " init:SEED, file:PATH, bundled, default or the name of published weights",
+        " init:SEED, file:PATH, hf://OWNER/REPOSITORY, bundled, default or the name of published"
+        " weights",
         hint=f"write file:{reference}" if (base_dir / reference).is_file() else hint,
     )
 

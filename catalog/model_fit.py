@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _PACKAGES = {"torchvision": "torchvision", "timm": "timm", "small": "model-zoo-survey"}
 
 
-def misfit(architecture: Architecture, path: Path) -> str | None:
-    """Return why a file's weights cannot be loaded into a network.
+def misfit(architecture: Architecture, *files: Path) -> str | None:
+    """Return why the weights of a file, or of several shards, cannot be loaded into a network.
 
-    The file's header is read, and the network built without values where it can be.
+    The files' headers are read, and the network built without values where it can be.
 
     Returns
     -------
@@ -30,11 +30,12 @@ def misfit(architecture: Architecture, path: Path) -> str | None:
         How the keys or shapes differ, or why the file cannot be read; None if it fits, or if that
         shows only when it is loaded.
     """
+    from catalog.weights.content import joint_content
     from catalog.weights.reading import read_header
     from catalog.weights.strict_loading import differences
 
     try:
-        content = read_header(path)
+        content = joint_content(files, read_header)
     except (CheckpointError, OSError) as problem:
         return str(getattr(problem, "message", problem))
     try:

@@ -53,7 +53,7 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
         model = without_classifier(model)
     adapt = _adapting(published) if published else None
     try:
-        dropped = load_weights(model, checkpoint.path, architecture.full_name, rules, adapt)
+        dropped = load_weights(model, checkpoint.files, architecture.full_name, rules, adapt)
     except CheckpointError as problem:
         if published is None:
             raise

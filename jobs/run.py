@@ -31,7 +31,7 @@ from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
 from jobs.planning.pairing import notes
 from jobs.planning.plan import Plan, make_plan
-from jobs.planning.prefetch import needed, supply
+from jobs.planning.prefetch import supply
 from jobs.planning.staleness import staleness
 from jobs.runners.base import Runner
 from jobs.runners.events import Failed
@@ -102,7 +102,7 @@ def run_survey(
     limits = limits or Limits()
     store = FileStore(home.files, offline=offline)
     # Before the writer's lock is taken: fetching takes long, and another scan may write meanwhile.
-    unfetched = tuple(supply(needed(definition), store, reporter.fetching).values())
+    unfetched = tuple(supply(definition, store, reporter.fetching).values())
     with Registry(home) as registry, Writer.open(home) as writer:
         writer.merge()
         registry.mark_interrupted()
@@ -171,11 +171,12 @@ def with_present_weights(
         The progress of the job with the weights that its file has by now, closed if these are
         measured already; None if the file is the planned one, is gone, or is a published one.
     """
-    path, home = job.checkpoint.path, holdings.home
-    if path is None or home is None:
+    home = holdings.home
+    if home is None or not job.checkpoint.files:
         return None
     # Whatever it looks like: else every further run would plan what is no more.
-    registry.hashes.forget(path)
+    for path in job.checkpoint.files:
+        registry.hashes.forget(path)
     try:
         sha256 = holdings.sha256(job.checkpoint)
     except CatalogError:

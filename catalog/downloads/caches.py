@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from catalog.downloads.urls import HubFile, hub_file
+from catalog.downloads.urls import LISTING, HubFile, hub_file
 from catalog.models.base import RemoteFile
 
 
@@ -26,9 +26,9 @@ def cached_copies(file: RemoteFile) -> Iterator[tuple[Path, str | None]]:
         What is wanted.
     """
     on_hub = hub_file(file.url)
-    if on_hub is not None:
+    if on_hub is not None and on_hub.path != LISTING:
         yield from _hub_files(on_hub, file.sha256)
-    elif file.sha256 or file.sha256_prefix:
+    elif on_hub is None and (file.sha256 or file.sha256_prefix):
         # torch files by the address's last part, which several files share: without a hash one
         # could be taken for another.
         name = _last_part(file.url)
@@ -41,7 +41,7 @@ def cached_copies(file: RemoteFile) -> Iterator[tuple[Path, str | None]]:
 def _hub_files(on_hub: HubFile, sha256: str | None) -> Iterator[tuple[Path, str | None]]:
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(on_hub.repository, on_hub.path)
+    cached = try_to_load_from_cache(on_hub.repository, on_hub.path, revision=on_hub.revision)
     if isinstance(cached, str):
         # The cache calls a large file's bytes by their sha256, small ones by something else.
         blob = Path(cached).resolve().name

@@ -47,7 +47,7 @@ _LENGTH = r"(\d{1,18})"
 _GZIP = b"\x1f\x8b"
 _GZIPPED_NAMES = (".gz", ".tgz")
 
-#: How other things begin that are sent in the place of files, and what they are.
+#: How other things begin that are sent in the place of files, and what they are; JSON first.
 _MESSAGES = (
     (re.compile(rb"""\s*[{[]\s*["'{]"""), "a message (JSON)"),
     (re.compile(rb"version https://git-lfs"), "a Git LFS pointer, not the content it points to"),
@@ -136,7 +136,7 @@ def check_content(response: Response, head: bytes, name: str) -> None:
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in {"text/html", "application/xhtml+xml"} or is_page(head):
         raise DownloadError(f"the server answers with a web page: {_page_meaning(head)}")
-    message = notice(head)
+    message = notice(head, name)
     if message is not None:
         raise DownloadError(f"the server answers with {message}")
     encoded = response.headers.get("Content-Encoding", "identity") != "identity"
@@ -150,13 +150,17 @@ def is_page(head: bytes) -> bool:
     return bool(_PAGE_START.match(head)) and b"\0" not in head[:64]
 
 
-def notice(head: bytes) -> str | None:
-    """Return what a file that begins like this is instead of content; None where it may be that."""
+def notice(head: bytes, name: str) -> str | None:
+    """Return what a file that begins like this is instead of content; None where it may be that.
+
+    A file whose name says so may hold JSON.
+    """
     if is_page(head):
         return "a web page"
     if b"\0" in head[:64]:
         return None
-    return next((what for start, what in _MESSAGES if start.match(head)), None)
+    messages = _MESSAGES[name.lower().endswith(".json") :]
+    return next((what for start, what in messages if start.match(head)), None)
 
 
 def version_of(response: Response) -> Version:

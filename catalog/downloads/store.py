@@ -278,7 +278,7 @@ class FileStore:
 def _difference(file: RemoteFile, path: Path, content: FileDigests) -> str | None:
     """Return how a new file differs from the one published, a page in its place included."""
     with path.open("rb") as opened:
-        message = notice(opened.read(512))
+        message = notice(opened.read(512), file.name)
     if message is not None:
         return f"it is {message}"
     return difference(file, content) or (None if content.bytes else "it is empty")

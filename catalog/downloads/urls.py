@@ -1,18 +1,23 @@
 """Addresses of files: where bytes are fetched from, and how an address is shown.
 
 Owns the two kinds that are not fetched as they are written: files on the model hub
-(``hf://OWNER/REPOSITORY/FILE``) and Google Drive's, whose usual address answers with a page.
+(``hf://OWNER/REPOSITORY[@REVISION]/FILE``) and Google Drive's, whose usual address answers with a
+page.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qs, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from survey.errors import DownloadError
 
 _HUB = "hf://"
+#: Stands in the place of a file for the listing of its repository's files.
+LISTING = "?"
+_REVISION = re.compile(r"[\w.%-]+")
 _DRIVE = "drive.google.com"
 _DRIVE_CONTENT = "drive.usercontent.google.com"
 #: Without ``confirm`` a large file is answered with a page that asks whether one is sure.
@@ -20,12 +25,14 @@ _DRIVE_CONFIRMED = {"export": "download", "confirm": "t"}
 
 
 class HubFile(NamedTuple):
-    """A file on the model hub, in its main revision."""
+    """A file on the model hub."""
 
     #: Owner and name of its repository, such as ``timm/resnet50.a1_in1k``.
     repository: str
-    #: Its path within the repository.
+    #: Its path within the repository, or ``LISTING``.
     path: str
+    #: The branch, tag or commit.
+    revision: str = "main"
 
 
 def address_key(url: str) -> str:
@@ -48,15 +55,18 @@ def hub_file(url: str) -> HubFile | None:
 
     owner, _, rest = url.removeprefix(_HUB).partition("/")
     name, _, path = rest.partition("/")
+    name, at, revision = name.partition("@")
     try:
         validate_repo_id(f"{owner}/{name}")
         if {"", ".", ".."} & set(path.split("/")):
             raise ValueError(path)
+        if at and not _REVISION.fullmatch(revision):
+            raise ValueError(revision)
     except ValueError:
         raise DownloadError(
             f"{url} names no file on the model hub, must be hf://OWNER/REPOSITORY/FILE"
         ) from None
-    return HubFile(f"{owner}/{name}", path)
+    return HubFile(f"{owner}/{name}", path, unquote(revision) or "main")
 
 
 def direct_address(url: str) -> str:
@@ -72,7 +82,11 @@ def direct_address(url: str) -> str:
         # Knows the environment's HF_ENDPOINT, so that mirrors work.
         from huggingface_hub import constants
 
-        return f"{constants.ENDPOINT}/{on_hub.repository}/resolve/main/{quote(on_hub.path)}"
+        revision = quote(on_hub.revision, safe="")
+        if on_hub.path == LISTING:
+            repository = f"{constants.ENDPOINT}/api/models/{on_hub.repository}"
+            return f"{repository}/revision/{revision}?blobs=true"
+        return f"{constants.ENDPOINT}/{on_hub.repository}/resolve/{revision}/{quote(on_hub.path)}"
     parts = _split(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise DownloadError(

@@ -63,7 +63,8 @@ class Reported:
 class RemoteFile:
     """A file somewhere else, and what is known of its content."""
 
-    #: Where it is: ``https://...``, or ``hf://OWNER/REPOSITORY/FILE`` on the model hub.
+    #: Where it is: ``https://...``, or ``hf://OWNER/REPOSITORY[@REVISION]/FILE`` on the
+    #: model hub.
     url: str
     #: What it is called there. Never a key: different files share names.
     name: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from survey.errors import CheckpointError
-from survey.text import first_names
+from survey.text import first_names, shortened
 
 #: Keys under which training scripts keep the weights, in the order they are looked for.
 WRAPPERS = (
@@ -93,6 +94,28 @@ class Content:
                 )
             payload = inner
         return payload
+
+
+def joint_content(paths: Sequence[Path], read: Callable[[Path], Content]) -> Content:
+    """Return what files hold together that a network's weights are split over; of one, its content.
+
+    Raises
+    ------
+    CheckpointError
+        If a file cannot be read, or two hold a tensor of one name.
+    """
+    if len(paths) == 1:
+        return read(paths[0])
+    tensors: dict[str, torch.Tensor] = {}
+    for path in paths:
+        shard = read(path).weights().tensors
+        if twice := next((key for key in shard if key in tensors), None):
+            raise CheckpointError(
+                f"{path} holds {shortened(twice)}, which another of its {len(paths)} shards has",
+                hint="the files are not those of one checkpoint",
+            )
+        tensors |= shard
+    return Content(paths[0], tensors)
 
 
 def _entries(value: object) -> dict[object, object] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from catalog.models.base import KeyRules
-from catalog.weights.content import Content
+from catalog.weights.content import Content, joint_content
 from catalog.weights.keys import COUNTER, KeyedWeights, beginnings, best_form, missing_keys
 from catalog.weights.lookalikes import lookalike
 from catalog.weights.reading import read_content
@@ -35,7 +35,7 @@ Adapt = Callable[[Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
 
 def load_weights(
     model: nn.Module,
-    path: Path,
+    files: Path | Sequence[Path],
     architecture: str,
     rules: KeyRules | None = None,
     adapt: Adapt | None = None,
@@ -51,8 +51,8 @@ def load_weights(
     model : nn.Module
         The network, on the CPU; without its classifier where the rules say that the file has none
         (``without_classifier``). Not to be used if this raises.
-    path : Path
-        The file.
+    files : Path or sequence of Path
+        The file, or the files that the weights are split over.
     architecture : str
         The network's full name, for messages.
     rules : KeyRules, optional
@@ -70,7 +70,8 @@ def load_weights(
     CheckpointError
         If the file cannot be read safely or does not fit the network exactly.
     """
-    content = read_content(path)
+    content = joint_content([files] if isinstance(files, Path) else files, read_content)
+    path = content.path
     forms = (rules, *rules.alternatives) if rules else (KeyRules(),)
     keyed = best_form(content, forms, model.state_dict())
     if adapt is not None:

@@ -27,20 +27,22 @@ def fetch(
     from catalog.home import Home
     from catalog.open_home import open_home
     from jobs.cli.signals import termination_interrupts
-    from jobs.planning.prefetch import announcement, inventory, needed, supply
+    from jobs.planning.prefetch import announcement, inventory, listings, needed, supply
     from jobs.scan.progress_display import progress_reporter
 
     # Without a dataset named, only weights are meant: the default one comes with this package.
-    files = needed(survey.definition())
+    definition = survey.definition()
     # A dry run writes nothing, and needs no home: without one, nothing is here.
     opened = Home(home.absolute()) if dry_run else open_home(home, create=True)
     store = FileStore(opened.files, offline=offline or dry_run)
     problems = {}
     if not dry_run:
-        if (line := announcement(files, store)) is not None:
+        if (line := announcement(needed(definition, store.find), store)) is not None:
             say(line)
         with termination_interrupts(), progress_reporter() as reporter:
-            problems = supply(files, store, reporter.fetching, most_bytes=math.inf)
+            problems = supply(definition, store, reporter.fetching, most_bytes=math.inf)
+    with listings(store, ask=dry_run and not offline) as find:
+        files = needed(definition, find)
     table.write(inventory(files, store))
     for problem in problems.values():
         complain(problem.message, problem.hint)

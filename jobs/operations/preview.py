@@ -138,13 +138,14 @@ def forecast(
     states: dict[str, RunState] = {}
     held: Mapping[str, str] = {}
     definition, unconsented = without_unconsented(definition)
-    history, holdings, opened, files = History(), Holdings(), None, needed(definition)
+    history, holdings, opened = History(), Holdings(), None
+    files = needed(definition, holdings.find)
     with ExitStack() as closing:
         if Home(home.absolute()).signatures.is_file():
             opened = open_home(home, create=False)
             states, history = run_states(opened), history_of(opened, device)
             store = FileStore(opened.files, offline=True)
-            files = store.missing(files)
+            files = store.missing(needed(definition, store.find))
             if os.access(opened.path, os.W_OK):
                 registry = closing.enter_context(Registry(opened))
                 held = held_jobs(registry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog.checkpoint_references import Checkpoint
+from catalog.checkpoint_references import Checkpoint, joint_sha256
 from catalog.datasets import ImageDataset, needed_files, open_dataset
 from catalog.home import Home
 from catalog.models.base import Architecture, RemoteFile
@@ -58,21 +58,22 @@ class Holdings:
         try:
             if self.hashes is None:
                 return checkpoint.sha256()
-            return self.hashes.checkpoint_sha256(checkpoint.path)
+            return joint_sha256([self.hashes.checkpoint_sha256(path) for path in checkpoint.files])
         except CheckpointError:
-            return hashlib.sha256(f"unreadable:{checkpoint.path}".encode()).hexdigest()
+            names = ":".join(map(str, checkpoint.files))
+            return hashlib.sha256(f"unreadable:{names}".encode()).hexdigest()
 
     def misfit(self, architecture: Architecture, checkpoint: Checkpoint, sha256: str) -> str | None:
         """Return why the weights that a user names do not fit a network; None where they do.
 
         It is asked of files alone: other weights come for their network.
         """
-        if checkpoint.kind != "file" or checkpoint.path is None:
+        if checkpoint.kind not in ("file", "hub") or not checkpoint.files:
             return None
         # Brings torch, unless it is known already.
         from catalog.model_fit import definition_version, misfit
 
-        compute = functools.partial(misfit, architecture, checkpoint.path)
+        compute = functools.partial(misfit, architecture, *checkpoint.files)
         version = definition_version(architecture)
         if self.hashes is None or version is None:
             return compute()

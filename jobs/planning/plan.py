@@ -199,12 +199,17 @@ def _sorted_out(wanted: list[Target], holdings: Holdings) -> tuple[list[Target],
     """Return the targets whose files are at hand, with their paths, and the others."""
     here, absent = [], []
     for target in wanted:
-        if target.file is None:
-            here.append(target)
-        elif path := holdings.find(target.file):
-            here.append(dataclasses.replace(target, checkpoint=target.checkpoint.located(path)))
-        else:
+        needed = target.files(holdings.find)
+        paths = [path for file in needed.files if (path := holdings.find(file))]
+        if not needed.complete or len(paths) < len(needed.files):
             absent.append(target)
+        elif not paths:
+            here.append(target)
+        else:
+            checkpoint = target.checkpoint.located(*paths)
+            if checkpoint.kind == "hub":
+                checkpoint = dataclasses.replace(checkpoint, remote=needed.files)
+            here.append(dataclasses.replace(target, checkpoint=checkpoint))
     return here, absent
 
 

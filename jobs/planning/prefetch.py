@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from catalog.datasets import needed_files
+from catalog.hub_checkpoints import Find
 from catalog.models.base import RemoteFile
 from jobs.planning.definition import Definition
 from jobs.planning.targets import targets
@@ -41,8 +45,17 @@ _INVENTORY = pa.schema(
 Progress = Callable[[RemoteFile, int, int | None], None]
 
 
-def needed(definition: Definition) -> list[RemoteFile]:
+def needed(definition: Definition, find: Find) -> list[RemoteFile]:
     """Return the remote files of a survey, each once, fetched or not.
+
+    Of a repository on the model hub whose listing is not here, it is the listing alone.
+
+    Parameters
+    ----------
+    definition : Definition
+        The survey.
+    find : callable
+        Returns where a fetched file lies; None where it is not here.
 
     Raises
     ------
@@ -51,13 +64,29 @@ def needed(definition: Definition) -> list[RemoteFile]:
     """
     # Code of the user's brings its weights itself, so that none has to run.
     known, _ = without_unconsented(definition)
-    files = [target.file for target in targets(known) if target.file is not None]
+    files = [file for target in targets(known) for file in target.files(find).files]
     for choice in definition.datasets:
         files += needed_files(choice.full_name)
     return list({file.url: file for file in files}.values())
 
 
 def supply(
+    definition: Definition,
+    store: FileStore,
+    progress: Progress,
+    most_bytes: float = UNASKED_BYTES,
+) -> dict[str, CatalogError]:
+    """Fetch the files of a survey that are missing; see ``supply_files``."""
+    problems: dict[str, CatalogError] = {}
+    asked: set[RemoteFile] = set()
+    # Some files, once here, say which others there are.
+    while files := [each for each in needed(definition, store.find) if each not in asked]:
+        asked.update(files)
+        problems |= supply_files(files, store, progress, most_bytes)
+    return problems
+
+
+def supply_files(
     files: Iterable[RemoteFile],
     store: FileStore,
     progress: Progress,
@@ -101,6 +130,25 @@ def supply(
         )
     require_disk_space(lacking, store)
     return fetch(lacking, store, progress)
+
+
+@contextlib.contextmanager
+def listings(store: FileStore, *, ask: bool) -> Iterator[Find]:
+    """Yield what finds a store's files and, if asked to, fetches listings of the hub without it."""
+    from catalog.downloads import FileStore
+
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = FileStore(Path(folder))
+
+        def find(file: RemoteFile) -> Path | None:
+            # Listings and indices of shards, which say which files there are.
+            if (here := store.find(file)) or not ask or not file.name.endswith(".json"):
+                return here
+            with contextlib.suppress(DownloadError):
+                return scratch.get(file)
+            return None
+
+        yield find
 
 
 def require_disk_space(files: Iterable[RemoteFile], store: FileStore) -> None:

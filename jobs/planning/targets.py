@@ -9,7 +9,8 @@ from pathlib import Path
 
 from catalog.checkpoint_files import expanded
 from catalog.checkpoint_references import Checkpoint, input_transform, resolve
-from catalog.models.base import Architecture, InputTransform, RemoteFile
+from catalog.hub_checkpoints import Find, HubFiles, hub_files
+from catalog.models.base import Architecture, InputTransform
 from catalog.models.selection import is_glob, select
 from catalog.tags import RunLabels
 from jobs.planning.definition import Definition
@@ -31,10 +32,12 @@ class Target:
     #: The labels and tags of its runs, but for the dataset's.
     labels: RunLabels
 
-    @property
-    def file(self) -> RemoteFile | None:
-        """The file it needs from elsewhere, if any."""
-        return self.checkpoint.published.file if self.checkpoint.published else None
+    def files(self, find: Find) -> HubFiles:
+        """Return the files it needs from elsewhere, as far as they are known."""
+        if self.checkpoint.kind == "hub":
+            return hub_files(self.checkpoint.reference, find)
+        file = self.checkpoint.published.file if self.checkpoint.published else None
+        return HubFiles((file,) if file else (), complete=True)
 
 
 def targets(definition: Definition) -> list[Target]:

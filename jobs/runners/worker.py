@@ -164,10 +164,12 @@ def _measured(
 
 def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:
     """Return a checkpoint whose file is on this machine: homes may not be shared by all."""
-    path, weights = checkpoint.path, checkpoint.published
-    if path is None or path.exists() or weights is None or weights.file is None or store is None:
+    weights = checkpoint.published
+    remote = (weights.file,) if weights and weights.file else checkpoint.remote
+    here = all(path.exists() for path in checkpoint.files)
+    if here or not remote or store is None:
         return checkpoint
-    return checkpoint.located(store.get(weights.file))
+    return checkpoint.located(*(store.get(file) for file in remote))
 
 
 def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]:

@@ -14,7 +14,7 @@ from catalog.downloads import FileStore
 from catalog.models.base import RemoteFile
 from jobs.planning import prefetch
 from jobs.planning.definition import parse_definition
-from jobs.planning.prefetch import fetch, needed, supply
+from jobs.planning.prefetch import fetch, needed, supply_files
 from survey import DownloadError, SettingsError, UnreachableError
 
 GB = 10**9
@@ -68,12 +68,12 @@ def test_much_is_fetched_only_when_asked_for(
     store = Store(tmp_path)
     usage = namedtuple("usage", "total used free")(0, 0, 100 * GB)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    supply(files("http://up/a", "http://up/b", size=10 * GB), store, lambda *_: None)
+    supply_files(files("http://up/a", "http://up/b", size=10 * GB), store, lambda *_: None)
     assert store.asked == ["a", "b"]
     wanted = files("http://up/a", "http://up/b", size=11 * GB)
     wanted[0] = dataclasses.replace(wanted[0], licence="MIT")
     with pytest.raises(SettingsError, match="survey fetch") as caught:
-        supply(wanted, store, lambda *_: None)
+        supply_files(wanted, store, lambda *_: None)
     assert "MIT (1), not stated (1)" in (caught.value.hint or "")
     with pytest.raises(DownloadError, match="102 GB"):
         prefetch.require_disk_space(files("http://up/a", "http://up/b", size=51 * GB), store)
@@ -91,7 +91,8 @@ def test_a_survey_needs_each_file_once() -> None:
         ],
         "datasets": [{"name": "cifar10"}, {"name": "cifar10:train", "limit": 100}],
     }
-    assert [file.name for file in needed(parse_definition(values, "test", Path()))] == [
+    definition = parse_definition(values, "test", Path())
+    assert [file.name for file in needed(definition, lambda _: None)] == [
         "swav_800ep_pretrain.pth.tar",
         "resnet50-11ad3fa6.pth",
         "cifar-10-binary.tar.gz",
