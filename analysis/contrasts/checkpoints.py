@@ -115,7 +115,7 @@ def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
     single = last_run_each(signatures, (*SETTING, "checkpoint"))
     for setting, runs in single.groupby(list(SETTING), sort=True):
         basics = dict(zip(SETTING, setting, strict=True))
-        basics["dataset"] = measured_on(basics["dataset"], basics["pooling"])
+        basics["dataset"] = measured_on(runs.iloc[0])
         if runs["checkpoint"].nunique() < 2:
             continue
         for metric in metrics:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on, short_names, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
@@ -164,9 +164,12 @@ def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
         several = runs[runs.duplicated(list(SETTING), keep=False)]["dataset"].value_counts()
         counts = several if len(several) else models
         return str(min(counts[counts == counts.max()].index))
-    if reference not in models:
-        raise UnknownName("reference dataset", reference, map(str, models.index))
-    return reference
+    if reference in models:
+        return reference
+    names = {short: name for name, short in short_names(map(str, models.index)).items()}
+    if reference not in names:
+        raise UnknownName("reference dataset", reference, names)
+    return names[reference]
 
 
 def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
@@ -178,12 +181,12 @@ def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
         origin = by_dataset.pop(reference, None)
         if origin is None:
             continue
-        for dataset, sites in sorted(by_dataset.items()):
+        for _, sites in sorted(by_dataset.items()):
             first = sites.iloc[0]
             names = ("source", "architecture", "checkpoint", "family")
             basics = {"model": first["architecture"], **{name: first[name] for name in names}}
-            basics["dataset"] = measured_on(dataset, first["pooling"])
-            basics["reference"] = measured_on(reference, first["pooling"])
+            basics["dataset"] = measured_on(first)
+            basics["reference"] = measured_on(origin.iloc[0])
             yield basics | _numbers(sites, origin)
 
 

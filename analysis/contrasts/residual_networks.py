@@ -237,7 +237,7 @@ def _contrast_row(network: pd.DataFrame) -> Row:
     others = known["affinity"][~known["after"]].to_numpy(float)
     row: Row = {name: first[name] for name in ("model", "family", "checkpoint")}
     row |= {"level": "network", "architecture": (first["source"], first["architecture"])}
-    row |= {"dataset": measured_on(first["dataset"], first["pooling"])}
+    row |= {"dataset": measured_on(first)}
     row |= {"n": 1, "after": len(after), "others": len(others), "reason": ""}
     if len(after) == 0 or len(others) == 0:
         which = "after an addition" if len(after) == 0 else "elsewhere"
@@ -266,8 +266,7 @@ def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     first = one.iloc[0]
     row: Row = {"level": "pair", "residual": first["model"], "plain": other["model"].iloc[0]}
     row["architecture"] = first["source"], first["architecture"]
-    dataset = measured_on(first["dataset"], first["pooling"])
-    row |= {"checkpoint": first["checkpoint"], "dataset": dataset, "n": 0}
+    row |= {"checkpoint": first["checkpoint"], "dataset": measured_on(first), "n": 0}
     if len(one) != len(other):
         return row | {"reason": f"{len(one)} sites against {len(other)}"}
     a, b = paired(one, other)

@@ -122,7 +122,7 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
                 basics = {"model": first["architecture"], "family": first["family"]}
                 basics |= {"level": "pair", "n": 1, "checkpoint": trained}
                 basics["architecture"] = first["source"], first["architecture"]
-                basics["dataset"] = measured_on(first["dataset"], first["pooling"])
+                basics["dataset"] = measured_on(first)
                 basics |= {"initial": initial, "trained": trained}
                 yield basics | _numbers(*paired(origin, sites))
 

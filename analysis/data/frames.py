@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.choices import Role
-from analysis.data.model_names import labels
+from analysis.data.model_names import checkpoint_names, dataset_names, labels
 from analysis.data.provenance import CONDITIONS, conditions
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
@@ -55,8 +55,9 @@ def signatures(
         ``shrinkage``, ``ridge``); ``flags``, those of any of its batches; ``relative_depth`` in
         [0, 1], the site over the last site of its run, 0 for the only one. By default the rows are
         those of the view ``latest_signatures``. Beside them ``model``, the shortest label that
-        tells the selected runs apart. ``attrs`` hold a description of the selection, the home and
-        the versions of the measuring.
+        tells the selected runs apart, and ``checkpoint_name`` and ``dataset_name``, which are no
+        paths. ``attrs`` hold a description of the selection, the home and the versions of the
+        measuring.
 
     Raises
     ------
@@ -116,7 +117,8 @@ def layers(
 def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
     """Return runs, one row a run; see ``signatures``.
 
-    The columns are those of the table ``runs``, and ``model``. A run that failed or is under way is
+    The columns are those of the table ``runs``, and ``model``, ``checkpoint_name`` and
+    ``dataset_name``. A run that failed or is under way is
     included where no run that measures the same has finished.
     """
     return _frame(home, selection, "*", "runs")
@@ -145,8 +147,13 @@ ORDER BY {order}
 """  # noqa: S608 - declared names
     run_ids = [run["run_id"] for run in chosen]
     frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
-    # Labels from all selected runs, so that a run has the same label in all three frames.
-    frame["model"] = frame["run_id"].map(labels(chosen)).astype("str")
+    # Names from all selected runs, so that a run has the same ones in all frames.
+    names = {"model": labels(chosen)}
+    if {"checkpoint", "dataset"} <= set(frame):
+        names |= {"checkpoint_name": checkpoint_names(chosen)}
+        names |= {"dataset_name": dataset_names(chosen)}
+    for column, each in names.items():
+        frame[column] = frame["run_id"].map(each).astype("str")
     shown = set(frame["run_id"])
     versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
     frame.attrs = {

@@ -1,11 +1,17 @@
-"""Model names in tables and figures: the shortest label that is unique among the runs shown."""
+"""Names of models, checkpoints and datasets in tables and figures: the shortest that are unique.
+
+A file or folder goes by the end of its path that tells it apart, never by the whole.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, count
 from typing import TYPE_CHECKING, Any
+
+from analysis.text import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +22,27 @@ Run = Mapping[str, Any]
 #: The least digits of a run's id in a label, where runs differ in nothing else.
 ID_DIGITS = 8
 
+#: A reference to a file or folder: its kind, its path, and the images of it that are meant.
+_REFERENCE = re.compile(
+    r"(?P<kind>file|folder|parquet|\w+(?=:[/~.])):(?P<path>.+?)(?P<part>\[[^][]*\])?"
+)
+
+#: Endings of files of weights or images.
+_ENDINGS = re.compile(
+    r"(\.(pth|pt|th|tar|ckpt|bin|safetensors|pkl|npz|parquet|zip|gz))+$", re.IGNORECASE
+)
+
+#: The place in a training that a file's name gives, such as ``step_1000`` or ``epoch=29-step=999``.
+_STEP = re.compile(
+    r"(?<![a-z])(?P<unit>epoch|ep|step|iteration|iter)s?[ _=-]?0*(?P<number>\d+k?)(?![\da-z.])"
+    r"([_-]step[_=]?\d+(?![\da-z.]))?",
+    re.IGNORECASE,
+)
+_UNITS = {"ep": "epoch", "iter": "iteration"}
+
+#: Where a part of a file's name ends: not at the minus of ``5e-4``.
+_BOUNDARY = re.compile(r"(_|-(?!\d))")
+
 
 def labels(runs: Iterable[Run]) -> dict[str, str]:
     """Return a label for each run that no other of them has.
@@ -24,23 +51,106 @@ def labels(runs: Iterable[Run]) -> dict[str, str]:
     ----------
     runs : iterable of mapping
         Rows of ``runs``: ``run_id``, ``source``, ``architecture``, ``checkpoint``, ``dataset`` and
-        ``pooling``.
+        ``pooling``; and ``label``, a name given by the user, where there is one.
 
     Returns
     -------
     dict of str to str
-        By run id: the architecture; where several runs have it, with as few as possible of
-        ``source:`` before it and ``@checkpoint``, ``on dataset``, ``pooled POOLING`` behind it;
-        where these do not tell them apart, with the first digits of the run's id.
+        By run id: the user's label, else the architecture; where several runs have it, with as few
+        as possible of ``source:`` before it and ``@checkpoint``, ``on dataset``, ``pooled POOLING``
+        behind it, checkpoint and dataset by their short names; where these do not tell them apart,
+        with the first digits of the run's id.
     """
+    every = list(runs)
+    checkpoints, datasets = checkpoint_names(every), dataset_names(every)
     namesakes: defaultdict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        namesakes[run["architecture"]].append(run)
+    for run in every:
+        short = {"checkpoint": checkpoints[run["run_id"]], "dataset": datasets[run["run_id"]]}
+        name = run.get("label")
+        name = run["architecture"] if missing(name) else str(name)
+        namesakes[name].append({**run, **short, "name": name})
     return {
         run["run_id"]: label
         for group in namesakes.values()
         for run, label in zip(group, _unique_labels(group), strict=True)
     }
+
+
+def checkpoint_names(runs: Iterable[Run]) -> dict[str, str]:
+    """Return the short name of each run's checkpoint, unique among its architecture's, by run id.
+
+    Its parameters are those of ``labels``.
+    """
+    checkpoints: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        checkpoints[run["architecture"]][run["run_id"]] = _without_architecture(run)
+    return dict(chain.from_iterable(_by_run(each) for each in checkpoints.values()))
+
+
+def dataset_names(runs: Iterable[Run]) -> dict[str, str]:
+    """Return the short name of each run's dataset, unique among all, by run id.
+
+    Its parameters are those of ``labels``.
+    """
+    return dict(_by_run({run["run_id"]: str(run["dataset"]) for run in runs}))
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the shortest name of each checkpoint or dataset that none of the others has.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of checkpoints or of datasets, such as ``file:PATH``, ``folder:PATH[:100]`` and
+        ``init:0``.
+
+    Returns
+    -------
+    dict of str to str
+        By name: of a file or folder as few of the last parts of its path as tell it apart, without
+        those that all have in common, and an epoch or step as ``epoch 30``. Other names stay.
+    """
+    every = list(dict.fromkeys(names))
+    paths = {name: match for name in every if (match := _REFERENCE.fullmatch(name))}
+    others = {name: name for name in every if name not in paths}
+    for ends in _ends(list(paths.values())):
+        result = {**others, **dict(zip(paths, ends, strict=True))}
+        if len(set(result.values())) == len(every) and all(result.values()):
+            return result
+    return {name: name for name in every}
+
+
+#: The columns of tables that hold names of checkpoints, and those that hold names of datasets.
+_NAMED = (("checkpoint", "initial", "trained"), ("dataset", "reference"))
+
+
+def without_paths(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table for people: the checkpoints and datasets in it by their short names."""
+    result = table.copy(deep=False)
+    for columns in _NAMED:
+        texts = result[[name for name in columns if name in result]].astype("object")
+        names = short_names(each for name in texts for each in texts[name] if not missing(each))
+        for name in texts:
+            result[name] = texts[name].map(lambda each, names=names: names.get(each, each))
+    return result
+
+
+def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
+    """Return which checkpoints are not random weights (``init:...``)."""
+    return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
+
+
+def measured_on(run: Run) -> str:
+    """Return what a run was measured on: the dataset, with the pooling unless that is mean.
+
+    Parameters
+    ----------
+    run : mapping
+        A row of ``analysis.signatures`` or ``analysis.models``; the dataset goes by its
+        ``dataset_name``, where the frame has that.
+    """
+    dataset, pooling = run.get("dataset_name", run["dataset"]), run["pooling"]
+    return str(dataset) if pooling == "mean" else f"{dataset}, pooled {pooling}"
 
 
 def _unique_labels(runs: Sequence[Run]) -> list[str]:
@@ -50,39 +160,83 @@ def _unique_labels(runs: Sequence[Run]) -> list[str]:
         for parts in combinations(_PARTS, number)
     )
     by_id = (
-        [f"{run['architecture']} {run['run_id'][:digits]}" for run in runs]
-        for digits in count(ID_DIGITS)
+        [f"{run['name']} {run['run_id'][:digits]}" for run in runs] for digits in count(ID_DIGITS)
     )
     return next(each for each in chain(by_parts, by_id) if len(set(each)) == len(runs))
 
 
-def short_checkpoint(run: Run) -> str:
+def _label(run: Run, parts: Sequence[str]) -> str:
+    pieces = {name: _PARTS[name](run) if name in parts else "" for name in _PARTS}
+    return "{source}{name}{checkpoint}{dataset}{pooling}".format(name=run["name"], **pieces)
+
+
+#: What a label may add to the architecture, in order of preference.
+_PARTS: Mapping[str, Callable[[Run], str]] = {
+    "checkpoint": lambda run: f"@{run['checkpoint']}",
+    "dataset": lambda run: f" on {run['dataset']}",
+    "source": lambda run: f"{run['source']}:",
+    "pooling": lambda run: f" pooled {run['pooling']}",
+}
+
+
+def _without_architecture(run: Run) -> str:
     """Return a checkpoint's name, without the architecture's where it begins with that."""
     name, full = str(run["checkpoint"]), f"{run['source']}:{run['architecture']}"
     return name[len(full) + 1 :] if name.startswith((f"{full}/", f"{full}.")) else name
 
 
-def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
-    """Return which checkpoints are not random weights (``init:...``)."""
-    return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
+def _by_run(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    short = short_names(names.values())
+    return ((run, short[name]) for run, name in names.items())
 
 
-def measured_on(dataset: object, pooling: object) -> str:
-    """Return what a run was measured on: the dataset, with the pooling unless that is mean."""
-    return str(dataset) if pooling == "mean" else f"{dataset}, pooled {pooling}"
+def _ends(paths: Sequence[re.Match[str]]) -> Iterator[list[str]]:
+    """Yield the ends of paths as names, shorter ones first."""
+    components = [re.findall(r"[^/\\]+", path["path"]) or [path["path"]] for path in paths]
+    for depth in range(1, max(map(len, components), default=0) + 1):
+        ends = [each[-depth:] for each in components]
+        stems = [[*end[:-1], _ENDINGS.sub("", end[-1]) or end[-1]] for end in ends]
+        for each in (_differing(paths, stems), stems, ends):
+            yield [
+                " ".join(filter(None, end)) + (path["part"] or "")
+                for path, end in zip(paths, each, strict=True)
+            ]
 
 
-def _label(run: Run, parts: Sequence[str]) -> str:
-    pieces = {name: _PARTS[name](run) if name in parts else "" for name in _PARTS}
-    return "{source}{architecture}{checkpoint}{dataset}{pooling}".format(
-        architecture=run["architecture"], **pieces
-    )
+def _differing(
+    paths: Sequence[re.Match[str]], stems: Sequence[Sequence[str]]
+) -> list[tuple[str, ...]]:
+    """Return the components in which ends of paths differ; of files, their differing parts."""
+    files = all(path["kind"] == "file" for path in paths)
+    depth = max(map(len, stems))
+    aligned = ([""] * (depth - len(stem)) + list(stem) for stem in stems)
+    columns = [
+        [_STEP.sub(_step, each) if files else each for each in column]
+        for column in zip(*aligned, strict=True)
+    ]
+    kept = [column for column in columns if len(set(column)) > 1]
+    trimmed = [_trimmed(column) for column in kept] if files else kept
+    return list(zip(*(trimmed or columns[-1:]), strict=True))
 
 
-#: What a label may add to the architecture, in order of preference.
-_PARTS: Mapping[str, Callable[[Run], str]] = {
-    "checkpoint": lambda run: f"@{short_checkpoint(run)}",
-    "dataset": lambda run: f" on {run['dataset']}",
-    "source": lambda run: f"{run['source']}:",
-    "pooling": lambda run: f" pooled {run['pooling']}",
-}
+def _step(match: re.Match[str]) -> str:
+    unit = match["unit"].lower()
+    return f"{_UNITS.get(unit, unit)} {match['number']}"
+
+
+def _trimmed(names: Sequence[str]) -> list[str]:
+    """Return names without the parts that all begin with, then without those that all end with."""
+    parts = [_BOUNDARY.split(name) for name in names]
+    begun = _without_common(parts)
+    # A number alone says nothing.
+    if any(each[0][:1].isdigit() for each in begun):
+        begun = parts
+    ended = _without_common([each[::-1] for each in begun])
+    return ["".join(each[::-1]) for each in ended]
+
+
+def _without_common(parts: list[list[str]]) -> list[list[str]]:
+    """Return lists of parts and separators without the first ones while all have the same."""
+    while all(len(each) > 1 for each in parts) and len({(*each[:2],) for each in parts}) == 1:
+        parts = [each[2:] for each in parts]
+    return parts

@@ -6,13 +6,13 @@ Reads no store: it chooses among rows of ``runs``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from analysis.data.model_names import Run
+from analysis.data.model_names import Run, short_names
 from analysis.option_fields import option
 from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
 from survey.errors import SettingsError, UnknownName
@@ -84,9 +84,10 @@ class Selection:
         return {name: getattr(self, name) for name in _FIELDS if getattr(self, name)}
 
     def describe(self) -> str:
-        """Return the selection in a line, for captions."""
+        """Return the selection in a line, for captions; files and folders by their short names."""
         parts = [
-            f"{_FIELDS[name].noun} {' or '.join(globs)}" for name, globs in self.filters.items()
+            f"{_FIELDS[name].noun} {' or '.join(_short(globs))}"
+            for name, globs in self.filters.items()
         ]
         repeats = () if self.newest else ("repeats too",)
         return ", ".join((*(parts or ["all models"]), *repeats))
@@ -211,6 +212,13 @@ _FIELDS: Mapping[str, _Field] = {
     "ridges": _Field("ridge", _column("ridge")),
     "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
 }
+
+
+def _short(globs: Sequence[str]) -> Iterator[str]:
+    """Yield globs, with the short names of checkpoints and datasets in them."""
+    parts = [glob.rpartition("@") for glob in globs]
+    short = short_names(name for *_, name in parts)
+    return (f"{model}{at}{short[name]}" for model, at, name in parts)
 
 
 def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:

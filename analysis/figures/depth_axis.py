@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
 
@@ -51,7 +52,8 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     if "graph_depth" not in frame:
         frame["graph_depth"] = frame["site"] + 1
     if "model" not in frame:
-        frame["model"] = frame["architecture"] + " (" + frame["checkpoint"] + ")"
+        names = frame["checkpoint"].map(short_names(frame["checkpoint"]))
+        frame["model"] = frame["architecture"] + " (" + names + ")"
     return frame
 
 

@@ -40,8 +40,8 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     both = rows.groupby(list(SETTING), dropna=False)["state"].transform("nunique") == 2
     by_name = rows.groupby(["architecture", "dataset", "pooling"])["source"]
     sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")
-    pairs = zip(rows["dataset"], rows["pooling"], strict=True)
-    where = pd.Series([measured_on(*each) for each in pairs], rows.index, dtype="str")
+    runs = rows.drop_duplicates("run_id").to_dict("records")
+    where = rows["run_id"].map({run["run_id"]: measured_on(run) for run in runs}).astype("str")
     rows["panel"] = sources + rows["architecture"] + " on " + where
     names = ["panel", "run_id", "checkpoint", "state", "site", "relative_depth", "graph_depth"]
     return rows.loc[both, [*names, "affinity"]].reset_index(drop=True)

@@ -102,9 +102,9 @@ def compare_paper(
     basics = {"ours": np.nan, "note": "", "dataset": "", "reason": _NOTHING}
     lines: list[dict[Any, Any]] = [basics | row for row in named.to_dict("records")]
     rows = []
-    for (dataset, pooling), sites in surveyed.groupby(["dataset", "pooling"], sort=True):
+    for _, sites in surveyed.groupby(["dataset", "pooling"], sort=True):
         ours = OurNumbers(sites, models, layers)
-        place = {"dataset": measured_on(dataset, pooling)}
+        place = {"dataset": measured_on(sites.iloc[0])}
         rows += [line | place | ours.compared_with(line) for line in lines]
     rows = rows or lines
     result = result_table(rows, COLUMNS, surveyed if len(surveyed) else signatures)

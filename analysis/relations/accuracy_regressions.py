@@ -243,8 +243,9 @@ def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accurac
         for kind, roles in _ROLES.items()
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
-    pairs = zip(known["dataset"], known["pooling"], strict=True)
-    groups = known[["family_group"]].assign(dataset=[measured_on(*each) for each in pairs])
+    groups = known[["family_group"]].assign(
+        dataset=[measured_on(run) for run in known.to_dict("records")]
+    )
     joined: pd.DataFrame = others.join([*by_kind, groups, _accuracies(known, accuracy)])
     return joined
 

@@ -67,8 +67,7 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     require_columns(models, needed, MODELS)
     known = models[trained(models["checkpoint"]) & models["measured_top1"].notna()]
     known = last_run_each(known[known["images"].fillna(0) > 0], _NETWORK)
-    pairs = zip(known["dataset"], known["pooling"], strict=True)
-    on = [measured_on(*each) for each in pairs]
+    on = [measured_on(run) for run in known.to_dict("records")]
     rows: list[Row] = []
     for (group, dataset), part in known.assign(on=on).groupby(["family_group", "on"], sort=True):
         if len(part) < 2:

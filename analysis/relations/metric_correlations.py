@@ -188,7 +188,7 @@ def _model_rows(
 ) -> Iterator[Row]:
     for _, sites in signatures.groupby("run_id", sort=False):
         name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
-        dataset = measured_on(sites["dataset"].iloc[0], sites["pooling"].iloc[0])
+        dataset = measured_on(sites.iloc[0])
         affinity = sites["affinity"].to_numpy(float)
         architecture = tuple(sites[["source", "architecture"]].iloc[0])
         counts = untrained or bool(trained(sites["checkpoint"]).iloc[0])

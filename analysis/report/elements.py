@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn, columns_of
+from analysis.data.model_names import without_paths
 from analysis.text import NOTHING, cell, missing, spaced
 
 #: Letters of a word up to which it is kept whole in a cell.
@@ -67,7 +68,8 @@ def page_table(
     """
     first, *others = sorted(columns_of(table.columns), key=lambda column: column.name != "model")
     shown = (first, *(column for column in others if column.has_values(table.rows)))
-    values = [table.rows[column.name].astype(object).tolist() for column in shown]
+    named = without_paths(table.rows)
+    values = [named[column.name].astype(object).tolist() for column in shown]
     rows = tuple(
         tuple(
             _cell(value, column, links.get(column.name, {}))

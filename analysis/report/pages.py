@@ -110,7 +110,7 @@ def _facts(material: ReportMaterial) -> dict[str, str]:
         runs=whole(len(models)),
         architectures=whole(models["architecture"].nunique()),
         families=whole(models["family"].nunique()),
-        datasets=", ".join(sorted(models["dataset"].dropna().unique())),
+        datasets=", ".join(sorted(models["dataset_name"].dropna().unique())),
         activation_sites=whole(len(material.signatures)),
         images_measured_over_all_runs=whole(done["images"].sum()),
         measured_between=(

@@ -188,6 +188,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     """Write an answer's table, figure, finding, details and provenance."""
     import pyarrow as pa
 
+    from analysis.data.model_names import without_paths
     from analysis.data.provenance import mixed, provenance_of
     from analysis.text import sentence
 
@@ -199,7 +200,8 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
     if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
         headings = {each.name: each.terminal for each in columns}
-        table.write(pa.Table.from_pandas(rows, preserve_index=False), headings)
+        shown = without_paths(rows) if table.format == "table" else rows
+        table.write(pa.Table.from_pandas(shown, preserve_index=False), headings)
     if figure is not None:
         lines.append(_drawn(answer, figure))
     made_from = provenance_of(rows)

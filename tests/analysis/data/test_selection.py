@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.data.model_names import labels
+from analysis.data.model_names import labels, short_names
 from analysis.data.provenance import Provenance, carried, provenance_of, runs_hash
 from analysis.data.selection import Selection, member_of
 from survey import __version__
@@ -165,6 +165,47 @@ def test_labels_are_as_short_as_they_can_be() -> None:
 def test_two_things_that_differ_are_both_said() -> None:
     runs = [row(f"{c}{d}", checkpoint=c, dataset=d) for c in "xy" for d in "uv"]
     assert labels(runs)["xv"] == "resnet18@x on v"
+
+
+def test_a_label_of_the_users_wins() -> None:
+    runs = [row("a", dataset="cifar10"), row("b", "vgg11"), row("c")]
+    runs = [runs[0] | {"label": "mine"}, runs[1] | {"label": "mine"}, runs[2] | {"label": None}]
+    assert list(labels(runs).values()) == ["mine on cifar10", "mine on digits", "resnet18"]
+
+
+TRAININGS = "file:/home/me/exp/resnet20_lr{}_wd5e-4_long/seed0/checkpoints/epoch_{:03d}.pth"
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        ([TRAININGS.format(0.1, e) for e in (5, 10)], ["epoch 5", "epoch 10"]),
+        (
+            [TRAININGS.format(lr, e) for lr in (0.1, 0.01) for e in (5, 10)],
+            ["lr0.1 epoch 5", "lr0.1 epoch 10", "lr0.01 epoch 5", "lr0.01 epoch 10"],
+        ),
+        (["file:a/epoch=29-step=1000.ckpt", "file:a/last.ckpt"], ["epoch 29", "last"]),
+        (["file:a/seed_0/ck_1.pth", "file:a/seed_1/ck_1.pth"], ["seed_0", "seed_1"]),
+        (["file:a/wd1e-4.pth", "file:a/wd5e-4.pth"], ["wd1e-4", "wd5e-4"]),
+        (["file:a/w.pth", "file:a/w.safetensors"], ["w.pth", "w.safetensors"]),
+        (["file:model_best.pth.tar"], ["model_best"]),
+        (["file:x/bundled.pth", "bundled", "init:0"], ["bundled.pth", "bundled", "init:0"]),
+        (["folder:/data/cifar10-sample[:512]"], ["cifar10-sample[:512]"]),
+        (["folder:/a/cats/val", "folder:/a/dogs/val", "digits"], ["cats", "dogs", "digits"]),
+        (["ssl:swav_800", "torchvision:resnet50/IMAGENET1K_V1"], None),
+    ],
+)
+def test_files_go_by_what_tells_them_apart(names: list[str], short: list[str] | None) -> None:
+    named = short_names(names)
+    assert [named[name] for name in names] == (short or names)
+
+
+@given(st.lists(st.text("ab01_-./ep", min_size=1, max_size=9), max_size=6))
+def test_short_names_are_unique_whatever_the_files(drawn: list[str]) -> None:
+    names = {*(f"file:{each}" for each in drawn), "a", "b"}
+    short = short_names(names)
+    assert short.keys() == names
+    assert len(set(short.values())) == len(short)
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("ab")] * 5), min_size=1, max_size=12))
