@@ -52,6 +52,12 @@ class FigureError(SurveyError):
     """A figure cannot be drawn."""
 
 
+class NothingToDraw(FigureError):
+    """There is nothing that a figure could show."""
+
+    exit_code = 1
+
+
 class InputError(SurveyError):
     """Matrices or images cannot be scored."""
 

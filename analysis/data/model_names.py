@@ -140,7 +140,7 @@ def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
     return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
 
 
-def measured_on(run: Run | pd.Series[Any]) -> str:
+def measured_on(run: Mapping[Any, Any] | pd.Series[Any]) -> str:
     """Return what a run was measured on: the dataset, with the pooling unless that is mean.
 
     Parameters

@@ -77,7 +77,7 @@ def regression_chart(
     panels = [_panel(group) for _, group in rows.groupby("panel", sort=True)]
     wide = max(min(len(panels), COLUMNS) * (WIDTH + 65), 520)
     return figure(
-        side_by_side(panels, COLUMNS, "No group has enough models."),
+        side_by_side(panels, COLUMNS, "no group has enough models"),
         regressions_finding(regressions, kinds),
         note="The best predictor of each kind in each group. R2 left out: of models that the line"
         " was not fitted on. p picked: chance of so good a best predictor if accuracies belonged"

@@ -14,6 +14,9 @@ from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
 
+#: Area of a mark on a line, in square pixels: a hollow one is seen to be so.
+SMALL = 20.0
+
 #: The columns of ``depths`` that a reader can choose, by their labels.
 CHOICES = {"relative depth": "relative_depth", "graph depth": "graph_depth", "site": "site"}
 
@@ -42,7 +45,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The same rows with ``relative_depth`` in [0, 1], ``graph_depth`` (the site's number, from
-        1, where it is not known) and ``model``.
+        1, where it is not known), ``model``, and ``few_images``: whether the site has that flag.
     """
     require_columns(signatures, ("run_id", "site", "affinity"))
     frame = signatures.copy()
@@ -54,11 +57,23 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     if "model" not in frame:
         names = frame["checkpoint"].map(short_names(frame["checkpoint"]))
         frame["model"] = frame["architecture"] + " (" + names + ")"
+    flags = frame["flags"] if "flags" in frame else [()] * len(frame)
+    frame["few_images"] = ["few_images" in each for each in flags]
     return frame
 
 
-def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any:
+def hollow_note(rows: pd.DataFrame) -> str:
+    """Return what hollow marks mean, where rows of ``depths`` have any; else nothing."""
+    hollow = rows["few_images"] & rows["affinity"].notna()
+    return " Hollow: few_images, no more images than channels." if hollow.any() else ""
+
+
+def over_depth(
+    data: pd.DataFrame, *layers: Any, width: int, height: int, size: float = SMALL
+) -> Any:
     """Return layers over one axis of depth, with a dotted line where a site has no score.
+
+    Marks of sites with the flag ``few_images`` are hollow.
 
     Parameters
     ----------
@@ -69,6 +84,8 @@ def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any
         a drawing.
     width, height : int
         Of the drawing, in pixels.
+    size : float
+        Area of the marks, in square pixels.
     """
     x = alt.X(
         "depth:Q",
@@ -87,6 +104,9 @@ def over_depth(data: pd.DataFrame, *layers: Any, width: int, height: int) -> Any
         color="#222222",
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
+    if data["few_images"].any():
+        flagged = base.encode(y=y).transform_filter("datum.few_images")
+        drawn.append(flagged.mark_circle(size=0.4 * size, color="white", opacity=1))
     layered: Any = alt.layer(*missing, *drawn, labels).properties(width=width, height=height)
     return layered
 

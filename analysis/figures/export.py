@@ -1,4 +1,4 @@
-"""Figures as files: SVG, PNG or HTML by the name's ending, written atomically.
+"""Figures as files: SVG, PNG, PDF or HTML by the name's ending, written atomically.
 
 vl-convert draws without a browser and without network; an HTML file holds the scripts it needs.
 """
@@ -8,22 +8,29 @@ from __future__ import annotations
 import functools
 import html
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from survey.errors import FigureError, SettingsError
-from survey.text import harmless, printable
-
-#: Endings of figures that can be written.
-ENDINGS = (".svg", ".png", ".html")
+from analysis.figure_style import FigureStyle
+from analysis.figures.files.layout import INCH, Printed, printed
+from analysis.figures.files.metadata import with_pdf_metadata, with_png_metadata, with_svg_metadata
+from analysis.figures.files.vega import explained, specification, svg_of
+from analysis.figures.files.words import Words
+from survey.errors import SettingsError
+from survey.text import harmless
 
 #: Pixels of a PNG a pixel of the drawing: sharp on paper at 8 cm a hundred pixels.
 PNG_SCALE = 2.5
+
+#: Pixels an inch of a PNG whose width was given.
+PRINT_PPI = 300.0
+
+#: Points of an inch.
+POINTS = 72.0
 
 #: What the page's script takes from the bundle.
 _EMBED = "window.vegaEmbed = vegaEmbed;"
@@ -51,8 +58,13 @@ vegaEmbed("#figure", {spec}, {{"renderer": "svg", "actions": false}});
 """
 
 
-def save(chart: alt.TopLevelMixin, path: str | Path, data: pd.DataFrame | None = None) -> None:
-    """Write a figure as SVG, PNG or HTML, by the file's ending.
+def save(
+    chart: alt.TopLevelMixin,
+    path: str | Path,
+    data: pd.DataFrame | None = None,
+    style: FigureStyle | None = None,
+) -> float:
+    """Write a figure as SVG, PNG, PDF or HTML, by the file's ending.
 
     Parameters
     ----------
@@ -60,25 +72,34 @@ def save(chart: alt.TopLevelMixin, path: str | Path, data: pd.DataFrame | None =
         Any figure of this package, or any other chart.
     path : str or pathlib.Path
         The file. HTML opens without network and has the toggles; the others show their defaults.
+        Its finding, note and provenance are in the metadata of the others.
     data : pandas.DataFrame, optional
         The rows drawn, written beside the figure under the same name, ending in ``.csv``.
+    style : FigureStyle, optional
+        Its width, letters, texts, range and labels.
+
+    Returns
+    -------
+    float
+        The size of its labels, in points: smaller than asked for where the width has no room.
 
     Raises
     ------
     SettingsError
-        If the ending is another one, or the file cannot be written.
+        If the ending is another one, the file cannot be written, or the style does not fit it.
     """
-    path = Path(path)
+    path, style = Path(path), style or FigureStyle()
     require_drawable(path)
-    ending = path.suffix.lower()
-    drawn = png(chart) if ending == ".png" else (svg if ending == ".svg" else page)(chart).encode()
-    _replace(path, drawn)
+    style.check()
+    drawn = printed(specification(chart), style)
+    _replace(path, _CONTENTS[path.suffix.lower()](drawn))
     if data is not None:
         _replace(path.with_suffix(".csv"), csv_text(data).encode())
+    return drawn.points
 
 
 def require_drawable(path: Path) -> None:
-    """Refuse a file that is not SVG, PNG or HTML by its ending, before long work begins."""
+    """Refuse a file that is not SVG, PNG, PDF or HTML by its ending, before long work begins."""
     if path.suffix.lower() not in ENDINGS:
         allowed = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
         raise SettingsError(f"{path} is no figure's name, must end in {allowed}")
@@ -87,55 +108,55 @@ def require_drawable(path: Path) -> None:
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG; its description is the image's name for screen readers."""
+    """Return a chart as SVG; its finding and note are the image's name for screen readers."""
     spec = specification(chart)
-    drawn = svg_of(spec)
-    name = html.escape(str(spec.get("description", "")))
-    if not name:
-        return drawn
-    begin, rest = drawn.split(">", 1)
-    return f'{begin} role="img" aria-label="{name}"><title>{name}</title>{rest}'
+    return with_svg_metadata(svg_of(spec), Words.taken(spec))
 
 
-def png(chart: alt.TopLevelMixin) -> bytes:
-    """Return a chart as PNG."""
+def _svg(drawn: Printed) -> bytes:
+    natural = drawn.inches is None and drawn.zoom == 1
+    return with_svg_metadata(drawn.svg if natural else drawn.sized(), drawn.words).encode()
+
+
+def _png(drawn: Printed) -> bytes:
     import vl_convert
 
-    with _explained():
-        drawn: bytes = vl_convert.vegalite_to_png(specification(chart), scale=PNG_SCALE)
-    return drawn
+    ppi = PRINT_PPI if drawn.inches else INCH * PNG_SCALE
+    with explained():
+        # Its inch has 72 pixels of a drawing.
+        picture: bytes = vl_convert.svg_to_png(drawn.sized("", POINTS), ppi=ppi)
+    return with_png_metadata(picture, drawn.words)
 
 
-def svg_of(spec: dict[str, Any]) -> str:
-    """Return the SVG of a specification.
-
-    Raises
-    ------
-    FigureError
-        If vl-convert cannot draw it.
-    """
+def _pdf(drawn: Printed) -> bytes:
     import vl_convert
 
-    with _explained():
-        drawn: str = vl_convert.vegalite_to_svg(spec)
-    return drawn
+    with explained():
+        document: bytes = vl_convert.svg_to_pdf(drawn.sized("", POINTS))
+    return with_pdf_metadata(document, drawn.words)
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Explain an error of vl-convert."""
-    try:
-        yield
-    except ValueError as problem:
-        raise FigureError(
-            f"the figure cannot be drawn: {problem}", hint="write it as .html, or its table"
-        ) from problem
+def _html(drawn: Printed) -> bytes:
+    return _page(drawn.spec, drawn.words.label).encode()
+
+
+#: What a file holds, by its ending.
+_CONTENTS: Mapping[str, Callable[[Printed], bytes]] = {
+    ".svg": _svg, ".png": _png, ".pdf": _pdf, ".html": _html,
+}  # fmt: skip
+
+#: Endings of figures that can be written.
+ENDINGS = tuple(_CONTENTS)
 
 
 def page(chart: alt.TopLevelMixin) -> str:
     """Return a chart as a self-contained HTML page."""
     spec = specification(chart)
-    name = html.escape(str(spec.get("description", "A figure of the model-zoo survey")))
+    return _page(spec, str(spec.get("description", "")))
+
+
+def _page(spec: dict[str, Any], label: str) -> str:
+    name = html.escape(label or "A figure of the model-zoo survey")
     # Names of models are anybody's: no text of theirs may end the script.
     data = json.dumps(spec).replace("<", "\\u003c")
     return _PAGE.format(name=name, scripts=_scripts(), spec=data)
@@ -147,36 +168,6 @@ def _scripts() -> str:
     import vl_convert
 
     return vl_convert.javascript_bundle(_EMBED)
-
-
-def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
-    """Return a chart's Vega-Lite specification with all rows of its data.
-
-    Parameters
-    ----------
-    chart : altair chart
-        Any chart.
-    validate : bool
-        Whether to check it by Vega-Lite's schema first, which takes as long as the rest.
-
-    Returns
-    -------
-    dict
-        What vl-convert draws.
-    """
-    with alt.data_transformers.disable_max_rows():
-        spec: dict[str, Any] = chart.to_dict(validate=validate)
-    # What is no number in JSON is missing: Altair writes NaN as null already, not within lists.
-    return dict(_printable(json.loads(json.dumps(spec))))
-
-
-def _printable(value: Any) -> Any:
-    """Return a specification with all text printable: a control character ends vl-convert."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {printable(name): _printable(each) for name, each in value.items()}
-    return [_printable(each) for each in value] if isinstance(value, list) else value
 
 
 def csv_text(frame: pd.DataFrame) -> str:

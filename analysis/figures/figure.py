@@ -14,8 +14,10 @@ import pandas as pd
 
 from analysis.data.provenance import provenance_of
 from analysis.figures.export import svg
-from analysis.figures.theme import CAPTION_SIZE, LABEL_SIZE, NOTE_SIZE, TITLE_SIZE, styled, wrapped
+from analysis.figures.files.words import below
+from analysis.figures.theme import LABEL_SIZE, NOTE_SIZE, TITLE_SIZE, styled, wrapped
 from survey import __version__
+from survey.errors import NothingToDraw
 
 
 class Figure(alt.VConcatChart):
@@ -64,13 +66,8 @@ def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: i
     provenance = provenance_of(source)
     unknown = f"{provenance.selection}; which runs is not recorded; survey {__version__}"
     caption = provenance.caption() if provenance.runs else unknown
-    below = alt.Title(
-        wrapped(caption, width, CAPTION_SIZE),
-        orient="bottom", anchor="start", offset=10,
-        fontSize=CAPTION_SIZE, fontWeight="normal", color="#555555",
-    )  # fmt: skip
     described = f"{finding} {note}".strip()
-    framed = Figure(vconcat=[titled], title=below, description=described)
+    framed = Figure(vconcat=[titled], title=below(caption, width), description=described)
     return cast("Figure", styled(framed))
 
 
@@ -88,12 +85,13 @@ def head(text: str, below: str | Sequence[str] = "", **options: Any) -> alt.Titl
 
 
 def side_by_side(panels: Sequence[Any], columns: int, empty: str = "") -> Any:
-    """Return panels in rows of this many columns; without panels, the reason as text."""
-    return alt.concat(*panels, columns=columns) if panels else nothing(empty)
+    """Return panels in rows of this many columns.
 
-
-def nothing(why: str) -> Any:
-    """Return a drawing of a sentence, in place of a figure without data."""
-    empty = alt.Chart(pd.DataFrame({"shown": [why]}))
-    drawn = empty.mark_text(fontSize=NOTE_SIZE).encode(text="shown:N")
-    return drawn.properties(width=300, height=60)
+    Raises
+    ------
+    NothingToDraw
+        If there is no panel, with the reason.
+    """
+    if not panels:
+        raise NothingToDraw(empty)
+    return alt.concat(*panels, columns=columns)

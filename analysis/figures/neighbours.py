@@ -143,7 +143,7 @@ def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
         for name, group in rows.groupby("model", sort=False)
     ]
     width = min(len(panels), COLUMNS) * (wide + text_width(rows["label"]) + 40)
-    return side_by_side(panels, COLUMNS, "There is no other model."), width
+    return side_by_side(panels, COLUMNS, "there is no other model"), width
 
 
 def _one_each(rows: pd.DataFrame) -> tuple[Any, float]:

@@ -57,10 +57,10 @@ def paper_chart(comparison: pd.DataFrame) -> Figure:
     """
     rows = paper_rows(comparison)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
-    drawn = side_by_side(panels, COLUMNS, "Nothing the paper prints was surveyed.")
+    drawn = side_by_side(panels, COLUMNS, "nothing that the paper prints was surveyed")
     missing = len(comparison) - len(rows)
     return figure(
-        drawn.resolve_scale(color="independent", shape="independent") if panels else drawn,
+        drawn.resolve_scale(color="independent", shape="independent"),
         paper_finding(comparison),
         note="On the diagonal ours is the paper's; bars: our deviation over models or checkpoints."
         + (f" {counted(missing, 'printed number')} without ours left out." if missing else ""),

@@ -8,10 +8,11 @@ import altair as alt
 import pandas as pd
 
 from analysis.data.validation import require_columns
-from analysis.figures.figure import Figure, figure, nothing
+from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import ACCENT, LABEL_SIZE, NOTE_SIZE, names_down, text_width
 from analysis.similarity.neighbours import predictions_finding
 from analysis.text import listed
+from survey.errors import NothingToDraw
 from survey.text import counted
 
 #: Side of a cell where families are few and where they are many, in pixels.
@@ -56,13 +57,20 @@ def prediction_chart(predictions: pd.DataFrame) -> Figure:
     """Draw the confusion matrix of families, a cell darker the larger its share of a row.
 
     Its parameters are those of ``prediction_rows``.
+
+    Raises
+    ------
+    NothingToDraw
+        If no family has two architectures.
     """
     cells = prediction_rows(predictions)
+    if cells.empty:
+        raise NothingToDraw("no family has two architectures")
     order = list(dict.fromkeys(cells["predicted"]))
     side = WIDE if len(order) <= FEW else NARROW
     wide = side * len(order) + text_width(cells["family"]) + 60
     return figure(
-        _matrix(cells, order, side) if len(cells) else nothing("No family has two architectures."),
+        _matrix(cells, order, side),
         predictions_finding(predictions),
         note=_note(predictions),
         source=predictions,

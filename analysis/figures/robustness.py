@@ -60,7 +60,7 @@ def robustness_chart(robustness: pd.DataFrame) -> Figure:
     names = dict.fromkeys(rows["panel"])
     panels = [_panel(rows[rows["panel"] == name], reach) for name in names]
     return figure(
-        side_by_side(panels, COLUMNS, "No architecture has several checkpoints."),
+        side_by_side(panels, COLUMNS, "no architecture has several checkpoints"),
         robustness_finding(robustness),
         note="Deviation over checkpoints of a metric's mean over the sites, over the size of its"
         " mean: metrics have different units. Beside the bars: mean ± deviation.",

@@ -15,13 +15,21 @@ import pandas as pd
 
 from analysis.data.provenance import narrowed
 from analysis.data.validation import require_columns
-from analysis.figures.depth_axis import depth_choice, depths, over_depth, thread
+from analysis.figures.depth_axis import (
+    SMALL,
+    depth_choice,
+    depths,
+    hollow_note,
+    over_depth,
+    thread,
+)
 from analysis.figures.export import save
 from analysis.figures.figure import Figure, figure, head
 from analysis.figures.representative_models import SAMPLED, sample
 from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
 from analysis.relations.network_depth import depth_finding
 from analysis.text import listed, number
+from catalog.checkpoint_files import natural_order
 from survey.errors import UnknownName
 from survey.text import counted
 
@@ -44,13 +52,14 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     -------
     pandas.DataFrame
         ``run_id``, ``family``, ``model``, ``site``, ``depth`` (the relative one, in [0, 1], 0 the
-        first site), ``graph_depth``, ``affinity`` (NaN where there is no score).
+        first site), ``graph_depth``, ``affinity`` (NaN where there is no score), ``few_images``
+        (whether the site has that flag).
     """
     lines = depths(signatures)
     lines["family"] = lines["family"].fillna(UNKNOWN)
     lines["depth"] = lines["relative_depth"]
     names = ["run_id", "family", "model", "site", "depth", "relative_depth", "graph_depth"]
-    return _shown(lines[[*names, "affinity"]], most)
+    return _shown(lines[[*names, "affinity", "few_images"]], most)
 
 
 def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure:
@@ -72,6 +81,7 @@ def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure
         ),
         _family_finding(lines, medians),
         note="One line a model, a gap where a site has no score. 1 is affine."
+        + hollow_note(shown)
         + _sampled(shown, lines),
         source=signatures,
         width=_width(len(panels)),
@@ -92,14 +102,14 @@ def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
         ``run_id``, ``model``, ``site``, ``site_name``, ``relative_depth``, ``graph_depth``,
         ``activation`` (with ``(gate)`` where the output only scales another value), ``repeat``
         (the place in the block, as text), ``affinity`` (NaN where there is no score),
-        ``affinity_std``.
+        ``affinity_std``, ``few_images`` (whether the site has that flag).
     """
     rows = depths(signatures)
     gates = rows["role"].eq("gate").map({True: " (gate)", False: ""})
     rows["activation"] = rows["activation"].fillna(UNKNOWN) + gates
     rows["repeat"] = rows["repeat"].astype("Int64").astype("str").replace("<NA>", UNKNOWN)
     names = ["run_id", "model", "site", "site_name", "relative_depth", "graph_depth"]
-    return rows[[*names, "activation", "repeat", "affinity", "affinity_std"]]
+    return rows[[*names, "activation", "repeat", "affinity", "affinity_std", "few_images"]]
 
 
 def model_chart(signatures: pd.DataFrame) -> Figure:
@@ -153,7 +163,8 @@ def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:
         panels[0] if alone else alt.concat(*panels, columns=COLUMNS),
         finding,
         note="std: deviation of a site's batch scores, the mean over sites."
-        + (" Dotted lines: sites without a score." if rows["affinity"].isna().any() else ""),
+        + (" Dotted lines: sites without a score." if rows["affinity"].isna().any() else "")
+        + hollow_note(rows),
         source=source,
         width=620 if alone else _width(len(panels)),
     ).add_params(depth_choice())
@@ -174,7 +185,12 @@ def _sampled(shown: pd.DataFrame, lines: pd.DataFrame) -> str:
 
 
 def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
-    names = sorted(lines["model"].unique())
+    # What all lines have before their checkpoints stands once, above them.
+    networks = lines["model"].str.partition("@")
+    alike = networks[0].nunique() == 1 and lines["model"].nunique() > 1 and networks[1].all()
+    network = f", {networks[0].iloc[0]}" if alike else ""
+    lines = lines.assign(model=networks[2]) if alike else lines
+    names = sorted(lines["model"].unique(), key=natural_order)
     looks = lines_by("model", names, WIDTH + 30)
 
     def strokes(base: Any) -> Any:
@@ -184,11 +200,14 @@ def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
 
     def points(base: Any) -> Any:
         # A site between two gaps has no line; a point shows it.
-        return base.mark_circle(size=9, opacity=1).encode(color=looks["color"])
+        size = SMALL if lines["few_images"].any() else 9
+        return base.mark_circle(size=size, opacity=1).encode(color=looks["color"])
 
     drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
     some = "" if len(names) == models else f", {len(names)} shown"
-    return drawn.properties(title=head(f"{family} (n = {models:,}{some})"))
+    return drawn.properties(
+        title=head(f"{family}{network} (n = {models:,}{some})", limit=WIDTH + 40)
+    )
 
 
 def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
@@ -216,16 +235,17 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     kinds = legend(title=title, columns=5) if len(names) > 1 else None
     shapes = legend(title="place in block", columns=5) if len(places) > 1 else None
 
+    # Smaller where sites lie close together.
+    point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
+
     def points(base: Any) -> Any:
-        # Smaller where sites lie close together.
-        point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
         return base.mark_point(filled=True, opacity=1, size=point).encode(
             color=alt.Color(f"{coloured}:N", scale=colour_scale(names), legend=kinds),
             shape=alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes),
             tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
         )
 
-    drawn = over_depth(group, thread, points, width=size[0], height=size[1])
+    drawn = over_depth(group, thread, points, width=size[0], height=size[1], size=point)
     if rows["run_id"].nunique() == 1:
         return drawn
     above = head(str(group["model"].iloc[0]), _summary(group), limit=size[0])

@@ -173,7 +173,7 @@ def names_down(column: str, order: Sequence[str], **axis: Any) -> alt.Y:
 
 def legend(columns: int = 4, title: str | None = None, **options: Any) -> alt.Legend:
     """Return a legend below the drawing, in columns."""
-    return alt.Legend(orient="bottom", columns=columns, title=title, **options)
+    return alt.Legend(orient="bottom", columns=columns, title=title, offset=8, **options)
 
 
 def line_legend(columns: int, title: str | None = None) -> alt.Legend:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on
-from analysis.figures.depth_axis import depth_choice, depths, over_depth
+from analysis.figures.depth_axis import depth_choice, depths, hollow_note, over_depth
 from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, line_legend
 
@@ -32,7 +32,7 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``panel`` (architecture and dataset), ``run_id``, ``checkpoint``, ``state`` (initial or
         trained), ``site``, ``relative_depth``, ``graph_depth``, ``affinity`` (NaN where there is
-        no score).
+        no score), ``few_images`` (whether the site has that flag).
     """
     rows = depths(signatures)
     initial = rows["checkpoint"].str.startswith("init:")
@@ -44,7 +44,7 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     where = rows["run_id"].map({run["run_id"]: measured_on(run) for run in runs}).astype("str")
     rows["panel"] = sources + rows["architecture"] + " on " + where
     names = ["panel", "run_id", "checkpoint", "state", "site", "relative_depth", "graph_depth"]
-    return rows.loc[both, [*names, "affinity"]].reset_index(drop=True)
+    return rows.loc[both, [*names, "affinity", "few_images"]].reset_index(drop=True)
 
 
 def training_chart(signatures: pd.DataFrame) -> Figure:
@@ -55,9 +55,9 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
     rows = training_rows(signatures)
     panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
     return figure(
-        side_by_side(panels, COLUMNS, "No architecture has both."),
+        side_by_side(panels, COLUMNS, "no architecture has initial and trained weights"),
         training_finding(training_shift(signatures)),
-        note="A line a checkpoint, a gap where a site has no score.",
+        note="A line a checkpoint, a gap where a site has no score." + hollow_note(rows),
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
     ).add_params(depth_choice())
@@ -88,6 +88,6 @@ def _panel(group: pd.DataFrame) -> Any:
 
     runs = group.drop_duplicates("run_id")["state"].value_counts()
     counts = f"({runs['initial']} initial, {runs['trained']} trained)"
-    return over_depth(group, strokes, points, width=WIDTH, height=HEIGHT).properties(
+    return over_depth(group, strokes, points, width=WIDTH, height=HEIGHT, size=26).properties(
         title=head(str(group["panel"].iloc[0]), counts)
     )

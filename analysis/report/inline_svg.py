@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from analysis.figures.export import csv_text, specification, svg_of
+from analysis.figures.export import csv_text
+from analysis.figures.files.vega import specification, svg_of
+from analysis.figures.files.words import Words
 from analysis.report.elements import Exhibit
 from analysis.report.folder import Write
-from analysis.report.standalone_svg import SVG, Words, framed
-from analysis.text import sentence
+from analysis.report.standalone_svg import SVG, framed
 
 #: The parameter of a figure that chooses its horizontal axis.
 _DEPTH = "depth_axis"
 
 #: How much larger a drawing is in a page than in print, for which its letters are made.
 ENLARGED = 1.2
+
+#: Width in pixels up to which a drawing is made as narrow as a phone, not scrolled.
+SMALL = 480
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
@@ -67,27 +71,14 @@ def shown(exhibit: Exhibit, write: Write) -> Shown:
     """
     # Figures of this package are valid; a validation of each takes as long as making it.
     spec = specification(exhibit.chart, validate=False)
-    labels = _take_words(spec)
+    words = Words.taken(spec)
     drawn = _drawn_each(spec)
-    write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), labels))
+    write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), words))
     write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
     write(f"data/{exhibit.name}.sql", exhibit.sql)
-    finding, note, caption = map(" ".join, (labels.finding, labels.note, labels.caption))
-    text = " ".join(sentence(each) for each in (finding, note) if each)
-    drawings = tuple(_drawings(drawn, exhibit.name, text))
+    finding, note, caption = words.texts
+    drawings = tuple(_drawings(drawn, exhibit.name, words.label))
     return Shown(exhibit.name, finding, note, caption, drawings, exhibit.sql, exhibit.sql_gives)
-
-
-def _take_words(spec: dict[str, Any]) -> Words:
-    """Take finding, note and caption out of a figure and return them."""
-    title = spec["vconcat"][0].pop("title", {})
-    caption = _lines(spec.pop("title", {}), "text")
-    return Words(_lines(title, "text"), _lines(title, "subtitle"), caption)
-
-
-def _lines(title: Any, name: str) -> tuple[str, ...]:
-    lines = title.get(name, "") if isinstance(title, dict) else title
-    return tuple(lines) if isinstance(lines, list) else (str(lines),)
 
 
 def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
@@ -142,6 +133,8 @@ def embedded(drawn: str, name: str, text: str) -> str:
             element.attrib.pop(spoken, None)
     for side in ("width", "height"):
         root.set(side, f"{ENLARGED * float(root.get(side, '0')):.0f}")
+    if float(root.get("width", "0")) <= SMALL:
+        root.set("class", "small")
     root.set("role", "img")
     root.set("aria-label", text)
     return Xml.tostring(root, encoding="unicode")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from analysis.figures.files.words import Words
 from analysis.figures.theme import CAPTION_SIZE, FONT, NOTE_SIZE, TITLE_SIZE
 
 #: The namespace of SVG.
@@ -22,15 +23,6 @@ _MARGIN, _LEADING = 6, 4
 
 #: Width of a character over the font's size, bold and plain, with room for wide ones.
 _BOLD_WIDTH, _PLAIN_WIDTH = 0.6, 0.54
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The text of a figure, in lines that its width allows."""
-
-    finding: tuple[str, ...]
-    note: tuple[str, ...]
-    caption: tuple[str, ...]
 
 
 def framed(drawn: str, words: Words) -> str:

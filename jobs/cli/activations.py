@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from analysis.option_fields import option
 from analysis.studies.catalogue import STUDIES
 from analysis.studies.catalogue import study as find_study
-from jobs.cli.output import TableFileOptions
+from jobs.cli.output import FigureOptions, TableFileOptions
 from jobs.cli.terminal import say
 from jobs.cli.verb import verb
 
@@ -66,23 +65,19 @@ def activations(
     *,
     study: str = option(..., "Name of a study listed above.", metavar="STUDY", positional=True),
     options: StudyOptions,
-    figure: Path | None = option(None, "File for the figure: .svg, .png or .html."),
+    figure: FigureOptions,
     table: TableFileOptions,
 ) -> None:
     """Run one study of activation functions and write its table."""
     import pyarrow as pa
 
-    from analysis.figures.export import require_drawable, save
-
     chosen = find_study(study)
-    if figure is not None:
-        require_drawable(figure)
+    figure.check()
     with _progress_shown():
         result = chosen.run(**options.given())
     table.write(pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata(None))
-    if figure is not None:
-        save(chosen.draw(result), figure)
-        say(f"figure written to {figure}")
+    if figure.file is not None:
+        say(figure.save(chosen.draw(result), figure.file))
 
 
 activations.__doc__ = "\n\n".join(

@@ -20,13 +20,13 @@ from analysis.answers.material import Material
 from analysis.choices import Role
 from analysis.data.selection import Selection
 from analysis.option_fields import option
-from jobs.cli.output import TableFileOptions
+from jobs.cli.output import FigureOptions, TableFileOptions
 from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, is_given, options_of, verb
-from survey.errors import SettingsError
+from survey.errors import NothingToDraw, SettingsError
 
-#: Exit code where an answer is an alarm: something moved.
-ALARM = 1
+#: Exit code where an answer is an alarm: something moved; and where there is nothing to draw.
+ALARM, NOT_DRAWN = 1, 1
 
 #: The summary of a verb whose answers are chosen by KIND.
 COMPARISONS = "Compare signatures of sites, networks, datasets, checkpoints or trainings."
@@ -74,9 +74,7 @@ def _made(answers: _Answers) -> Callable[..., None]:
         all_runs: AllRunsOption = False,
         home: HomeOption = DEFAULT_HOME,
         table: TableFileOptions,
-        figure: Path | None = option(
-            None, "File for a drawing: .svg, .png or .html.", none="none is drawn"
-        ),
+        figure: FigureOptions,
         **given: Any,
     ) -> None:
         from jobs.scan.progress_display import watched
@@ -85,14 +83,15 @@ def _made(answers: _Answers) -> Callable[..., None]:
         asked = {name: given[name] for name in options if is_given(context, name)}
         for name in asked:
             _require_option(name, chosen, answers)
-        _require_writable(table.output, figure)
+        figure.check()
+        _require_writable(table.output)
         material = Material(home, replace(selection, newest=not all_runs), role, watched)
         if "role" not in without:
             _require_sites(material)
         answer = answers[chosen](material, **asked)
-        deliver(answer, table, figure)
-        if answer.alarm:
-            raise typer.Exit(ALARM)
+        drawn = deliver(answer, table, figure)
+        if answer.alarm or not drawn:
+            raise typer.Exit(ALARM if answer.alarm else NOT_DRAWN)
 
     shared = dict(inspect.signature(run, eval_str=True).parameters)
     for name in ("given", *without):
@@ -144,12 +143,8 @@ def _require_option(name: str, chosen: str, answers: _Answers) -> None:
     raise SettingsError(f"{shown} goes with {known}{unlike}", hint="leave it out, or add one")
 
 
-def _require_writable(output: Path | None, figure: Path | None) -> None:
-    """Refuse files that cannot be written, before anything is computed."""
-    if figure is not None:
-        from analysis.figures import require_drawable
-
-        require_drawable(figure)
+def _require_writable(output: Path | None) -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
     if output is not None and not output.parent.is_dir():
         raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
 
@@ -184,8 +179,14 @@ def _first_line(answer: type[Answer]) -> str:
     return (answer.__doc__ or "").splitlines()[0]
 
 
-def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> None:
-    """Write an answer's table, figure, finding, details and provenance."""
+def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> bool:
+    """Write an answer's table, figure, finding, details and provenance.
+
+    Returns
+    -------
+    bool
+        False where a figure was asked for and there is nothing to draw.
+    """
     import pyarrow as pa
 
     from analysis.data.model_names import without_paths
@@ -202,22 +203,27 @@ def deliver(answer: Answer, table: TableFileOptions, figure: Path | None) -> Non
         headings = {each.name: each.terminal for each in columns}
         shown = without_paths(rows) if table.format == "table" else rows
         table.write(pa.Table.from_pandas(shown, preserve_index=False), headings)
-    if figure is not None:
-        lines.append(_drawn(answer, figure))
+    drawn = True
+    if figure.file is not None:
+        line, drawn = _drawn(answer, figure, figure.file)
+        lines.append(line)
     made_from = provenance_of(rows)
     lines += map(sentence, made_from.notes())
     if warning := None if answer.apart else mixed(made_from.conditions):
         lines.append(f"note: {warning}")
     for line in (*lines, made_from.caption()):
         say(line)
+    return drawn
 
 
-def _drawn(answer: Answer, figure: Path) -> str:
-    """Draw an answer into a file, and return a message about the file."""
-    from analysis.figures import save
-
-    drawings = answer.drawings() if len(answer.rows) or answer.known else iter(())
-    for drawing in drawings:
-        save(drawing.chart, figure)
-        return f"figure written to {figure}"
-    return "there is nothing to draw of this"
+def _drawn(answer: Answer, figure: FigureOptions, file: Path) -> tuple[str, bool]:
+    """Draw an answer into a file; return a message about that, and whether there was a drawing."""
+    # Without a needed column, rows can be drawn that are no answer yet, such as a single year.
+    if answer.known or (len(answer.rows) and not answer.needed):
+        try:
+            drawing = next(answer.drawings(), None)
+        except NothingToDraw as reason:
+            return f"no figure was written: {reason.message}", False
+        if drawing is not None and len(drawing.rows):
+            return figure.save(drawing.chart, file), True
+    return "no figure was written: there is nothing to draw", False

@@ -1,4 +1,4 @@
-"""Where tables go: standard output or a file, in the format that the options name."""
+"""Where tables and figures go: standard output or a file, in the format that the options name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
+from analysis.figure_style import FigureStyle
+from analysis.option_fields import option
 from jobs.choices import Format
 from jobs.cli.terminal import say
 from jobs.cli.verb import FormatOption, JsonOption, OutputOption
@@ -76,6 +78,44 @@ class TableFileOptions(TableOptions):
 
     def _echo_rows(self, rows: int) -> None:
         say(f"{counted(rows, 'row')} written to {self.output}")
+
+
+#: Points that labels may be smaller than asked for without a word.
+_CLOSE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class FigureOptions(FigureStyle):
+    """The options of a figure."""
+
+    file: Path | None = option(
+        None,
+        "File for a drawing: .svg, .png, .pdf or .html.",
+        flags=("--figure",),
+        none="none is drawn",
+    )
+
+    def check(self) -> None:
+        """Raise unless the file can be drawn and every option belongs to it and can be used."""
+        if self.file is None:
+            for each in fields(FigureStyle):
+                if getattr(self, each.name) != each.default:
+                    flag = f"--{each.name.replace('_', '-')}"
+                    raise SettingsError(f"{flag} goes with --figure", hint="add --figure FILE")
+            return
+        FigureStyle.check(self)
+        from analysis.figures import require_drawable
+
+        require_drawable(self.file)
+
+    def save(self, chart: Any, file: Path) -> str:
+        """Draw a chart into a file, and return a message about it."""
+        from analysis.figures import save
+
+        points = save(chart, file, style=self)
+        small = points < self.points - _CLOSE
+        smaller = f"; its labels are of {points:.1f} points, as the width has no room for more"
+        return f"figure written to {file}{smaller if small else ''}"
 
 
 def emit(table: pa.Table, format: Format = "table", output: Path | None = None) -> None:  # noqa: A002

@@ -173,7 +173,7 @@ def test_a_label_of_the_users_wins() -> None:
     assert list(labels(runs).values()) == ["mine on cifar10", "mine on digits", "resnet18"]
 
 
-TRAININGS = "file:/home/me/exp/resnet20_lr{}_wd5e-4_long/seed0/checkpoints/epoch_{:03d}.pth"
+TRAININGS = "file:/data/exp/resnet20_lr{}_wd5e-4_long/seed0/checkpoints/epoch_{:03d}.pth"
 
 
 @pytest.mark.parametrize(

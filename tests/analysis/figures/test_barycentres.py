@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.figures import barycentre_chart, barycentre_rows
-from analysis.figures.export import specification
+from analysis.figures.files.vega import specification
 from analysis.similarity.distances import distance_matrix
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed, with_gaps

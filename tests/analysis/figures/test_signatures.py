@@ -15,9 +15,9 @@ from analysis.figures import (
     training_chart,
     training_rows,
 )
-from analysis.figures.export import specification
-from survey.errors import UnknownName
-from tests.analysis.figures.drawn import marks, words
+from analysis.figures.files.vega import specification
+from survey.errors import NothingToDraw, UnknownName
+from tests.analysis.figures.drawn import marks, note, words
 from tests.analysis.figures.frames import surveyed, with_gaps
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -133,9 +133,19 @@ def test_training_is_shown_where_both_states_are():
 
 
 def test_training_without_both_states_says_so():
-    shown = words(training_chart(surveyed(2)))
     assert training_rows(surveyed(2)).empty
-    assert "No architecture has both." in shown
+    with pytest.raises(NothingToDraw, match="initial and trained"):
+        training_chart(surveyed(2))
+
+
+def test_sites_of_few_images_are_hollow():
+    frame = surveyed(1)
+    flagged = [("few_images",), ("few_images", "dead"), *[()] * (len(frame) - 2)]
+    drawn = model_chart(frame.assign(flags=flagged))
+    white = [each for each in marks(drawn, "symbol") if each.get("fill") == "white"]
+    assert len(white) == 2
+    assert "few_images" in note(drawn)
+    assert "few_images" not in note(model_chart(frame))
 
 
 def test_a_family_of_no_model_is_refused_with_those_there_are():

@@ -114,7 +114,7 @@ def test_a_figure_says_what_it_found_and_what_it_was_made_from():
     assert "measuring version 3; survey 0." in shown
     root = parsed(drawn)
     assert root.get("role") == "img"
-    assert root.get("aria-label") == "Everything is <linear> As far as we saw."
+    assert root.get("aria-label") == "Everything is <linear>. As far as we saw."
 
 
 def test_a_figure_of_unknown_runs_says_so():

@@ -1,0 +1,84 @@
+"""Charts as Vega-Lite specifications, and these as SVG: no browser and no network is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import altair as alt
+
+from survey.errors import FigureError
+from survey.text import printable
+
+#: A Vega-Lite specification, or a drawing in it.
+View = dict[str, Any]
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """Return the SVG of a specification.
+
+    Raises
+    ------
+    FigureError
+        If vl-convert cannot draw it.
+    """
+    import vl_convert
+
+    with explained():
+        drawn: str = vl_convert.vegalite_to_svg(spec)
+    return drawn
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Explain an error of vl-convert."""
+    try:
+        yield
+    except ValueError as problem:
+        raise FigureError(
+            f"the figure cannot be drawn: {problem}", hint="write it as .html, or its table"
+        ) from problem
+
+
+def specification(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
+    """Return a chart's Vega-Lite specification with all rows of its data.
+
+    Parameters
+    ----------
+    chart : altair chart
+        Any chart.
+    validate : bool
+        Whether to check it by Vega-Lite's schema first, which takes as long as the rest.
+
+    Returns
+    -------
+    dict
+        What vl-convert draws.
+    """
+    with alt.data_transformers.disable_max_rows():
+        spec: dict[str, Any] = chart.to_dict(validate=validate)
+    # What is no number in JSON is missing: Altair writes NaN as null already, not within lists.
+    return dict(_printable(json.loads(json.dumps(spec))))
+
+
+def _printable(value: Any) -> Any:
+    """Return a specification with all text printable: a control character ends vl-convert."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(name): _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list) else value
+
+
+def layers_of(view: View) -> list[View]:
+    """Return the layers of a drawing that have a mark, those within others first."""
+    inner = [each for part in view.get("layer", ()) for each in layers_of(part)]
+    return [*inner, *([view] if "mark" in view else [])]
+
+
+def mark_of(layer: View) -> str:
+    """Return the kind of a layer's mark; empty for a group of layers."""
+    mark = layer.get("mark", "")
+    return str(mark.get("type", "") if isinstance(mark, dict) else mark)
