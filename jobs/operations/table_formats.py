@@ -181,7 +181,7 @@ def table_text(
     """
     from rich.cells import cell_len
 
-    from jobs.operations.fitting import CAUSES, GAP, cut_end, cut_text, fit_columns
+    from jobs.fitting import CAUSES, GAP, cut_end, cut_text, fit_columns
 
     lines = [
         [*map(printable, numeric)],

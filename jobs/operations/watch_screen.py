@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
+from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from jobs.operations.fitting import cut_title
 from jobs.operations.watch import Look
 from jobs.scan.scan_progress import ScanProgress
+from jobs.scan.title_line import TitleLine
 from survey.text import counted, format_duration, printable
 
 #: Most failures at the top of the screen.
@@ -23,20 +21,6 @@ MOST_FAILURES = 3
 
 #: Terminals from this width on show where a worker is and a bar of its job.
 WIDE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line whose names are cut in their middle where it does not fit."""
-
-    text: str
-    style: str = ""
-
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> list[Text]:
-        return [Text(cut_title(printable(self.text), options.max_width), self.style, no_wrap=True)]
-
-    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, Text(printable(self.text)).cell_len).with_maximum(options.max_width)
 
 
 def screen(home: Path, look: Look, width: int) -> RenderableType:
@@ -51,7 +35,10 @@ def screen(home: Path, look: Look, width: int) -> RenderableType:
     width : int
         Columns of the terminal.
     """
-    head: list[RenderableType] = [Line(str(home), "bold"), Text(printable(state_line(look)), "dim")]
+    head: list[RenderableType] = [
+        TitleLine(str(home), "bold"),
+        Text(printable(state_line(look)), "dim"),
+    ]
     progress = look.progress
     if progress is None or look.state == "waiting":
         return Group(*head)
@@ -106,7 +93,7 @@ def _failures(progress: ScanProgress) -> Table:
         table.add_column(ratio=ratio, style="red", no_wrap=True, overflow="ellipsis")
     shown = progress.failures[-MOST_FAILURES:]
     for each in reversed(shown):
-        table.add_row("failed", Line(each.title, "red"))
+        table.add_row("failed", TitleLine(each.title, "red"))
         table.add_row("", Text(printable(f"{each.stage}: {each.message}")))
     if more := progress.failed - len(shown):
         table.add_row("failed", f"{more:,} more: survey status shows them")
@@ -149,9 +136,9 @@ def _workers(progress: ScanProgress, width: int) -> Table:
     table.add_column(justify="right")
     for each in progress.working:
         count = f"{each.images:,} of {each.total_images:,}" if each.run_id else "idle"
-        cells: list[RenderableType] = [Line(each.title), count]
+        cells: list[RenderableType] = [TitleLine(each.title), count]
         if width >= WIDE:
             cells.append(ProgressBar(each.total_images or 1, each.images, width=12))
-            cells.append(Line(f"{each.pid} on {each.hostname}"))
+            cells.append(TitleLine(f"{each.pid} on {each.hostname}"))
         table.add_row(*cells)
     return table

@@ -12,11 +12,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
@@ -28,6 +30,7 @@ from jobs.planning.staleness import summary
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
+from jobs.scan.title_line import TitleLine
 from survey.text import counted, format_bytes, format_duration, printable
 
 _Item = TypeVar("_Item")
@@ -59,14 +62,28 @@ def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
 
 def _bars(console: Console, *, transient: bool = False) -> Progress:
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+        _TitleColumn(Column(ratio=1)),
+        BarColumn(bar_width=min(24, console.width // 5)),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     # Batches may take minutes: rich would look back half a minute and see none.
-    return Progress(*columns, console=console, speed_estimate_period=3600, transient=transient)
+    return Progress(
+        *columns,
+        console=console,
+        speed_estimate_period=3600,
+        transient=transient,
+        # Titles take what the other columns leave; without them bars would be pushed out.
+        expand=True,
+    )
+
+
+class _TitleColumn(ProgressColumn):
+    """What a bar is about, cut where a name is long."""
+
+    def render(self, task: Task) -> TitleLine:
+        return TitleLine(task.description)
 
 
 def opening(plan: Plan) -> str:

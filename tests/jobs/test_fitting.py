@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 
-from jobs.operations.fitting import cut_end, cut_text, cut_title, cut_widths
+from jobs.fitting import cut_end, cut_text, cut_title, cut_widths
 from jobs.operations.table_formats import table_text
+from jobs.scan.progress_display import _bars
 
 WIDTHS = st.integers(1, 60)
 TEXTS = st.text(st.sampled_from("ab/ .:\u4e2d\u00e9"), max_size=80)
@@ -70,6 +74,21 @@ def test_a_table_fits_and_names_what_is_gone(width: int) -> None:
         assert name in " ".join(lines)
     # A number is whole or not there.
     assert ("top1" in heads) == ("0.9877" in text.split("in every row")[0])
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_long_title_leaves_room_for_its_bar_and_numbers(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    bars = _bars(console)
+    for row in ROWS:
+        bars.add_task(f"small:net / {row['checkpoint']} / digits", total=29, completed=29)
+    with console.capture() as captured:
+        console.print(bars.get_renderable())
+    lines = captured.get().splitlines()
+    assert len(lines) == len(ROWS)
+    assert max(map(cell_len, lines)) <= width
+    assert all("\u2501" * 6 in line and "29/29" in line for line in lines)
+    assert width < 80 or "epoch_2" in lines[0]
 
 
 def test_what_holds_in_every_row_is_told_once() -> None:
