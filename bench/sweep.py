@@ -326,7 +326,8 @@ that count: `tests/survey/capture/test_activations.py` compares them."""
 
 def page(rows: list[Row], command: str) -> str:
     """Return the page: summary, failures, and one line a network."""
-    wrong = [row for row in rows if row.verdict != "works"]
+    wrong = [row for row in rows if row.verdict not in ("works", "followed")]
+    large = [f"{row.library} `{row.name}`" for row in rows if row.verdict == "followed"]
     seconds = sum(row.seconds for row in rows)
     return "\n".join(
         [
@@ -342,8 +343,12 @@ def page(rows: list[Row], command: str) -> str:
             "",
             "## What does not work, and why",
             "",
-            *([f"- {row.library} `{row.name}`: {row.verdict}: {row.reason}" for row in wrong]
+            *([f"- {row.library} `{row.name}`: {row.verdict}: {_first(row.reason)}" for row in wrong]
               or ["Nothing."]),
+            "",
+            "## What was followed, and is too large to run here",
+            "",
+            ", ".join(large) or "Nothing.",
             "",
             "## All networks",
             "",
@@ -353,6 +358,12 @@ def page(rows: list[Row], command: str) -> str:
             "",
         ]
     )  # fmt: skip
+
+
+def _first(reasons: str) -> str:
+    """Return the first of some reasons, and how many there are beside it."""
+    first, *others = reasons.split("; ")
+    return f"{first}; and {len(others)} more" if others else first
 
 
 def _versions() -> str:
