@@ -343,8 +343,7 @@ def page(rows: list[Row], command: str) -> str:
             "",
             "## What does not work, and why",
             "",
-            *([f"- {row.library} `{row.name}`: {row.verdict}: {_first(row.reason)}" for row in wrong]
-              or ["Nothing."]),
+            *(map(_line, wrong) if wrong else ["Nothing."]),
             "",
             "## What was followed, and is too large to run here",
             "",
@@ -360,10 +359,11 @@ def page(rows: list[Row], command: str) -> str:
     )  # fmt: skip
 
 
-def _first(reasons: str) -> str:
-    """Return the first of some reasons, and how many there are beside it."""
-    first, *others = reasons.split("; ")
-    return f"{first}; and {len(others)} more" if others else first
+def _line(row: Row) -> str:
+    """Return a line with the first reason why a network does not work, and how many there are."""
+    first, *others = row.reason.split("; ")
+    more = f"; and {len(others)} more" if others else ""
+    return f"- {row.library} `{row.name}`: {row.verdict}: {first}{more}"
 
 
 def _versions() -> str:

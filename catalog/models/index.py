@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from catalog.models import ModelSource, find, sources
 from catalog.models.base import Architecture, Published, RemoteFile
 from catalog.models.cost_table import CountedCost, counted
 from catalog.models.family_facts import FamilyFacts, family_of
+from catalog.models.library_source import tables_sha256
 from catalog.models.published import other_names, published_for
 from catalog.models.suggestions import unknown_pattern
 from survey.extensions import announced
@@ -197,13 +197,7 @@ def _key() -> str:
     versions += [(entry.value, entry.dist.version if entry.dist else "") for entry in brought]
     # Whoever writes a source changes it without a new version.
     versions += [(entry.value, _changed(entry.module)) for entry in brought]
-    digest = hashlib.sha256(repr(versions).encode())
-    here = files("catalog.models")
-    for folder in (here, here / "tables"):
-        for table in sorted(folder.iterdir(), key=lambda entry: entry.name):
-            if table.name.endswith((".csv", ".py")):
-                digest.update(table.read_bytes())
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(repr([versions, tables_sha256()]).encode()).hexdigest()[:16]
 
 
 def _changed(module: str) -> str:

@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,11 +18,11 @@ from catalog.models.base import (
     Architecture,
     InputTransform,
     KeyRules,
-    ModelSource,
     Published,
     RemoteFile,
 )
 from catalog.models.family_facts import family_of
+from catalog.models.library_source import LibrarySource
 from catalog.models.timm_results import reported_for
 from survey.errors import CheckpointError
 
@@ -44,39 +44,43 @@ RULES = {
 _REPLACED = threading.Lock()
 
 
-class TimmSource(ModelSource):
+class TimmSource(LibrarySource):
     """Every architecture and every pretrained name of the installed timm."""
 
     name = "timm"
 
-    def names(self) -> list[str]:
-        """Return every architecture's name, sorted; imports timm."""
-        return sorted(_names())
-
-    def get(self, name: str) -> Architecture:
-        """Return one architecture, as its default configuration describes it.
+    def read(self) -> tuple[Iterator[Architecture], Iterator[Published]]:
+        """Return every architecture, as its default configuration describes it, and all weights.
 
         Pretrained names, which have a dot, are names of weights and of no architecture.
         """
-        if name not in _names():
-            return super().get(name)
-        config = _config(name)
-        module = _module(name)
-        return Architecture(
-            source=self.name,
-            name=name,
-            family=family_of(self.name, module, name).family,
-            classes=config.num_classes,
-            transform=_transform(config),
-            module=module,
-            build=functools.partial(_build, name),
-        )
-
-    def published(self) -> list[Published]:
-        """Return every pretrained name of the installed timm, sorted; imports timm."""
         import timm
 
-        return [_weights(name) for name in sorted(timm.list_models(pretrained=True))]
+        return (
+            map(_architecture, timm.list_models()),
+            map(_weights, timm.list_models(pretrained=True)),
+        )
+
+    @staticmethod
+    def build_network(name: str) -> nn.Module:
+        """Build a network by its name, with or without the tag of weights that set its size."""
+        import timm
+
+        return timm.create_model(name, pretrained=False)
+
+
+def _architecture(name: str) -> Architecture:
+    config = _config(name)
+    module = _module(name)
+    return Architecture(
+        source=TimmSource.name,
+        name=name,
+        family=family_of(TimmSource.name, module, name).family,
+        classes=config.num_classes,
+        transform=_transform(config),
+        module=module,
+        build=functools.partial(TimmSource.build_network, name),
+    )
 
 
 def adapt(published: Published, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -146,13 +150,6 @@ def _renaming(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tenso
     return network, asked["filter_fn"]
 
 
-@functools.cache
-def _names() -> frozenset[str]:
-    import timm
-
-    return frozenset(timm.list_models())
-
-
 def _config(name: str) -> PretrainedCfg:
     from timm.models import get_pretrained_cfg
 
@@ -182,13 +179,6 @@ def _transform(config: PretrainedCfg) -> InputTransform:
     )
 
 
-def _build(name: str) -> nn.Module:
-    """Build a network by its name, with or without the tag of weights that set its size."""
-    import timm
-
-    return timm.create_model(name, pretrained=False)
-
-
 def _weights(name: str) -> Published:
     architecture, _, tag = name.partition(".")
     config, default = _config(name), _config(architecture)
@@ -208,7 +198,7 @@ def _weights(name: str) -> Published:
         refusal=_refusal(config),
         evidence=_evidence(config),
         notes=_notes(config),
-        build=functools.partial(_build, name),
+        build=functools.partial(TimmSource.build_network, name),
     )
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from catalog.models.base import (
     Architecture,
     InputTransform,
-    ModelSource,
     Published,
     RemoteFile,
     Reported,
 )
 from catalog.models.family_facts import family_of
+from catalog.models.library_source import LibrarySource
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,45 +39,55 @@ _NOTES = {
 _LINK = re.compile(r"`+([^`<]*?)\s*(?:<[^>]*>)?`+_*")
 
 
-class TorchvisionSource(ModelSource):
+class TorchvisionSource(LibrarySource):
     """The classification architectures of ``torchvision.models``."""
 
     name = "torchvision"
 
-    def names(self) -> list[str]:
-        """Return every architecture's name, sorted; imports torchvision."""
-        return sorted(_names())
+    def read(self) -> tuple[Iterator[Architecture], Iterator[Published]]:
+        """Return every architecture, as its first published weights want it, and all weights."""
+        from torchvision import models
 
-    def get(self, name: str) -> Architecture:
-        """Return one architecture, as its first published weights want it."""
-        if name not in _names():
-            return super().get(name)
-        first = _weights(name)[0]
-        module = _module(name)
-        transform = _transform(first)
-        return Architecture(
-            source=self.name,
-            name=name,
-            family=family_of(self.name, module, name).family,
-            classes=CLASSES,
-            transform=transform,
-            module=module,
-            published_parameters=first.meta["num_params"],
-            published_gflops=first.meta["_ops"],
-            build=functools.partial(_build, name, transform.size),
+        names = models.list_models(module=models)
+        return (
+            map(_architecture, names),
+            (_one(name, weights) for name in names for weights in _weights(name)),
         )
 
-    def published(self) -> list[Published]:
-        """Return every set of float weights that torchvision publishes; imports torchvision."""
-        published = [_one(name, weights) for name in _names() for weights in _weights(name)]
-        return sorted(published, key=lambda weights: weights.name)
+    @staticmethod
+    def build_network(name: str, size: int) -> nn.Module:
+        """Build a network for images of one size."""
+        from torchvision import models
+
+        module = _module(name)
+        options: dict[str, Any] = {}
+        if module == "vision_transformer":
+            # Such a network takes images of one size alone: its positions are weights.
+            options = {"image_size": size}
+        if module in {"googlenet", "inception"}:
+            # Torchvision itself adds these along with its weights. transform_input undoes
+            # ImageNet's normalisation: the published weights need it, and no key of a state dict
+            # would tell.
+            # Auxiliary heads are idle in eval mode, but in the files.
+            options = {"aux_logits": True, "transform_input": True, "init_weights": True}
+        return cast("nn.Module", models.get_model(name, weights=None, **options))
 
 
-@functools.cache
-def _names() -> frozenset[str]:
-    from torchvision import models
-
-    return frozenset(models.list_models(module=models))
+def _architecture(name: str) -> Architecture:
+    first = _weights(name)[0]
+    module = _module(name)
+    transform = _transform(first)
+    return Architecture(
+        source=TorchvisionSource.name,
+        name=name,
+        family=family_of(TorchvisionSource.name, module, name).family,
+        classes=CLASSES,
+        transform=transform,
+        module=module,
+        published_parameters=first.meta["num_params"],
+        published_gflops=first.meta["_ops"],
+        build=functools.partial(TorchvisionSource.build_network, name, transform.size),
+    )
 
 
 @functools.cache
@@ -107,7 +118,7 @@ def _one(name: str, weights: Any) -> Published:
         recipe_url=weights.meta.get("recipe"),
         evidence=f"metadata of the installed package, {_version()}",
         notes=_NOTES.get(f"{name}/{weights.name}", ""),
-        build=functools.partial(_build, name, transform.size),
+        build=functools.partial(TorchvisionSource.build_network, name, transform.size),
     )
 
 
@@ -154,19 +165,3 @@ def _module(name: str) -> str:
     from torchvision import models
 
     return cast("str", models.get_model_builder(name).__module__).rpartition(".")[2]
-
-
-def _build(name: str, size: int) -> nn.Module:
-    from torchvision import models
-
-    module = _module(name)
-    options: dict[str, Any] = {}
-    if module == "vision_transformer":
-        # Such a network takes images of one size alone: its positions are weights.
-        options = {"image_size": size}
-    if module in {"googlenet", "inception"}:
-        # Torchvision itself adds these along with its weights. transform_input undoes ImageNet's
-        # normalisation: the published weights need it, and no key of a state dict would tell.
-        # Auxiliary heads are idle in eval mode, but in the files.
-        options = {"aux_logits": True, "transform_input": True, "init_weights": True}
-    return cast("nn.Module", models.get_model(name, weights=None, **options))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from platformdirs import user_state_path
 
 from analysis.option_fields import option
 from jobs.cli.terminal import say
@@ -123,7 +124,4 @@ def _keep(codes: Sequence[UserCode]) -> None:
 
 def _consents() -> Path:
     """Return the file of the hashes that this user consented to."""
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    # A relative one is to be ignored, by the convention that defines it.
-    folder = named if named.is_absolute() else Path.home() / ".local" / "state"
-    return folder / "model-zoo-survey" / "consents.txt"
+    return user_state_path("model-zoo-survey") / "consents.txt"

@@ -185,7 +185,7 @@ def test_configurations_of_other_releases_are_refused(
     config = PretrainedCfg(**changes)
     monkeypatch.setattr(timm, "list_models", lambda **_: ["resnet18.other"])
     monkeypatch.setattr(timm.models, "get_pretrained_cfg", lambda *_, **__: config)
-    (weights,) = SOURCE.published()
+    _, (weights,) = SOURCE.read()
     assert named in str(weights.refusal)
 
 

@@ -1,0 +1,164 @@
+"""Sources whose models are an installed library's, with their facts kept on disk.
+
+To import such a library takes seconds. What it says of its models depends on its version alone, so
+that it is asked once for each: a name is resolved, listed or refused without the library, which is
+imported when a network is built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_cache_path
+
+from catalog.models.base import (
+    Architecture,
+    InputTransform,
+    KeyRules,
+    ModelSource,
+    Published,
+    RemoteFile,
+    Reported,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+#: How long the facts of other versions are kept.
+KEPT_SECONDS = 90 * 86400
+
+#: Facts of one model, and the arguments that build it; None where there is no builder.
+Entry = tuple[dict[str, Any], Sequence[Any] | None]
+
+
+class LibrarySource(ModelSource):
+    """A source that reads an installed library, whose name it has."""
+
+    @abstractmethod
+    def read(self) -> tuple[Iterable[Architecture], Iterable[Published]]:
+        """Return everything the library has; imports it.
+
+        A ``build`` is a ``functools.partial`` of ``build_network`` with plain values.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def build_network(*arguments: Any) -> nn.Module:
+        """Build a network with its ordinary random initialisation."""
+
+    def names(self) -> list[str]:
+        """Return every architecture's name, sorted."""
+        return sorted(self._kept["architectures"])
+
+    def get(self, name: str) -> Architecture:
+        """Return one architecture; raise UnknownName for a name not in the library."""
+        entry = self._kept["architectures"].get(name)
+        if entry is None:
+            return super().get(name)
+        facts, arguments = entry
+        return Architecture(
+            **facts | {"transform": _transform(facts["transform"])}, build=self._builder(arguments)
+        )
+
+    def published(self) -> list[Published]:
+        """Return all weights that the library publishes, sorted by name."""
+        entries = sorted(self._kept["published"].items())
+        return [self._published(*entry) for _, entry in entries]
+
+    def _published(self, facts: Mapping[str, Any], arguments: Sequence[Any] | None) -> Published:
+        nested = {
+            "transform": _transform(facts["transform"]),
+            "file": RemoteFile(**facts["file"]) if facts["file"] else None,
+            "rules": _rules(facts["rules"]),
+            "reported": tuple(Reported(**each) for each in facts["reported"]),
+        }
+        return Published(**{**facts, **nested}, build=self._builder(arguments))
+
+    def _builder(self, arguments: Sequence[Any] | None) -> Any:
+        return None if arguments is None else functools.partial(self.build_network, *arguments)
+
+    @functools.cached_property
+    def _kept(self) -> Mapping[str, Mapping[str, Entry]]:
+        path = user_cache_path("model-zoo-survey") / f"{self.name}-{_key(self.name)}.json"
+        try:
+            kept: dict[str, dict[str, Entry]] = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            # Not there, or damaged: the library is asked, and the next call is quick.
+            architectures, published = self.read()
+            kept = {"architectures": _entries(architectures), "published": _entries(published)}
+            _keep(json.dumps(kept), path, self.name)
+        return kept
+
+
+def _entries(models: Iterable[Architecture] | Iterable[Published]) -> dict[str, Entry]:
+    return {each.name: _entry(each) for each in models}
+
+
+def _entry(model: Architecture | Published) -> Entry:
+    facts = {each.name: getattr(model, each.name) for each in dataclasses.fields(model)}
+    # A builder cannot be written down; its arguments can.
+    build = facts.pop("build")
+    nested = {name: _plain(value) for name, value in facts.items()}
+    return nested, build.args if isinstance(build, functools.partial) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    nested = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return dataclasses.asdict(value) if nested else value
+
+
+def _transform(facts: Mapping[str, Any]) -> InputTransform:
+    return InputTransform(**{**facts, "mean": tuple(facts["mean"]), "std": tuple(facts["std"])})
+
+
+def _rules(facts: Mapping[str, Any]) -> KeyRules:
+    plural = {name: tuple(facts[name]) for name in ("container", "drop")}
+    alternatives = tuple(map(_rules, facts["alternatives"]))
+    return KeyRules(**{**facts, **plural, "alternatives": alternatives})
+
+
+def _key(library: str) -> str:
+    """Return a hash of the library's version and of our own tables and modules that read it."""
+    digest = hashlib.sha256(version(library).encode())
+    digest.update(tables_sha256().encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def tables_sha256() -> str:
+    """Return a hash of the tables and modules of this package."""
+    digest = hashlib.sha256()
+    here = files("catalog.models")
+    for folder in (here, here / "tables"):
+        for table in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if table.name.endswith((".csv", ".py")):
+                digest.update(table.read_bytes())
+    return digest.hexdigest()
+
+
+def _keep(text: str, path: Path, library: str) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+        # Those of other environments may still be in use.
+        for older in path.parent.glob(f"{library}-*.json"):
+            if older.stat().st_mtime < time.time() - KEPT_SECONDS:
+                older.unlink(missing_ok=True)
+    except OSError:
+        # A cache that cannot be written makes the next call slow, and nothing else.
+        partial.unlink(missing_ok=True)
