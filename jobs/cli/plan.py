@@ -25,9 +25,12 @@ def plan(
 
     Of python: models whose code nobody consented to (survey run --trust), nothing is known.
     """
-    from jobs.operations.preview import forecast
+    from jobs.planning.targets import require_names
 
     recall_consent()
-    foreseen = forecast(home, survey.definition(), device=device, workers=workers)
+    require_names(definition := survey.definition())
+    from jobs.operations.preview import forecast
+
+    foreseen = forecast(home, definition, device=device, workers=workers)
     table.write(foreseen.table())
     say(*foreseen.summary().split("\n"))

@@ -37,8 +37,12 @@ def run(
 
     Running the same command again goes on where it stopped and repeats nothing.
     """
-    definition, runner = survey.definition(), runner_of(options)
+    from jobs.planning.targets import require_names
+
+    definition = survey.definition()
     obtain_consent(definition, trust=trust)
+    require_names(definition)
+    runner = runner_of(options)
     outcome = carry_out(home, definition, runner, offline=offline, limits=limits)
     report(home, outcome, table)
     if outcome.failed or outcome.unfetched:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from catalog.checkpoint_files import expanded
 from catalog.checkpoint_references import Checkpoint, input_transform, resolve
+from catalog.datasets import needed_files
 from catalog.hub_checkpoints import Find, HubFiles, hub_files
 from catalog.models.base import Architecture, InputTransform
 from catalog.models.selection import is_glob, select
 from catalog.tags import RunLabels
 from jobs.planning.definition import Definition
 from jobs.planning.survey_tables import CheckpointChoice, ModelChoice, require_one
+from jobs.planning.user_models import without_unconsented
 from survey import CatalogError
 
 #: References that not every architecture has; a glob skips architectures without them.
@@ -51,6 +53,21 @@ def targets(definition: Definition) -> list[Target]:
         If several would have one label.
     """
     return [target for choice in definition.models for target in _targets(choice, definition)]
+
+
+def require_names(definition: Definition) -> None:
+    """Refuse a survey that names what nobody has, before anything heavy is imported.
+
+    Raises
+    ------
+    UnknownName, CatalogError
+        If a model, checkpoint or dataset is unknown or unusable.
+    """
+    # Models whose code may not run yet are asked nothing.
+    known, _ = without_unconsented(definition)
+    targets(known)
+    for choice in definition.datasets:
+        needed_files(choice.full_name)
 
 
 def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
