@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +75,27 @@ def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
     for file in files:
         digest.update(repr((str(file), *file_identity(file))).encode())
     return digest.hexdigest()
+
+
+def keep_in_cache(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that others may read at any time; where that cannot be, leave it out.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Where the file belongs; its folder is made.
+    write : callable
+        Called with the path of a temporary file, to write it.
+    """
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(partial)
+        partial.replace(path)
+    except OSError:
+        # A cache that cannot be written makes the next call slow, and nothing else.
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager

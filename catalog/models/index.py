@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet
 
+from catalog.files import keep_in_cache
 from catalog.models import ModelSource, find, sources
 from catalog.models.base import Architecture, Published, RemoteFile
 from catalog.models.cost_table import CountedCost, counted
@@ -178,16 +179,10 @@ def _kept(
 
 
 def _keep(table: pa.Table, path: Path, name: str) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
         for older in path.parent.glob(f"{name}-*.parquet"):
             older.unlink(missing_ok=True)
-        pyarrow.parquet.write_table(table, partial)
-        partial.replace(path)
-    except OSError:
-        # A cache that cannot be written makes the next call slow, and nothing else.
-        partial.unlink(missing_ok=True)
+    keep_in_cache(path, lambda partial: pyarrow.parquet.write_table(table, partial))
 
 
 def _key() -> str:

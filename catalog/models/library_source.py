@@ -11,10 +11,10 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_path
 
+from catalog.files import keep_in_cache
 from catalog.models.base import (
     Architecture,
     InputTransform,
@@ -97,7 +98,8 @@ class LibrarySource(ModelSource):
             # Not there, or damaged: the library is asked, and the next call is quick.
             architectures, published = self.read()
             kept = {"architectures": _entries(architectures), "published": _entries(published)}
-            _keep(json.dumps(kept), path, self.name)
+            keep_in_cache(path, lambda partial: partial.write_text(json.dumps(kept)))
+            _remove_old(path)
         return kept
 
 
@@ -149,16 +151,9 @@ def tables_sha256() -> str:
     return digest.hexdigest()
 
 
-def _keep(text: str, path: Path, library: str) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-        # Those of other environments may still be in use.
-        for older in path.parent.glob(f"{library}-*.json"):
-            if older.stat().st_mtime < time.time() - KEPT_SECONDS:
-                older.unlink(missing_ok=True)
-    except OSError:
-        # A cache that cannot be written makes the next call slow, and nothing else.
-        partial.unlink(missing_ok=True)
+def _remove_old(path: Path) -> None:
+    """Remove the facts of other versions, unless another environment may still use them."""
+    with suppress(OSError):
+        for other in path.parent.glob(f"{path.name.partition('-')[0]}-*.json"):
+            if other.stat().st_mtime < time.time() - KEPT_SECONDS:
+                other.unlink(missing_ok=True)

@@ -202,9 +202,9 @@ def tick(
 
 
 def _report(ran: list[Ran], table: TableOptions) -> None:
-    from jobs.schedules.tables import TICK_HEADINGS, ticks_table
-
     if ran or table.format != "table":
+        from jobs.schedules.tables import TICK_HEADINGS, ticks_table
+
         ticks = ticks_table([(one.schedule, one.tick) for one in ran], datetime.now(UTC))
         table.write(ticks, TICK_HEADINGS)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,6 +163,8 @@ def _annotation(name: str, hint: Any, field: dataclasses.Field[Any]) -> Any:
 @contextmanager
 def _exit_codes(interrupted: str) -> Iterator[None]:
     """Turn errors and interruptions into messages and exit codes."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except SurveyError as error:

@@ -9,7 +9,6 @@ from functools import cached_property
 from statistics import median
 
 import numpy as np
-from scipy.optimize import nnls
 
 from catalog.home import Home
 from catalog.models.cost_table import counted
@@ -78,6 +77,9 @@ class History:
         Non-negative least squares, relative to each run's time: small networks take longer to
         score than to run, large ones do not.
         """
+        # Heavy, and needed once something was measured.
+        from scipy.optimize import nnls
+
         runs = [run for run in self._usable if run.gflops or run.scores]
         if not runs:
             return None

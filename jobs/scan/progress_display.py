@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -22,16 +22,16 @@ from rich.table import Column
 
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
-from jobs.planning.estimate import Estimate
-from jobs.planning.job import Job
-from jobs.planning.plan import Plan
-from jobs.planning.score_images import notices
-from jobs.planning.staleness import summary
-from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
 from jobs.scan.reporter import Reporter
 from jobs.scan.title_line import TitleLine
 from survey.text import counted, format_bytes, format_duration, printable
+
+if TYPE_CHECKING:
+    from jobs.planning.estimate import Estimate
+    from jobs.planning.job import Job
+    from jobs.planning.plan import Plan
+    from jobs.planning.worker_layout import Devices
 
 _Item = TypeVar("_Item")
 
@@ -88,6 +88,10 @@ class _TitleColumn(ProgressColumn):
 
 def opening(plan: Plan) -> str:
     """Return how many jobs are measured, why, how many are skipped, and what to know of them."""
+    # These bring the stores, which an idle schedule does not need.
+    from jobs.planning.score_images import notices
+    from jobs.planning.staleness import summary
+
     todo, done, held = len(plan.todo), len(plan.done), len(plan.held)
     skipped = f", {done} already measured and skipped" if done else ""
     waiting = f", {held} parked or cancelled (survey retry takes them up again)" if held else ""

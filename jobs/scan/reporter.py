@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from catalog.models.base import RemoteFile
-from jobs.planning.estimate import Estimate
-from jobs.planning.job import Job
-from jobs.planning.plan import Plan
-from jobs.planning.worker_layout import Devices
-from jobs.runners.events import Event
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog.models.base import RemoteFile
+    from jobs.planning.estimate import Estimate
+    from jobs.planning.job import Job
+    from jobs.planning.plan import Plan
+    from jobs.planning.worker_layout import Devices
+    from jobs.runners.events import Event
 
 
 class Reporter:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from catalog.models.timm import TimmSource
+from catalog.models.torchvision import TorchvisionSource
 from catalog.open_home import open_home
 from survey.extensions import GROUPS
 from tests.style.repository import ROOT
@@ -35,8 +37,8 @@ def loaded_after(code: str, *folders: Path) -> set[str]:
     return {name.split(".")[0] for name in json.loads(result.stdout.splitlines()[-1])}
 
 
-def command(*arguments: str) -> str:
-    """Return code that runs the command line, which must end with exit code 0."""
+def command(*arguments: str, code: int = 0) -> str:
+    """Return code that runs the command line, which must end with an exit code."""
     return (
         "import sys\n"
         f"sys.argv = {['survey', *arguments]!r}\n"
@@ -45,7 +47,7 @@ def command(*arguments: str) -> str:
         "    code = main()\n"
         "except SystemExit as end:\n"
         "    code = end.code\n"
-        "assert code in (0, None), code\n"
+        f"assert (code or 0) == {code}, code\n"
     )
 
 
@@ -103,6 +105,29 @@ def test_short_verbs_load_neither_torch_nor_extensions(
     )
     loaded = loaded_after(command("--home", str(home), *verb), tmp_path)
     assert not loaded & {"torch", "ray", "pandas", "altair", "timm", "toy_extension"}
+
+
+def test_a_wrong_name_is_refused_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+    TimmSource().names(), TorchvisionSource().names()
+    names = ("resnet1888", "--checkpoint", "init:0", "--dataset", "digits")
+    wrong = ("run", "--home", str(tmp_path / "home"), "--model", *names)
+    loaded = loaded_after(command(*wrong, code=2))
+    assert not loaded & {*HEAVY, "pyarrow", "numpy"}
+
+
+def test_a_plan_of_published_networks_loads_neither_library(tmp_path: Path) -> None:
+    TimmSource().names(), TorchvisionSource().names()
+    models = ("--model", "torchvision:resnet18", "--model", "timm:convnext_atto")
+    weights = ("--checkpoint", "init:0", "--dataset", "digits", "--limit", "64")
+    size = ("--images-per-score", "64", "--home", str(tmp_path / "home"))
+    loaded = loaded_after(command("plan", *models, *weights, *size))
+    assert not loaded & {"torch", "torchvision", "timm", "ray"}
+
+
+def test_an_idle_schedule_loads_no_store(tmp_path: Path) -> None:
+    home = open_home(tmp_path / "home", create=True).path
+    loaded = loaded_after(command("schedule", "tick", "--home", str(home)))
+    assert not loaded & {"torch", "ray", "duckdb", "pyarrow", "scipy"}
 
 
 def test_the_process_of_a_query_loads_neither_torch_nor_pandas() -> None:

@@ -1,0 +1,36 @@
+"""An interruption while the command line starts ends it without a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ENTRY = (
+    "import sys; sys.argv = ['survey', *sys.argv[1:]]\n"
+    "from jobs.entry import main\n"
+    "print('the interpreter is up', flush=True)\n"
+    "main()"
+)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.2, 0.3, 0.5])
+def test_an_early_interruption_prints_no_traceback(delay: float, tmp_path: Path) -> None:
+    names = ("--model", "small:digits_*", "--home", str(tmp_path / "home"))
+    with subprocess.Popen(
+        [sys.executable, "-c", ENTRY, "plan", *names],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, problems = process.communicate(timeout=60)
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert "Traceback" not in problems
