@@ -22,7 +22,7 @@ from jobs.planning.survey_tables import (
     CheckpointChoice,
     DatasetChoice,
     ModelChoice,
-    Table,
+    SurveyTable,
     Tags,
     listed,
     refuse_unknown,
@@ -58,7 +58,7 @@ def _libraries(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(library for library in LIBRARIES if library in names)
 
 
-class Definition(Table):
+class Definition(SurveyTable):
     """A declared survey."""
 
     key_kind = "survey key"

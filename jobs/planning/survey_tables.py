@@ -81,7 +81,7 @@ def refuse_unknown(kind: str, keys: Iterable[str], known: Collection[str]) -> No
     """Refuse a key that a table does not have, with the places that it is written at."""
     places: dict[str, Collection[str]] = {
         table.place: set(table.model_fields).difference(table.sought_elsewhere)
-        for table in Table.__subclasses__()
+        for table in SurveyTable.__subclasses__()
     }
     places["[settings]"] = SETTINGS
     for key in keys:
@@ -91,7 +91,7 @@ def refuse_unknown(kind: str, keys: Iterable[str], known: Collection[str]) -> No
             raise UnknownName(kind, key, known, hint)
 
 
-class Table(BaseModel):
+class SurveyTable(BaseModel):
     """A table of a survey file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -116,7 +116,7 @@ class Table(BaseModel):
         return {name: value for name, value in values.items() if name not in blank}
 
 
-class CheckpointChoice(Table):
+class CheckpointChoice(SurveyTable):
     """One of the checkpoints of a ``[[models]]`` entry."""
 
     key_kind = "checkpoint key"
@@ -136,7 +136,7 @@ class CheckpointChoice(Table):
         return self.ref if values.keys() == {"ref"} else values
 
 
-class ModelChoice(Table):
+class ModelChoice(SurveyTable):
     """One ``[[models]]`` entry."""
 
     key_kind = "model key"
@@ -183,7 +183,7 @@ class ModelChoice(Table):
         )
 
 
-class DatasetChoice(Table):
+class DatasetChoice(SurveyTable):
     """One ``[[datasets]]`` entry."""
 
     key_kind = "dataset key"
