@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from analysis.relations.timeline import timeline
     from analysis.similarity.clusters import cluster, clusters
     from analysis.similarity.distances import distance_matrix, distances
+    from analysis.similarity.family_predictions import family_predictions
     from analysis.similarity.kmeans import kmeans
-    from analysis.similarity.neighbours import family_predictions, novelty
+    from analysis.similarity.novelty import novelty
     from analysis.studies.batches import batch_size_chart, batch_size_scores
     from analysis.studies.comparison import comparison_chart, comparison_scores
     from analysis.studies.mlps import mlp_chart, mlp_scores, mlp_summary

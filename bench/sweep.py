@@ -32,7 +32,8 @@ from timm.models._registry import _model_to_module
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from survey.capture.forward import Capture, PooledPair
+from survey.capture.forward import Capture
+from survey.capture.pooled_pair import PooledPair
 from survey.errors import CaptureError
 
 IMAGES = 2

@@ -56,8 +56,8 @@ class FamilyNovelty(DistanceAnswer):
         *("model", "family", "novelty", "nearest_family", "nearest_model", "distance"),
         TableColumn("reason", "why there is none", optional=True),
     )
-    computed_by = "analysis.similarity.neighbours:novelty"
-    found_by = "analysis.similarity.neighbours:novelty_finding"
+    computed_by = "analysis.similarity.novelty:novelty"
+    found_by = "analysis.similarity.novelty:novelty_finding"
     needed = "novelty"
     #: The models that the figure shows are those of the highest novelty.
     most = 100
@@ -77,8 +77,8 @@ class FamilyPredictions(DistanceAnswer):
         *("model", "family", "predicted", "right", "nearest_model", "distance"),
         TableColumn("reason", "why there is none, or it is not counted"),
     )
-    computed_by = "analysis.similarity.neighbours:family_predictions"
-    found_by = "analysis.similarity.neighbours:predictions_finding"
+    computed_by = "analysis.similarity.family_predictions:family_predictions"
+    found_by = "analysis.similarity.family_predictions:predictions_finding"
     figure = "prediction"
     needed = "right"
 

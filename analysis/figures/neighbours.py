@@ -20,7 +20,8 @@ from analysis.figures.theme import (
     names_down,
     text_width,
 )
-from analysis.similarity.neighbours import neighbours_finding, novelty_finding
+from analysis.similarity.neighbours import neighbours_finding
+from analysis.similarity.novelty import novelty_finding
 from survey.text import counted
 
 #: Width of the bars, of those in panels, and height of a row, in pixels.
@@ -85,7 +86,7 @@ def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame
     Parameters
     ----------
     novelty : pandas.DataFrame
-        From ``analysis.similarity.neighbours.novelty``.
+        From ``analysis.similarity.novelty.novelty``.
     most : int, optional
         Only so many, the most unlike.
 

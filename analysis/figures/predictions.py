@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import ACCENT, LABEL_SIZE, NOTE_SIZE, names_down, text_width
-from analysis.similarity.neighbours import predictions_finding
+from analysis.similarity.family_predictions import predictions_finding
 from analysis.text import listed
 from survey.errors import NothingToDraw
 from survey.text import counted

@@ -33,8 +33,6 @@ from survey.capture.unsupported import refuse_hidden
 from survey.errors import CaptureError
 from survey.settings import Pooling
 
-__all__ = ["Capture", "PooledPair"]
-
 
 class Capture:
     """Captures the activation calls of one model.

@@ -32,7 +32,8 @@ from analysis.report.data import ReportMaterial
 from analysis.report.sections import PAGES, section
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.neighbours import family_predictions, novelty
+from analysis.similarity.family_predictions import family_predictions
+from analysis.similarity.novelty import novelty
 from jobs.cli.main import app
 from tests.acceptance.command import ROOT, survey
 from tests.analysis.homes import Builder

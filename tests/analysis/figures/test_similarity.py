@@ -23,7 +23,9 @@ from analysis.figures import (
 from analysis.figures.dendrogram import leaves_of
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.neighbours import family_predictions, neighbours, novelty
+from analysis.similarity.family_predictions import family_predictions
+from analysis.similarity.neighbours import neighbours
+from analysis.similarity.novelty import novelty
 from survey.errors import NothingToDraw, SettingsError
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed

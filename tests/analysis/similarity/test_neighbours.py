@@ -11,7 +11,9 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.neighbours import family_predictions, neighbours, novelty
+from analysis.similarity.family_predictions import family_predictions
+from analysis.similarity.neighbours import neighbours
+from analysis.similarity.novelty import novelty
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
