@@ -7,7 +7,6 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_choice, require_columns
+from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
 from analysis.text import number
@@ -53,18 +53,6 @@ NEEDED_OF_MODELS = (
     *("run_id", "family_group", "checkpoint", "dataset", "pooling"),
     *("measured_top1", "reported_top1", *CHARACTERISTICS),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FittedLine:
-    """A straight line fitted to points by least squares."""
-
-    #: Share of the variance that it explains.
-    r2: float
-    slope: float
-    intercept: float
-    #: R2 of points left out of their fit, at most 1; NaN where one point alone makes x vary.
-    r2_left_out: float
 
 
 def regressions(
@@ -163,34 +151,6 @@ def regressions_finding(
         f" their mean in {left_out}; the highest R2 is {number(top['r2'])}"
         f" ({top['predictor']}, {top['group']}, n = {top['n']})"
     )
-
-
-def line(x: ArrayLike, y: ArrayLike) -> FittedLine:
-    """Fit a straight line y = slope x + intercept by least squares.
-
-    The residual of a point left out of its own fit is r_i / (1 - h_i), with the leverage
-    h_i = 1/n + (x_i - mx)^2 / sum (x - mx)^2.
-
-    Parameters
-    ----------
-    x, y : array of float, shape (n,)
-        At least three points; neither x nor y constant.
-
-    Returns
-    -------
-    FittedLine
-        The fit and how good it is.
-    """
-    a, b = np.asarray(x, float), np.asarray(y, float)
-    from_mean = a - a.mean()
-    spread, total = float(from_mean @ from_mean), float(((b - b.mean()) ** 2).sum())
-    slope = float(from_mean @ (b - b.mean())) / spread
-    residuals = b - b.mean() - slope * from_mean
-    leverages = 1 / len(a) + from_mean**2 / spread
-    alone = bool((1 - leverages < 1e-12).any())
-    press = np.nan if alone else float(((residuals / (1 - leverages)) ** 2).sum())
-    explained = 1 - float(residuals @ residuals) / total
-    return FittedLine(explained, slope, float(b.mean() - slope * a.mean()), 1 - press / total)
 
 
 def statistics(affinities: ArrayLike) -> dict[str, float]:
@@ -293,7 +253,7 @@ def _kind_rows(
         rows.append(row)
         if shuffled is None or row["reason"]:
             continue
-        fit = line(x[known], top1[known])
+        fit = fitted_line(x[known], top1[known])
         drawn = _permuted_r2(x, top1, shuffled)
         alone = np.isnan(fit.r2_left_out)
         row |= {"r2": fit.r2, "slope": fit.slope, "intercept": fit.intercept}

@@ -111,8 +111,7 @@ def tick(
         If the registry cannot be used.
     """
     pace = pace or Pace()
-    ran: list[Ran] = []
-    passed: set[int] = set()
+    ran, passed = list[Ran](), set[int]()
     with Registry(home) as registry:
         schedules = registry.schedules
         while following := _next(schedules, passed, now(), pace.grace):

@@ -17,10 +17,10 @@ from analysis.relations.accuracy_regressions import (
     CHARACTERISTICS,
     KINDS,
     STATISTICS,
-    line,
     regressions,
     statistics,
 )
+from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.permutations import MOST_ORDERS, orders
 from survey.errors import SettingsError
 from tests.analysis.made import models, signature
@@ -53,7 +53,7 @@ def at(result: pd.DataFrame, kind: str, predictor: str) -> pd.Series:
 def test_a_line_agrees_with_scipy_and_scikit_learn() -> None:
     for seed, n in enumerate((3, 4, 5, 9, 40)):
         x, y = RNG(seed).normal(size=(2, n)) * [[5], [0.1]] + [[100], [0.7]]
-        result, theirs = line(x, y), stats.linregress(x, y)
+        result, theirs = fitted_line(x, y), stats.linregress(x, y)
         assert result.slope == pytest.approx(theirs.slope, rel=1e-9)
         assert result.intercept == pytest.approx(theirs.intercept, rel=1e-9)
         assert result.r2 == pytest.approx(theirs.rvalue**2, abs=1e-12)
@@ -66,7 +66,7 @@ def test_a_line_agrees_with_scipy_and_scikit_learn() -> None:
 
 
 def test_a_point_that_alone_gives_the_slope_cannot_be_left_out() -> None:
-    assert math.isnan(line([1, 1, 1, 2], [0.1, 0.2, 0.3, 0.4]).r2_left_out)
+    assert math.isnan(fitted_line([1, 1, 1, 2], [0.1, 0.2, 0.3, 0.4]).r2_left_out)
     measured = [0.1, 0.2, 0.3, 0.4, 0.6]
     frames = zoo(5, depth=[7, 7, 7, 7, 8], measured_top1=measured)
     row = at(regressions(*frames), "characteristic", "depth")
