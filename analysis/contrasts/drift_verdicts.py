@@ -66,7 +66,9 @@ class Drift:
         """Return how many sites moved, and which moved farthest, as a sentence."""
         rows = self.rows[self.rows["difference"].notna()]
         if rows.empty:
-            return "No site was measured before"
+            out = int((self.rows["verdict"] == OUT).sum())
+            left = f"No site is compared: {counted(out, 'site')} left out"
+            return left if out else "No site was measured before"
         moved = rows[rows["verdict"] == "moved"]
         pairs = counted(self.pairs, "pair of runs", "pairs of runs")
         if moved.empty:
