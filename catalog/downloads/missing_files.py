@@ -8,7 +8,7 @@ from pathlib import Path
 from catalog.downloads.urls import browser_address
 from catalog.models.base import RemoteFile
 from survey.errors import DownloadError
-from survey.text import counted, format_bytes
+from survey.text import counted, format_bytes, printable
 
 
 def missing_files(places: Mapping[RemoteFile, Path]) -> DownloadError:
@@ -48,7 +48,7 @@ def _size(file: RemoteFile) -> str | None:
 
 def _directions(file: RemoteFile, place: Path) -> str:
     lines = [
-        f"  {file.name} ({known_facts(file)})",
+        f"  {printable(file.name)} ({known_facts(file)})",
         f"    from {browser_address(file.url)}",
         f"    to   {place}",
     ]

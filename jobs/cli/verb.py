@@ -17,7 +17,7 @@ import typer
 
 from jobs.choices import Format
 from jobs.cli.terminal import complain
-from survey.errors import QueryError, SurveyError
+from survey.errors import DownloadError, QueryError, SurveyError
 
 #: Exit code of a scan in which some jobs failed.
 SOME_FAILED = 1
@@ -168,7 +168,7 @@ def _exit_codes(interrupted: str) -> Iterator[None]:
     try:
         yield
     except SurveyError as error:
-        complain(error.message, error.hint, lines=isinstance(error, QueryError))
+        complain(error.message, error.hint, lines=isinstance(error, QueryError | DownloadError))
         raise typer.Exit(error.exit_code) from None
     except BrokenPipeError:
         # The reader of our output has gone, as in `survey sql ... | head`.

@@ -112,6 +112,8 @@ def test_offline_lists_all_that_is_lacking(zoo: list[str], tmp_path: Path) -> No
     for text in ("good.safetensors", "gone.safetensors", "incoming", "sha256", "127.0.0.1"):
         assert text in ended.stderr
     assert "secret" not in ended.stderr
+    # Each file, its address and its place have lines of their own.
+    assert sum(line.startswith("    to   /") for line in ended.stderr.splitlines()) == 2
     planned = json.loads(survey("plan", "-m", "zoo:g*", "--format", "json", home=home).stdout)
     assert [row["state"] for row in planned] == ["to fetch", "to fetch"]
     place = next(
