@@ -46,7 +46,8 @@ def test_a_missing_score_is_null_and_has_its_reason(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ending", "beginning"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")]
+    ("ending", "beginning"),
+    [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("html", b"<!DOCTYPE html>")],
 )
 def test_a_figure_is_drawn(ending, beginning, tmp_path):
     path = tmp_path / f"figure.{ending}"
@@ -77,7 +78,7 @@ def test_a_figure_is_drawn(ending, beginning, tmp_path):
         (("activations", "seeds", "--model", "resnet50"), "unknown bundled network", ""),
         (
             ("activations", "comparison", "--figure", "f.jpg"),
-            "must end in .svg, .png or .html",
+            "must end in .svg, .png, .pdf or .html",
             "",
         ),
         (("activations", "comparison", "--n", "1"), "n is 1", ""),

@@ -187,7 +187,7 @@ def test_filters_choose_the_runs(home: Path) -> None:
         (("compare", "datasets", "--reference", "flower"), "did you mean flowers"),
         (("compare", "twins", "--reference", "flowers"), "--reference goes with datasets"),
         (("compare", "twins", "--all"), "--all goes with paper"),
-        (("timeline", "--figure", "x.pdf"), ".svg"),
+        (("timeline", "--figure", "x.eps"), ".svg"),
         (("timeline", "--role", "gate"), "no selected run has gate sites"),
         (("timeline", "-c", "init:1"), "none of 1 selected runs"),
     ],

@@ -107,7 +107,8 @@ def label_points(spec: View, view: View) -> int:
 
 
 def _around(x: float, y: float, wide: float) -> Iterator[tuple[_Box, str, float, float]]:
-    half = _HIGH / 2
+    # Letters are lower than a line.
+    half = 0.4 * _HIGH
     for level in (y, y - _HIGH, y + _HIGH):
         for align, at, left in (
             ("left", x + _NEAR, x + _NEAR),
