@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from analysis.relations.accuracy_regressions import regressions
     from analysis.relations.metric_correlations import correlations
     from analysis.relations.timeline import timeline
+    from analysis.relations.trend import trends
     from analysis.similarity.clusters import cluster, clusters
     from analysis.similarity.distances import distance_matrix, distances
     from analysis.similarity.family_predictions import family_predictions

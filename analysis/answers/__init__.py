@@ -8,6 +8,7 @@ from __future__ import annotations
 from analysis.answers import clusters, contrasts, neighbours, paper_comparison, relations
 from analysis.answers.base import Answer
 from analysis.answers.drift import SignatureDrift
+from analysis.answers.trend import AffinityTrends
 
 __all__ = ["ANSWERS", "Answer"]
 
@@ -18,7 +19,8 @@ ANSWERS: tuple[type[Answer], ...] = (
     *(clusters.SignatureDistances, neighbours.NearestNeighbours, neighbours.FamilyPredictions),
     *(neighbours.FamilyNovelty, relations.MetricCorrelations, paper_comparison.PaperCorrelations),
     *(relations.AccuracyRegressions, paper_comparison.PaperRegressions),
-    *(relations.AffinityTimeline, relations.AffinityDistributions, relations.AffinityByDepth),
+    *(relations.AffinityTimeline, AffinityTrends),
+    *(relations.AffinityDistributions, relations.AffinityByDepth),
     *(contrasts.ShortcutContrast, contrasts.PlainTwins, contrasts.DatasetDeviations),
     *(contrasts.CheckpointRobustness, contrasts.TrainingShift, paper_comparison.PaperNumbers),
     SignatureDrift,

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from catalog.datasets.subset import without_order
 from catalog.home import Home
@@ -88,7 +89,7 @@ def ended_runs(home: Home, selection: Selection) -> list[Run]:
     SettingsError
         If there are some, and none is selected.
     """
-    result = query(home, _RUNS).to_pylist()
+    result = with_labels(query(home, _RUNS).to_pylist(), home)
     # Every repeat of any ridge counts here: pairs never mix settings, and one repeat is another's
     # predecessor. In a new home nothing has ended yet.
     return selection.fitting(result) if result else []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from analysis.choices import Role
 from analysis.data.model_names import checkpoint_names, dataset_names, labels
 from analysis.data.provenance import CONDITIONS, conditions
+from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
 from catalog.open_home import open_home
@@ -56,8 +56,8 @@ def signatures(
         [0, 1], the site over the last site of its run, 0 for the only one. By default the rows are
         those of the view ``latest_signatures``. Beside them ``model``, the shortest label that
         tells the selected runs apart, and ``checkpoint_name`` and ``dataset_name``, which are no
-        paths. ``attrs`` hold a description of the selection, the home and the versions of the
-        measuring.
+        paths; ``label``, the user's, or None; ``tags``, a dict of the user's by name. ``attrs``
+        hold a description of the selection, the home and the versions of the measuring.
 
     Raises
     ------
@@ -117,9 +117,9 @@ def layers(
 def models(home: str | Path = "survey-home", selection: Selection | None = None) -> pd.DataFrame:
     """Return runs, one row a run; see ``signatures``.
 
-    The columns are those of the table ``runs``, and ``model``, ``checkpoint_name`` and
-    ``dataset_name``. A run that failed or is under way is
-    included where no run that measures the same has finished.
+    The columns are those of the table ``runs``, and ``model``, ``checkpoint_name``,
+    ``dataset_name``, ``label`` and ``tags``. A run that failed or is under way is included where no
+    run that measures the same has finished.
     """
     return _frame(home, selection, "*", "runs")
 
@@ -139,7 +139,7 @@ def _frame(
 ) -> pd.DataFrame:
     """Return columns of the selected runs from a table, a view or a join of them."""
     opened, selection = open_home(Path(home), create=False), selection or Selection()
-    runs: list[dict[str, Any]] = query(opened, _RUNS).to_pylist()
+    runs = with_labels(query(opened, _RUNS).to_pylist(), opened)
     chosen = selection.choose(runs)
     sql = f"""
 SELECT {columns} FROM {source} JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
@@ -154,6 +154,9 @@ ORDER BY {order}
         names |= {"dataset_name": dataset_names(chosen)}
     for column, each in names.items():
         frame[column] = frame["run_id"].map(each).astype("str")
+    for column in ("label", "tags"):
+        given = {run["run_id"]: run[column] for run in chosen}
+        frame[column] = pd.Series([given[run_id] for run_id in frame["run_id"]], dtype="object")
     shown = set(frame["run_id"])
     versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
     frame.attrs = {

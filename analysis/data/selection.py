@@ -13,8 +13,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from analysis.data.model_names import Run, short_names
+from analysis.data.tag_conditions import all_hold, parsed_condition
 from analysis.option_fields import option
 from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
+from catalog.tags import Tags
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
@@ -48,6 +50,9 @@ class Selection:
         Names of sets of published weights, such as ``paper``: runs of any of their members.
         Without a ridge, runs are of the one that most of the models were measured with: scores
         under two ridges do not compare.
+    tags : str or sequence of str
+        Tags: ``epoch`` for any value, ``epoch=30``, ``optimiser=adam*`` (text by a glob),
+        ``lr!=0.1``, ``epoch>=30``. Equal values of one tag are alternatives; all else must hold.
     newest : bool
         Of runs that measured the same (``catalog.store.latest_runs.MEASURED``) only one: the newest
         finished one, or the newest where none has finished.
@@ -66,6 +71,14 @@ class Selection:
     shrinkages: Globs = _globs("Shrinkage of covariances.", "--shrinkage")
     ridges: Globs = _globs("Ridge on covariances.", "--ridge")
     sets: Globs = _globs("Set of published weights, such as paper.", "--set")
+    tags: Globs = option(
+        (),
+        "Tag: epoch (has it), epoch=30, 'epoch>=30'; may be repeated. Several values of one tag are"
+        " alternatives.",
+        flags=("--tag",),
+        repeated=True,
+        none="all",
+    )
     newest: bool = True
 
     def __post_init__(self) -> None:
@@ -73,6 +86,8 @@ class Selection:
             value = getattr(self, name)
             globs = (value,) if isinstance(value, str) else tuple(value or ())
             object.__setattr__(self, name, globs)
+        for text in self.tags or ():
+            parsed_condition(text)
         for name in self.sets or ():
             if name not in _sets():
                 unknown = UnknownName("set", name, _sets())
@@ -86,7 +101,7 @@ class Selection:
     def describe(self) -> str:
         """Return the selection in a line, for captions; files and folders by their short names."""
         parts = [
-            f"{_FIELDS[name].noun} {' or '.join(_short(globs))}"
+            f"{_FIELDS[name].noun} {_FIELDS[name].between.join(_short(globs))}"
             for name, globs in self.filters.items()
         ]
         repeats = () if self.newest else ("repeats too",)
@@ -137,10 +152,7 @@ class Selection:
         return chosen
 
     def _holds(self, run: Run) -> bool:
-        return all(
-            any(_FIELDS[name].fits(glob, run) for glob in globs)
-            for name, globs in self.filters.items()
-        )
+        return all(_FIELDS[name].holds(globs, run) for name, globs in self.filters.items())
 
     def _require_all_fit(self, name: str, globs: Sequence[str], runs: Sequence[Run]) -> None:
         for glob in globs:
@@ -180,6 +192,11 @@ class _Field:
     noun: str
     #: The names of a run that a glob may match; the shortest last.
     names: Callable[[Run], tuple[str, ...]]
+    #: What stands between several globs in a caption.
+    between: str = " or "
+
+    def holds(self, globs: Sequence[str], run: Run) -> bool:
+        return any(self.fits(glob, run) for glob in globs)
 
     def fits(self, glob: str, run: Run) -> bool:
         wanted = glob.casefold()
@@ -187,6 +204,21 @@ class _Field:
             name.casefold() == wanted or fnmatchcase(name.casefold(), wanted)
             for name in self.names(run)
         )
+
+
+class _TagField(_Field):
+    __slots__ = ()
+
+    def holds(self, globs: Sequence[str], run: Run) -> bool:
+        return all_hold(globs, _tags(run))
+
+    def fits(self, glob: str, run: Run) -> bool:
+        return parsed_condition(glob).holds(_tags(run))
+
+
+def _tags(run: Run) -> Tags:
+    tags: Tags = run.get("tags") or {}
+    return tags
 
 
 def _column(column: str) -> Callable[[Run], tuple[str, ...]]:
@@ -210,6 +242,9 @@ _FIELDS: Mapping[str, _Field] = {
     "images_per_score": _Field("number of images a score", _column("images_per_score")),
     "shrinkages": _Field("shrinkage", _column("shrinkage")),
     "ridges": _Field("ridge", _column("ridge")),
+    "tags": _TagField(
+        "tag", lambda run: tuple(f"{name}={each}" for name, each in _tags(run).items()), ", "
+    ),
     "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
 }
 
@@ -224,6 +259,8 @@ def _short(globs: Sequence[str]) -> Iterator[str]:
 def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:
     if noun == "set":
         return "survey checkpoints lists its members; none of them was measured"
+    if noun == "tag" and not known:
+        return "no run has a tag: survey tag gives them some, as --tag of survey run does"
     if noun == "model" and glob in _sets():
         return f"{glob} is a set of models: --set {glob}, or Selection(sets={glob!r})"
     written = {name.casefold(): name for name in known}

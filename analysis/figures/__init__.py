@@ -48,5 +48,6 @@ if TYPE_CHECKING:
     )
     from analysis.figures.timeline import timeline_chart, timeline_rows
     from analysis.figures.training_shift import training_chart, training_rows
+    from analysis.figures.trend import trend_chart, trend_rows
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -191,6 +191,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
 
     from analysis.data.model_names import without_paths
     from analysis.data.provenance import mixed, provenance_of
+    from analysis.data.run_tags import with_tag_columns
     from analysis.text import sentence
 
     rows = answer.rows
@@ -201,7 +202,10 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
         headings = {each.name: each.terminal for each in columns}
-        shown = without_paths(rows) if table.format == "table" else rows
+        if table.format == "table":
+            shown = without_paths(rows)
+        else:
+            shown = with_tag_columns(rows, answer.material.models)
         table.write(pa.Table.from_pandas(shown, preserve_index=False), headings)
     drawn = True
     if figure.file is not None:

@@ -1,18 +1,29 @@
-"""``survey retry``, ``cancel`` and ``log``: commands on single jobs."""
+"""``survey retry``, ``cancel``, ``log`` and ``tag``: commands on single jobs and their runs."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.data.selection import Selection
 from analysis.option_fields import option
+from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.terminal import say
-from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
 from survey.errors import SettingsError
 from survey.text import counted
 
 if TYPE_CHECKING:
+    from catalog.home import Home
     from catalog.registry.rows import JobState
+
+#: What ``survey tag`` shows of a run.
+_TAG_COLUMNS: dict[str, type[str | int | float]] = dict.fromkeys(
+    ("run_id", "architecture", "checkpoint", "dataset", "label", "tags"), str
+)
 
 
 def _runs() -> Any:
@@ -60,6 +71,55 @@ def log(
     say(*read_log(opened.logs, find_job(opened, run).run_id).split("\n"), err=False)
 
 
+@verb
+def tag(
+    *,
+    arguments: list[str] | None = option(
+        None,
+        "Run ids, or their beginnings, and tags to set, such as lr=0.1.",
+        metavar="RUN|NAME=VALUE",
+        positional=True,
+    ),
+    remove: list[str] | None = option(None, "Name of a tag to take away; may be repeated."),
+    label: str | None = option(
+        None, "What tables and figures call the weights; '' takes every label of the runs away."
+    ),
+    selection: Selection,
+    all_runs: AllRunsOption = False,
+    home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
+) -> None:
+    """Set, remove or list labels and tags of runs. Nothing is measured again for it.
+
+    Runs are named by id or selected as in every question; --tag selects by a tag. Without anything
+    to change, labels and tags are listed.
+    """
+    from catalog.open_home import open_home
+    from catalog.tags import checked_label, checked_name, parsed_tag
+    from jobs.operations.tagging import LabelChange, change_labels, label_rows
+
+    change = LabelChange(
+        dict(parsed_tag(each) for each in arguments or () if "=" in each),
+        [checked_name(name) for name in remove or ()],
+        checked_label(label) if label else label,
+    )
+    names = [each for each in arguments or () if "=" not in each]
+    opened = open_home(home, create=False)
+    chosen = _chosen(opened, names, replace(selection, newest=not all_runs))
+    if change:
+        if chosen is None:
+            raise SettingsError(
+                "no run was named",
+                hint="name runs as survey status shows them, or select some: --model '*' takes all",
+            )
+        # A home of an older program has no tables of labels yet.
+        change_labels(open_home(home, create=True), chosen, change)
+    rows = label_rows(opened, None if chosen is None else set(chosen))
+    emit_rows([_shown(row, table) for row in rows], _TAG_COLUMNS, table.format)
+    if change:
+        say(f"{counted(len(rows), 'run')} changed")
+
+
 def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everything: bool) -> bool:
     """Move jobs, or all of them, to another state, and return whether any changed."""
     from catalog.open_home import open_home
@@ -78,3 +138,29 @@ def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everyt
     if changed:
         say(f"{counted(len(changed), 'job')} {what}")
     return bool(changed)
+
+
+def _chosen(home: Home, names: Sequence[str], selection: Selection) -> list[str] | None:
+    """Return the ids of the runs that are named or selected; None where neither is."""
+    from jobs.operations.control import find_job
+
+    if names and selection.filters:
+        raise SettingsError(
+            "runs are both named and selected", hint="leave out the ids, or the options"
+        )
+    if names:
+        return [find_job(home, name).run_id for name in names]
+    if not selection.filters:
+        return None
+    from analysis.data.frames import models
+
+    return list(models(home.path, selection)["run_id"])
+
+
+def _shown(row: dict[str, Any], table: TableOptions) -> dict[str, Any]:
+    """Return a row as a format has it: tags as an object in JSON, as text elsewhere."""
+    if table.format == "json":
+        return row
+    tags = row["tags"]
+    pairs = (f"{name}={value}" for name, value in tags.items())
+    return row | {"tags": ", ".join(pairs) if table.format == "table" else json.dumps(tags)}

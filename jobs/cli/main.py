@@ -21,9 +21,9 @@ from survey import __version__
 #: verb is used.
 VERBS = {
     "Measure": ("demo", "plan", "fetch", "run", "status", "schedule"),
-    "Look at measurements": ("show", "sql", "report"),
+    "Look at measurements": ("show", "tag", "sql", "report"),
     "Explain measurements": (
-        *("cluster", "neighbours", "correlate", "regress", "timeline", "compare", "drift"),
+        *("cluster", "neighbours", "correlate", "regress", "timeline", "trend", "compare", "drift"),
     ),
     "Study activation functions": ("activations",),
     "Browse what can be measured": ("models", "checkpoints", "datasets"),
@@ -31,7 +31,7 @@ VERBS = {
 }
 
 _MODULES = {
-    **dict.fromkeys(("log", "retry", "cancel"), "jobs"),
+    **dict.fromkeys(("log", "retry", "cancel", "tag"), "jobs"),
     **dict.fromkeys(VERBS["Explain measurements"], "answers"),
 }
 
