@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from rich.cells import cell_len, set_cell_size
 
@@ -17,6 +18,9 @@ LEAST_TEXT = 14
 
 #: Columns that say why something went wrong, or is to be done.
 CAUSES = ("error", "reason", "why")
+
+#: Words from which on a text is a sentence, and the most lines that one is broken into.
+PROSE_WORDS, PROSE_LINES = 4, 8
 
 #: Cells between two columns.
 GAP = 2
@@ -97,6 +101,13 @@ def cut_text(text: str, width: int) -> str:
 def cut_end(text: str, width: int) -> str:
     """Return a text of at most so many terminal cells, its end left out where it is longer."""
     return text if cell_len(text) <= width else set_cell_size(text, width - 1) + ELLIPSIS
+
+
+def cut_lines(text: str, width: int) -> list[str]:
+    """Return a text as lines of at most so many cells: a sentence is broken, other text is cut."""
+    if cell_len(text) <= width or len(text.split()) < PROSE_WORDS:
+        return [cut_text(text, width)]
+    return [cut_end(line, width) for line in wrap(text, width, max_lines=PROSE_LINES)]
 
 
 def cut_title(title: str, width: int) -> str:

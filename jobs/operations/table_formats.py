@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -181,7 +182,7 @@ def table_text(
     """
     from rich.cells import cell_len
 
-    from jobs.fitting import CAUSES, GAP, cut_end, cut_text, fit_columns
+    from jobs.fitting import GAP, cut_lines, fit_columns
 
     lines = [
         [*map(printable, numeric)],
@@ -191,13 +192,11 @@ def table_text(
     fit = fit_columns(lines, right, sys.maxsize if width is None else width)
     text = []
     for line in lines:
-        cells = [
-            (cut_end if lines[0][k] in CAUSES else cut_text)(line[k], w)
-            for k, w in zip(fit.places, fit.widths, strict=True)
-        ]
-        padding = [" " * (w - cell_len(c)) for c, w in zip(cells, fit.widths, strict=True)]
-        padded = zip(fit.places, cells, padding, strict=True)
-        text.append((" " * GAP).join(p + c if right[k] else c + p for k, c, p in padded))
+        parts = [cut_lines(line[k], w) for k, w in zip(fit.places, fit.widths, strict=True)]
+        for cells in zip_longest(*parts, fillvalue=""):
+            padding = [" " * (w - cell_len(c)) for c, w in zip(cells, fit.widths, strict=True)]
+            padded = zip(fit.places, cells, padding, strict=True)
+            text.append((" " * GAP).join(p + c if right[k] else c + p for k, c, p in padded))
     text.insert(1, "-" * (sum(fit.widths) + GAP * (len(fit.widths) - 1)))
     alike = ", ".join(f"{lines[0][k]} {lines[1][k]}" for k in fit.alike)
     left_out = first_names((lines[0][k] for k in fit.left_out), 12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from jobs.fitting import cut_end, cut_text, cut_title, cut_widths
+from jobs.fitting import cut_end, cut_lines, cut_text, cut_title, cut_widths
 from jobs.operations.table_formats import table_text
 from jobs.scan.progress_display import _bars
 
@@ -39,6 +39,7 @@ def test_no_text_is_wider_than_its_room(text: str, width: int) -> None:
     for cut in (cut_text, cut_end, cut_title):
         assert cell_len(cut(text, width)) <= width
         assert cut(text, max(width, cell_len(text))) == text
+    assert all(cell_len(line) <= width for line in cut_lines(text, width))
 
 
 def test_a_path_keeps_its_name() -> None:
@@ -89,6 +90,15 @@ def test_a_long_title_leaves_room_for_its_bar_and_numbers(width: int) -> None:
     assert max(map(cell_len, lines)) <= width
     assert all("\u2501" * 6 in line and "29/29" in line for line in lines)
     assert width < 80 or "epoch_2" in lines[0]
+
+
+def test_a_sentence_is_broken_and_not_cut() -> None:
+    hint = "a cluster on the network needs one: ray get-auth-token --generate makes it"
+    rows = [{"check": "token", "what to do": hint}, {"check": "disk", "what to do": None}]
+    lines = table_text(rows, {"check": False, "what to do": False}, 40).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(line[7:] for line in lines[2:-1]) == hint
+    assert lines[-1].split() == ["disk", "-"]
 
 
 def test_what_holds_in_every_row_is_told_once() -> None:
