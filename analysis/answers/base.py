@@ -90,8 +90,10 @@ class Answer:
     #: The view of the store, and its columns, that the report's SQL selects.
     view: ClassVar[str] = "signatures"
     source: ClassVar[Sequence[str]] = CURVE
-    #: Whether only runs measured in the same way meet in it, whatever others it is about.
-    apart: ClassVar[bool] = False
+    #: Settings of whose values it never brings several together, whatever runs it is about.
+    apart: ClassVar[Sequence[str]] = ()
+    #: Whether it is about random weights too, which no other answer counts unasked.
+    untrained: ClassVar[bool] = False
     #: Options shared by the verbs that do not apply to it.
     without: ClassVar[Sequence[str]] = ()
 
@@ -106,14 +108,23 @@ class Answer:
     @property
     def inputs(self) -> Sequence[Any]:
         """The positional arguments of ``computed_by``."""
-        return (self.material.signatures,)
+        return (self.signatures,)
+
+    @property
+    def signatures(self) -> pd.DataFrame:
+        """The scores that it is computed from."""
+        material = self.material.with_untrained if self.untrained else self.material
+        return material.signatures
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that are parameters of ``computed_by``; the others choose what is shown."""
         parameters = signature(resolve_name(self.computed_by)).parameters
         names = [each.name for each in option_fields(self) if each.name in parameters]
-        return {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in names}
+        if "untrained" in parameters:
+            given["untrained"] = self.material.selection.takes_untrained
+        return given
 
     @cached_property
     def statistics(self) -> Any:
@@ -147,7 +158,7 @@ class Answer:
     @property
     def drawn(self) -> Sequence[Any]:
         """The arguments of its figure's functions."""
-        return (self.material.signatures if self.all_sites else self.statistics,)
+        return (self.signatures if self.all_sites else self.statistics,)
 
     def drawings(self) -> Iterator[Drawing]:
         """Yield its figures."""
@@ -203,8 +214,3 @@ class DistanceAnswer(Answer):
         gaps = int((self.matrix.runs["left_out"] > 0).sum())
         lines = [f"Left out, without any score: {', '.join(without)}."] if without else []
         return lines + ([f"Models with sites left out, without a score: {gaps}."] if gaps else [])
-
-
-def untrained_option(part: str) -> Any:
-    """Return the option that includes random weights in a statistic."""
-    return option(False, f"Random weights (init:...) {part} too.", flags=("--untrained",))

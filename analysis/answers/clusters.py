@@ -131,7 +131,9 @@ class ClusterStability(Answer):
         rows: pd.DataFrame = clusters.agg(
             models=("model", "size"), stability=("stability", "first")
         )
-        return rows.reset_index()
+        rows = rows.reset_index()
+        rows.attrs = self.statistics.attrs
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

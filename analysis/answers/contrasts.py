@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from analysis.answers.base import CURVE, Answer, untrained_option
+from analysis.answers.base import CURVE, Answer
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS
 from analysis.option_fields import option
@@ -34,8 +34,7 @@ class ShortcutContrast(Answer):
     found_by = "analysis.contrasts.residual_networks:residual_finding"
     figure = file = "residual"
     all_sites = True
-
-    untrained: bool = untrained_option("count over all")
+    apart = ("dataset", "pooling")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +71,7 @@ class DatasetDeviations(Answer):
     found_by = "analysis.contrasts.datasets:datasets_finding"
     figure = "dataset"
     needed = "dtw"
+    apart = ("dataset", "pooling")
 
     reference: str | None = option(
         None,
@@ -108,8 +108,7 @@ class CheckpointRobustness(Answer):
     figure = "robustness"
     needed = "relative_std"
     source = (*CURVE, *PAPER_METRICS)
-
-    untrained: bool = untrained_option("count")
+    apart = ("dataset", "pooling")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +130,5 @@ class TrainingShift(Answer):
     found_by = "analysis.contrasts.training_shift:training_finding"
     needed = "shift"
     all_sites = True
+    apart = ("dataset", "pooling")
+    untrained = True

@@ -42,7 +42,6 @@ class SignatureDrift(Answer):
     computed_by = "analysis.contrasts.drift_between_runs:drift"
     found_by = "analysis.contrasts.drift_verdicts:Drift.finding"
     without = ("role", "all_runs")
-    apart = True
 
     since: str | None = option(
         None,

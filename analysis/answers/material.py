@@ -99,6 +99,14 @@ class Material:
         selection = replace(self.selection, ridges=ridge)
         return Material(self.home, selection, self.role, self.watch, keep_flagged=True)
 
+    @cached_property
+    def with_untrained(self) -> Material:
+        """The material of the same runs and those of random weights; this one where it has them."""
+        if self.selection.takes_untrained:
+            return self
+        selection, kept = replace(self.selection, untrained=True), self._keep_flagged
+        return Material(self.home, selection, self.role, self.watch, keep_flagged=kept)
+
     @property
     def _every(self) -> Material:
         """The material of all runs of every ridge."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.answers.base import DistanceAnswer, untrained_option
+from analysis.answers.base import DistanceAnswer
 from analysis.answers.columns import TableColumn
 from analysis.option_fields import option
 
@@ -62,8 +62,6 @@ class FamilyNovelty(DistanceAnswer):
     #: The models that the figure shows are those of the highest novelty.
     most = 100
 
-    untrained: bool = untrained_option("are near families and set the scale")
-
 
 @dataclass(frozen=True, eq=False)
 class FamilyPredictions(DistanceAnswer):
@@ -83,4 +81,3 @@ class FamilyPredictions(DistanceAnswer):
     needed = "right"
 
     number: int = _number_option(1)
-    untrained: bool = untrained_option("vote and are counted")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, Answer, Drawing, untrained_option
+from analysis.answers.base import CURVE, Answer, Drawing
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import option
@@ -53,6 +53,7 @@ class MetricCorrelations(Answer):
     figure = "correlation"
     needed = "pearson"
     source = ("run_id", "family", "site", "affinity", *PAPER_METRICS)
+    apart = ("dataset", "pooling")
 
     level: Level | None = option(
         None,
@@ -66,7 +67,6 @@ class MetricCorrelations(Answer):
         repeated=True,
         none="the paper's five",
     )
-    untrained: bool = untrained_option("count in the means")
 
     @property
     def drawn(self) -> Sequence[Any]:
@@ -128,6 +128,7 @@ class AccuracyRegressions(Answer):
     found_by = "analysis.relations.accuracy_regressions:regressions_finding"
     figure = "regression"
     needed = "r2"
+    apart = ("dataset", "pooling")
     view = "runs"
     source = (
         *("run_id", "source", "architecture", "family_group", "checkpoint", "dataset", "pooling"),

@@ -45,7 +45,9 @@ Measure = Literal["dtw", "euclidean"]
 _COUNTS = {"dtw": "n", "euclidean": "n_euclidean"}
 
 
-def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+def dataset_deviations(
+    signatures: pd.DataFrame, reference: str | None = None, *, untrained: bool = False
+) -> pd.DataFrame:
     """Return how far each model's signature on each dataset is from that on a reference.
 
     Parameters
@@ -56,6 +58,8 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
     reference : str, optional
         The dataset to compare with; by default the one that most of the models with several were
         measured on, of several such the first by name.
+    untrained : bool
+        Whether random weights (``init:...``) count in means; each has its own row either way.
 
     Returns
     -------
@@ -87,6 +91,7 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
         raise SettingsError("there is no signature to compare datasets on")
     chosen = _reference(signatures, reference)
     result = result_table(_rows(signatures, chosen), COLUMNS, signatures)
+    result.attrs["untrained"] = untrained
     by_model = result.groupby("model")
     many = by_model["checkpoint"].transform("nunique") > 1
     sources = by_model["source"].transform("nunique") > 1
@@ -95,15 +100,15 @@ def dataset_deviations(signatures: pd.DataFrame, reference: str | None = None) -
     return result
 
 
-def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
+def dataset_summary(deviations: pd.DataFrame, *, untrained: bool | None = None) -> pd.DataFrame:
     """Return the mean deviation of each dataset over the models, as Figure 15's legend has it.
 
     Parameters
     ----------
     deviations : pandas.DataFrame
         What ``dataset_deviations`` returns.
-    untrained : bool
-        Whether random weights (``init:...``) count.
+    untrained : bool, optional
+        Whether random weights (``init:...``) count; by default as the deviations were asked for.
 
     Returns
     -------
@@ -117,7 +122,8 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool = False) -> pd.
     needed = ("source", "architecture", "checkpoint", "dataset", "reference", "dtw", "euclidean")
     require_columns(deviations, needed, "dataset_deviations(signatures)")
     rows = []
-    counted = deviations if untrained else deviations[trained(deviations["checkpoint"])]
+    every = deviations.attrs.get("untrained") if untrained is None else untrained
+    counted = deviations if every else deviations[trained(deviations["checkpoint"])]
     for (dataset, reference), runs in counted.groupby(["dataset", "reference"]):
         models = runs.groupby(["source", "architecture"])[["dtw", "euclidean"]].mean()
         row: Row = {"dataset": dataset, "reference": reference}
@@ -150,6 +156,10 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     near, far = number(first[measure]), number(last[measure])
     if len(means) == 1:
         return f"{first['dataset']} is {near} away from {first['reference']} ({count})"
+    if near == far:
+        return (
+            f"From {first['reference']}, signatures move alike on every dataset: {near} ({count})"
+        )
     return (
         f"From {first['reference']}, signatures move least on {first['dataset']} ({near}) and most"
         f" on {last['dataset']} ({far}; means over {count})"

@@ -19,6 +19,7 @@ from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
+from analysis.statistics.trend import SIGNIFICANT
 from analysis.text import number
 from survey.text import counted
 
@@ -219,9 +220,11 @@ def twins_finding(pairs: pd.DataFrame) -> str:
     if every.empty:
         return "No residual network was measured with its plain twin"
     means = " and ".join(number(each, 3) for each in every["difference"])
+    tested = (every["p"] <= SIGNIFICANT).any()
+    lead = "" if tested else "No difference beyond chance; "
     return (
-        f"Residual networks' medians less their plain twins': {means} on average"
-        f" ({over_networks(every, 'pair')})"
+        f"{lead}{'R' if tested else 'r'}esidual networks' medians less their plain twins':"
+        f" {means} on average ({over_networks(every, 'pair')})"
     )
 
 

@@ -18,6 +18,7 @@ from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.pearson import constant
+from analysis.statistics.trend import SIGNIFICANT
 from analysis.text import number
 from survey.text import counted
 
@@ -100,13 +101,17 @@ def training_finding(shift: pd.DataFrame) -> str:
     overall = means.mean()
     moves = "lowers" if overall["shift"] < 0 else "raises"
     ends = f"from {number(overall['mean_initial'])} to {number(overall['mean_trained'])}"
+    alike = number(overall["mean_initial"]) == number(overall["mean_trained"])
     if len(means) == 1:
         model, dataset = means.index[0]
-        return f"Training {moves} the mean affinity of {model} on {dataset} {ends}"
+        moves = "hardly moves" if alike else moves
+        return f"Training {moves} the mean affinity of {model} on {dataset}, {ends}: one, no test"
     every = shift[(shift["level"] == ALL) & shift["shift"].notna()]
     lower = int((means["shift"] < 0).sum())
+    if alike or not (every["p"] <= SIGNIFICANT).any():
+        moves = "shows no effect beyond chance on"
     return (
-        f"Training {moves} the mean affinity {ends} on average; it falls in {lower} of"
+        f"Training {moves} the mean affinity, {ends} on average; it falls in {lower} of"
         f" {counted(len(means), 'architecture')} ({over_networks(every)})"
     )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.choices import Role
-from analysis.data.model_names import checkpoint_names, dataset_names, labels
-from analysis.data.provenance import CONDITIONS, conditions
+from analysis.data.model_names import checkpoint_names, dataset_names, is_untrained, labels
+from analysis.data.provenance import CONDITIONS, conditions, mixed_settings
 from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
@@ -164,5 +164,10 @@ ORDER BY {order}
         "home": str(home),
         "measuring_versions": sorted(versions - {None}),
         "conditions": conditions(run for run in chosen if run["run_id"] in shown),
+        "mixed": mixed_settings(pd.DataFrame([run for run in chosen if run["run_id"] in shown])),
     }
+    if left_out := selection.untrained_left_out(selection.fitting(runs)):
+        frame.attrs["untrained_left_out"] = left_out
+    elif chosen and all(is_untrained(run["checkpoint"]) for run in chosen):
+        frame.attrs["untrained_alone"] = True
     return frame

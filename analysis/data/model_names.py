@@ -135,9 +135,23 @@ def without_paths(table: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
+#: What the names of random weights begin with.
+_UNTRAINED = "init:"
+
+
+def is_untrained(checkpoint: object) -> bool:
+    """Return whether a checkpoint is random weights (``init:...``)."""
+    return str(checkpoint).startswith(_UNTRAINED)
+
+
+def names_untrained(glob: str) -> bool:
+    """Return whether a glob over checkpoints or models names random weights."""
+    return _UNTRAINED in glob.casefold()
+
+
 def trained(checkpoints: pd.Series[str]) -> pd.Series[bool]:
     """Return which checkpoints are not random weights (``init:...``)."""
-    return ~checkpoints.str.startswith("init:").fillna(value=False).astype(bool)
+    return ~checkpoints.str.startswith(_UNTRAINED).fillna(value=False).astype(bool)
 
 
 def measured_on(run: Mapping[Any, Any] | pd.Series[Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.text import listed
 from survey import __version__
 from survey.few_images import enough_images
 from survey.results import FLAGS, flag_sentences
@@ -22,17 +23,22 @@ from survey.text import counted
 #: The pooling is not among them: it is part of what was measured.
 CONDITIONS = ("images_per_score", "shrinkage", "ridge")
 
+#: Settings of which one answer should hold one value each; those that scores depend on, and what
+#: was measured on.
+COMPARED = ("images_per_score", "ridge", "shrinkage", "pooling", "dataset")
+
 #: Values that a description leaves out. The ridge is always named: its default has changed.
 _USUAL = {"shrinkage": "ledoit-wolf"}
 
 #: The keys of ``attrs``.
 CARRIED = (
-    *("selection", "home", "measuring_versions", "conditions", "runs", "runs_hash"),
+    *("selection", "home", "measuring_versions", "conditions", "mixed", "runs", "runs_hash"),
     *("left_out", "marked", "enough_images"),
+    *("untrained_left_out", "untrained_alone"),
 )
 
 #: Those that count all runs, and do not hold of a part of them.
-_COUNTS = ("runs", "runs_hash", "left_out", "marked", "enough_images")
+_COUNTS = ("runs", "runs_hash", "left_out", "marked", "enough_images", "untrained_left_out")
 
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
@@ -54,15 +60,26 @@ class Provenance:
     measuring_versions: tuple[int, ...]
     #: Descriptions of the runs' conditions.
     conditions: tuple[str, ...] = ()
+    #: The values of each setting of ``COMPARED`` that has several.
+    mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: By flag, how many sites have it and no score that counts, and how many a score that does.
     left_out: Mapping[str, int] = field(default_factory=dict)
     marked: Mapping[str, int] = field(default_factory=dict)
     #: Images a score with which none would bear the flag ``few_images``; None where none does.
     enough_images: int | None = None
+    #: Runs of random weights that have no part in it.
+    untrained_left_out: int = 0
+    #: Whether all of its runs are of random weights.
+    untrained_alone: bool = False
 
     def notes(self) -> list[str]:
-        """Return a sentence for each flag of sites left out, then of sites that only bear it."""
-        left_out = flag_sentences(self.left_out, "left out")
+        """Return sentences on what is left out, runs and sites by flag, and sites that bear one."""
+        runs = counted(self.untrained_left_out, "run")
+        untrained = f"{runs} of random weights (init:...) left out; --untrained counts them."
+        left_out = [untrained] if self.untrained_left_out else []
+        if self.untrained_alone:
+            left_out.append("Every run is of random weights (init:...): none speaks of training.")
+        left_out += flag_sentences(self.left_out, "left out")
         return left_out + flag_sentences(self.marked, enough=self.enough_images)
 
     def caption(self) -> str:
@@ -103,9 +120,12 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         survey_version=__version__,
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
         conditions=tuple(_conditions(frame)),
+        mixed=_mixed(frame),
         left_out=flagged["left_out"],
         marked=flagged["marked"],
         enough_images=flagged["enough_images"],
+        untrained_left_out=int(attrs.get("untrained_left_out", 0)),
+        untrained_alone=bool(attrs.get("untrained_alone")),
     )
 
 
@@ -135,21 +155,36 @@ def condition(run: Mapping[str, Any]) -> str:
     return ", ".join((f"{images} images a score", *named))
 
 
-def mixed(descriptions: Sequence[str]) -> str | None:
-    """Return a warning where runs were measured in several ways; None where they compare.
+def mixed_settings(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the values of each setting of ``COMPARED`` that has several, from rows of ``runs``."""
+    values = {
+        name: sorted(map(_written, runs[name].dropna().unique()))
+        for name in COMPARED
+        if name in runs
+    }
+    return {name: each for name, each in values.items() if len(each) > 1}
+
+
+def banner(mixed: Mapping[str, Sequence[str]], apart: Sequence[str] = ()) -> str | None:
+    """Return a warning where scores that do not compare meet in one answer; None where none do.
 
     Parameters
     ----------
-    descriptions : sequence of str
-        What ``conditions`` returned.
+    mixed : mapping of str to sequence of str
+        ``Provenance.mixed``.
+    apart : sequence of str
+        Settings whose values the answer keeps apart.
     """
-    if len(descriptions) < 2:
+    several = {name: values for name, values in mixed.items() if name not in apart}
+    if not several:
         return None
-    return (
-        f"these runs were measured in {len(descriptions)} ways ({'; '.join(descriptions)}), and"
-        " scores of different ways do not compare: choose one with --images-per-score,"
-        " --shrinkage or --ridge"
-    )
+    values = "; ".join(f"{name} {listed(values)}" for name, values in several.items())
+    options = " or ".join(f"--{name.replace('_', '-')}" for name in several)
+    return f"Mixed settings: {values}. Scores of different ones do not compare: {options} takes one"
+
+
+def _written(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
@@ -174,6 +209,7 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
         result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
     result.attrs |= next((counts for counts in map(_flagged, frames) if any(counts.values())), {})
     result.attrs["conditions"] = sorted({each for frame in frames for each in _conditions(frame)})
+    result.attrs["mixed"] = next(filter(None, map(_mixed, frames)), {})
     return result
 
 
@@ -206,6 +242,13 @@ def _conditions(frame: pd.DataFrame) -> list[str]:
         rows = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
         return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in rows)
     return list(frame.attrs.get("conditions", ()))
+
+
+def _mixed(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the mixed settings of a frame's rows; without their columns, those carried."""
+    if set(COMPARED) <= set(frame.columns):
+        return mixed_settings(frame)
+    return dict(frame.attrs.get("mixed", {}))
 
 
 def _flagged(frame: pd.DataFrame) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from analysis.data.model_names import Run, short_names
+from analysis.data.model_names import Run, is_untrained, names_untrained, short_names
 from analysis.data.tag_conditions import all_hold, parsed_condition
 from analysis.option_fields import option
 from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
@@ -53,6 +53,10 @@ class Selection:
     tags : str or sequence of str
         Tags: ``epoch`` for any value, ``epoch=30``, ``optimiser=adam*`` (text by a glob),
         ``lr!=0.1``, ``epoch>=30``. Equal values of one tag are alternatives; all else must hold.
+    untrained : bool
+        Networks of random weights (``init:...``) too. Without it, and without a glob over models or
+        checkpoints that names ``init:``, they are left out, unless nothing else fits: else they
+        would stand for families and trends of trained networks.
     newest : bool
         Of runs that measured the same (``catalog.store.latest_runs.MEASURED``) only one: the newest
         finished one, or the newest where none has finished.
@@ -79,6 +83,9 @@ class Selection:
         repeated=True,
         none="all",
     )
+    untrained: bool = option(
+        False, "Networks of random weights (init:...) too; else no question counts them."
+    )
     newest: bool = True
 
     def __post_init__(self) -> None:
@@ -97,6 +104,13 @@ class Selection:
     def filters(self) -> dict[str, tuple[str, ...]]:
         """The fields that have globs, with them."""
         return {name: getattr(self, name) for name in _FIELDS if getattr(self, name)}
+
+    @property
+    def takes_untrained(self) -> bool:
+        """Whether random weights were asked for."""
+        globs = self.filters
+        named = (*globs.get("models", ()), *globs.get("checkpoints", ()))
+        return self.untrained or any(map(names_untrained, named))
 
     def describe(self) -> str:
         """Return the selection in a line, for captions; files and folders by their short names."""
@@ -122,21 +136,37 @@ class Selection:
         SettingsError
             If a glob fits none of the runs, or no run fits every field.
         """
-        fitting = self.fitting(runs)
+        counting = self._counting(self.fitting(runs))
         rule = "runs" if self.ridges else of_one_ridge("runs")
-        kept = chosen_ids(fitting, newest_each(rule) if self.newest else rule)
-        return [run for run in fitting if run["run_id"] in kept]
+        kept = chosen_ids(counting, newest_each(rule) if self.newest else rule)
+        return [run for run in counting if run["run_id"] in kept]
 
     def passed_over(self, runs: Iterable[Run]) -> str:
-        """Return which runs ``choose`` leaves out for their ridge, as a clause; empty for none."""
+        """Return which runs ``choose`` leaves out for their ridge or weights; empty for none."""
         fitting = self.fitting(runs)
-        kept = chosen_ids(fitting, "runs" if self.ridges else of_one_ridge("runs"))
-        others = [run for run in fitting if run["run_id"] not in kept]
-        if not others:
-            return ""
-        ridge = others[0]["ridge"]
-        runs_left = counted(len(others), "run")
-        return f"without {runs_left} of the {ridge} ridge (--ridge {ridge} selects them)"
+        counting = self._counting(fitting)
+        kept = chosen_ids(counting, "runs" if self.ridges else of_one_ridge("runs"))
+        others = [run for run in counting if run["run_id"] not in kept]
+        parts = []
+        if others:
+            ridge = others[0]["ridge"]
+            runs_left = counted(len(others), "run")
+            parts.append(f"{runs_left} of the {ridge} ridge (--ridge {ridge} selects them)")
+        if left_out := self.untrained_left_out(fitting):
+            parts.append(f"{counted(left_out, 'run')} of random weights (--untrained counts them)")
+        return f"without {' and '.join(parts)}" if parts else ""
+
+    def untrained_left_out(self, fitting: Sequence[Run]) -> int:
+        """Return how many finished runs are left out for their random weights, repeats apart."""
+        kept = {run["run_id"] for run in self._counting(fitting)}
+        finished = [run for run in fitting if run["status"] == "done"]
+        out = [run for run in finished if run["run_id"] not in kept]
+        return len(chosen_ids(out, newest_each("runs"))) if out and self.newest else len(out)
+
+    def _counting(self, fitting: Sequence[Run]) -> list[Run]:
+        """Return the runs of trained networks, where there are any and no others are asked for."""
+        trained = [run for run in fitting if not is_untrained(run["checkpoint"])]
+        return list(fitting) if self.takes_untrained or not trained else trained
 
     def fitting(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that fit every field, repeats and runs of any ridge; see ``choose``."""

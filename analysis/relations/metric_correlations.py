@@ -134,6 +134,11 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
         Whose correlations.
     """
     known = correlations[(correlations["level"] == level) & correlations["pearson"].notna()]
+    if level == "family" and len(known):
+        # The mean of one architecture says nothing of its family.
+        known = known[known["n"] > 1]
+        if known.empty:
+            return "No family has a correlation over several architectures"
     if known.empty:
         return "No correlation can be computed"
     noun = {"model": "model", "family": "family", "all": "survey"}[level]

@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
+from analysis.statistics.trend import Trend
 from analysis.text import number
 from survey.text import counted
 
@@ -40,29 +41,39 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     return carried(ordered, signatures)
 
 
-def depth_finding(networks: pd.DataFrame) -> str:
-    """Return how the median affinity of one family changes with depth, as a sentence.
+def depth_finding(networks: pd.DataFrame, families: int = 1) -> str:
+    """Return whether the median affinity of one family changes with depth, as a sentence.
+
+    It is said to change where the trend is beyond chance, which takes five networks, and its ends
+    differ as they are printed.
 
     Parameters
     ----------
     networks : pandas.DataFrame
         One row a network of the family, the shallowest first: ``family``, ``sites``, ``median``.
+    families : int
+        Of how many families it is the one picked for its trend.
     """
     family, known = networks["family"].iloc[0], networks[networks["median"].notna()]
     if len(known) < 2:
         return f"{family}: {counted(len(known), 'model')} with scores, no depths to compare"
     first, last = known.iloc[0], known.iloc[-1]
-    change = last["median"] - first["median"]
-    moves = "hardly moves" if abs(change) < 0.01 else ("rises" if change > 0 else "falls")
+    trend = Trend.of(known["sites"], known["median"], families)
+    tested = f"{trend}, {counted(trend.n, 'model')}"
+    start, end = number(first["median"]), number(last["median"])
+    if verb := trend.verb(first["median"], last["median"]):
+        return (
+            f"{family}: the median affinity {verb} from {start} to {end} between {first['sites']}"
+            f" and {last['sites']} sites ({tested})"
+        )
     return (
-        f"{family}: the median affinity {moves} from {number(first['median'])} to"
-        f" {number(last['median'])} between {first['sites']} and {last['sites']} sites"
-        f" (n = {len(known)} models)"
+        f"{family}: the median affinity shows no trend with depth: {start} at {first['sites']}"
+        f" sites, {end} at {last['sites']} ({tested})"
     )
 
 
 def depths_finding(networks: pd.DataFrame) -> str:
-    """Return how many families have networks of several depths, and how the first one's differ.
+    """Return how many families have networks of several depths, and the clearest trend among them.
 
     Parameters
     ----------
@@ -71,6 +82,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
     """
     if networks.empty:
         return f"No family has two to {MOST_NETWORKS} networks that differ in their number of sites"
-    first = networks[networks["family"] == networks["family"].iloc[0]]
-    families = counted(networks["family"].nunique(), "family has", "families have")
-    return f"{families} networks of several depths: {depth_finding(first)}"
+    families = [rows for _, rows in networks.groupby("family")]
+    clearest = min(families, key=lambda rows: Trend.of(rows["sites"], rows["median"]).p)
+    have = counted(len(families), "family has", "families have")
+    return f"{have} networks of several depths: {depth_finding(clearest, len(families))}"

@@ -7,16 +7,20 @@ import pandas as pd
 
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
+from analysis.statistics.trend import Trend
 from analysis.text import number
+from survey.text import counted
 
 COLUMNS = {
-    **dict.fromkeys(("model", "family", "family_group"), "str"),
+    **dict.fromkeys(("model", "source", "architecture", "family", "family_group"), "str"),
     "year": "Int64",
     **dict.fromkeys(("lowest", "median", "highest"), "float64"),
     "sites": "int64",
 }
 
-_NEEDED = ("run_id", "model", "family", "family_group", "year", "affinity")
+_OF_RUN = ("model", "source", "architecture", "family", "family_group", "year")
+
+_NEEDED = ("run_id", *_OF_RUN, "affinity")
 
 
 def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -25,15 +29,16 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family``, ``family_group``,
-        ``year`` and ``affinity``.
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
+        ``family``, ``family_group``, ``year`` and ``affinity``.
 
     Returns
     -------
     pandas.DataFrame
-        One row a model: ``model``, ``family``, ``family_group``, ``year`` (of the architecture;
-        missing where it is not known, and then last), ``lowest``, ``median`` and ``highest``
-        affinity over its sites (NaN without any), ``sites`` (that have an affinity). In the order
+        One row a model: ``model``, ``source``, ``architecture``, ``family``, ``family_group``,
+        ``year`` (of the architecture; missing where it is not known, and then last), ``lowest``,
+        ``median`` and ``highest`` affinity over its sites (NaN without any), ``sites`` (that have
+        an affinity). In the order
         of year, family, median, model.
 
     Raises
@@ -44,7 +49,7 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     require_columns(signatures, _NEEDED)
     by_run = signatures.groupby("run_id", sort=False)
     scores = by_run["affinity"].agg(lowest="min", median="median", highest="max", sites="count")
-    rows = by_run[["model", "family", "family_group", "year"]].first().join(scores)
+    rows = by_run[list(_OF_RUN)].first().join(scores)
     rows["year"] = pd.to_numeric(rows["year"])
     ordered = rows.sort_values(["year", "family", "median", "model"], na_position="last")
     return carried(ordered.reset_index(drop=True).astype(COLUMNS)[list(COLUMNS)], signatures)
@@ -52,6 +57,9 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
 
 def timeline_finding(timeline: pd.DataFrame) -> str:
     """Return how the typical affinity changed from the first year to the last, as a sentence.
+
+    It is said to change where the trend over architectures is beyond chance, and its ends differ as
+    they are printed.
 
     Parameters
     ----------
@@ -70,8 +78,19 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     if first == last:
         return f"Models of {first}: affinity from {ends[first]} (n = {len(rows)})"
     widest = years.index[int(np.argmax(years["highest"] - years["lowest"]))]
+    # The weights of one architecture have one year: they tell no more of a trend than one of them.
+    architectures = rows.groupby(["source", "architecture"])[["year", "median"]].mean()
+    trend = Trend.of(architectures["year"], architectures["median"])
+    start, end = years["median"].iloc[0], years["median"].iloc[-1]
+    tested = f"{trend}, {counted(trend.n, 'architecture')}"
+    if verb := trend.verb(start, end):
+        lead = f"{verb} from {number(start)} in {first} to {number(end)} in {last} ({tested})"
+    else:
+        lead = (
+            f"shows no trend over the years: {number(start)} in {first}, {number(end)} in {last}"
+            f" ({tested})"
+        )
     return (
-        f"The typical median affinity goes from {number(years['median'].iloc[0])} in {first} to"
-        f" {number(years['median'].iloc[-1])} in {last}; scores spread widest in {widest}"
-        f" ({ends[widest]}; n = {len(rows)} models)"
+        f"The typical median affinity {lead}; scores spread widest in {widest} ({ends[widest]};"
+        f" n = {len(rows)} models)"
     )

@@ -29,7 +29,29 @@ WHERE site IS NOT NULL GROUP BY run_id, site, failures.status, reason ORDER BY r
 
 
 class ReportMaterial(Material):
-    """The frames of a report, and the addresses of its models' pages."""
+    """The frames of a report, and the addresses of its models' pages.
+
+    Every run has a page; those of random weights have no part in an answer unasked.
+    """
+
+    @cached_property
+    def models(self) -> pd.DataFrame:
+        """One row a run, those of random weights included."""
+        takes_all = self.selection.takes_untrained
+        return super().models if takes_all else self.with_untrained.models
+
+    @cached_property
+    def signatures(self) -> pd.DataFrame:
+        """One row a run and site, of those that answers are about; labelled as all are."""
+        frame = super().signatures
+        labels = self.models.set_index("run_id")["model"]
+        frame["model"] = frame["run_id"].map(labels).astype("str")
+        return frame
+
+    @property
+    def every_signature(self) -> pd.DataFrame:
+        """One row a run and site, those of random weights included."""
+        return self.with_untrained.signatures
 
     @cached_property
     def gaps(self) -> pd.DataFrame:

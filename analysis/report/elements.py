@@ -127,6 +127,8 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     tables: tuple[PageTable, ...] = ()
+    #: A warning above all; empty where there is none.
+    banner: str = ""
 
     def page(self) -> Page:
         """Return its page."""

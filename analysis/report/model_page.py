@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.neighbours import NearestNeighbours
-from analysis.data.provenance import narrowed
+from analysis.data.provenance import narrowed, provenance_of
 from analysis.report.data import ReportMaterial, libraries, slug, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -50,7 +50,8 @@ def model_pages(material: ReportMaterial) -> Iterator[Page]:
     links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
     around = zip(runs, [None, *links], links, [*links[1:], None], strict=False)
     for run, before, here, after in material.watch("pages of models", list(around)):
-        group = material.signatures[material.signatures["run_id"] == run["run_id"]]
+        every = material.every_signature
+        group = every[every["run_id"] == run["run_id"]]
         gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
         values = {
             "lead": _lead(run, group),
@@ -121,6 +122,11 @@ def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> d
         reasons = "; ".join(dict.fromkeys(text))
         what = f"{len(unscored)} of {len(group)} sites without a score"
         problems[what] = reasons or "no whole batch was measured"
+    if enough := provenance_of(group).enough_images:
+        few = sum("few_images" in flags for flags in group["flags"])
+        problems[f"few_images at {few} of {len(group)} sites"] = (
+            f"{FLAGS['few_images']}; {enough} images a score would do"
+        )
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
         names = cell(list(run["skipped_names"])[:5])
         problems[f"{run['skipped_images']} images not decoded"] = names

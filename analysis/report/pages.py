@@ -7,7 +7,8 @@ from typing import Any
 
 from analysis.answers.base import CURVE
 from analysis.answers.columns import Table, TableColumn
-from analysis.data.provenance import mixed, provenance_of
+from analysis.data.model_names import trained
+from analysis.data.provenance import banner, provenance_of
 from analysis.report.data import ReportMaterial, libraries, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -73,6 +74,7 @@ def overview_page(
         From ``missing_section``.
     """
     values = {
+        "banner": banner(material.provenance.mixed),
         "lead": _lead(material),
         "facts": _facts(material),
         "sections": [section for section in sections if section.present],
@@ -85,8 +87,9 @@ def overview_page(
 
 def _lead(material: ReportMaterial) -> str:
     """Return what was surveyed, in a sentence or two."""
-    done, scored = material.done, len(material.scored)
-    sites = int(material.signatures["affinity"].notna().sum())
+    done, every = material.done, material.every_signature
+    scores = every[every["affinity"].notna()]
+    sites, scored = len(scores), scores["run_id"].nunique()
     kinds = {name: done[name].dropna().nunique() for name in ("family", "dataset")}
     models = len(done[["source", "architecture", "checkpoint"]].drop_duplicates())
     runs = f" ({counted(len(done), 'run')})" if len(done) != models else ""
@@ -99,7 +102,14 @@ def _lead(material: ReportMaterial) -> str:
     lacking = len(done) - scored
     others = [f"{counted(len(material.failed), 'run')} failed"] if len(material.failed) else []
     others += [f"{lacking} finished without any score"] if lacking else []
-    return text + (f" {' and '.join(others)}." if others else "")
+    text += f" {' and '.join(others)}." if others else ""
+    random = int((~trained(done["checkpoint"])).sum())
+    if random and not material.selection.takes_untrained:
+        text += (
+            f" {counted(random, 'run')} of random weights (init:...) stand for no family and no"
+            " trend: they have pages of their own and a part in the training page alone."
+        )
+    return text
 
 
 def _facts(material: ReportMaterial) -> dict[str, str]:
@@ -111,14 +121,13 @@ def _facts(material: ReportMaterial) -> dict[str, str]:
         architectures=whole(models["architecture"].nunique()),
         families=whole(models["family"].nunique()),
         datasets=", ".join(sorted(models["dataset_name"].dropna().unique())),
-        activation_sites=whole(len(material.signatures)),
+        activation_sites=whole(len(material.every_signature)),
         images_measured_over_all_runs=whole(done["images"].sum()),
         measured_between=(
             f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
         ),
         failed_runs=whole(len(material.failed)),
-        warning=mixed(material.provenance.conditions),
-        flagged_sites="; ".join(provenance_of(material.signatures).notes()) or None,
+        flagged_sites=" ".join(provenance_of(material.every_signature).notes()) or None,
     )
 
 
@@ -137,7 +146,7 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
 
 def _models_table(material: ReportMaterial) -> PageTable:
     """Return a row a run, with a link to its page."""
-    scores = material.signatures.groupby("run_id")["affinity"]
+    scores = material.every_signature.groupby("run_id")["affinity"]
     result = scores.agg(lowest="min", median="median", highest="max", scored="count")
     rows = material.models.merge(result, on="run_id", how="left")
     columns = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.answers import ANSWERS, Answer
+from analysis.data.provenance import banner, provenance_of
 from analysis.report.data import ReportMaterial, slug, statement
 from analysis.report.elements import Exhibit, Section, page_table
 from analysis.text import sentence
@@ -48,8 +49,10 @@ def section(material: ReportMaterial, page: str) -> Section:
     # The finding of an answer with a figure is the heading of that.
     undrawn = [sentence(each.finding()) for each in others if not each.figure]
     units = [line for answer in answers for line in answer.replication()]
+    made_from = provenance_of(first.signatures)
     details = map(sentence, first.details())
-    paragraphs = (*filter(None, (first.method,)), *details, *undrawn, *units)
+    notes = made_from.notes()
+    paragraphs = (*filter(None, (first.method,)), *details, *undrawn, *units, *notes)
     finding = sentence(first.finding())
     return Section(
         finding,
@@ -58,6 +61,7 @@ def section(material: ReportMaterial, page: str) -> Section:
         paragraphs=paragraphs,
         exhibits=tuple(exhibits.values()),
         tables=tuple(tables),
+        banner=banner(made_from.mixed, first.apart) or "",
     )
 
 

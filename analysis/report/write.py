@@ -8,7 +8,7 @@ whenever and wherever a report is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -43,8 +43,9 @@ class Report:
     runs: int
     failed: int
     pages: int
-    #: The conditions of its runs; see ``analysis.data.provenance``.
+    #: The conditions of its runs, and their mixed settings; see ``analysis.data.provenance``.
     conditions: tuple[str, ...]
+    mixed: Mapping[str, Sequence[str]]
     #: Pages the data did not allow: title and reason.
     absent: tuple[tuple[str, str], ...]
     #: Figures that could not be drawn: name and reason.
@@ -121,8 +122,8 @@ def write_report(
             undrawn += lacking
     absent = tuple((each.title, each.finding) for each in questions if not each.present)
     runs, failed = len(material.models), len(material.failed)
-    index, conditions = out / "index.html", made_from.conditions
-    return Report(out, index, runs, failed, written, conditions, absent, tuple(undrawn))
+    index, conditions, mixed = out / "index.html", made_from.conditions, made_from.mixed
+    return Report(out, index, runs, failed, written, conditions, mixed, absent, tuple(undrawn))
 
 
 def _drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]:

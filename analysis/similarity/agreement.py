@@ -21,7 +21,7 @@ def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFra
     ----------
     table : pandas.DataFrame
         One row a model: ``cluster`` and the labels' columns. Models without a label are left out
-        of its row.
+        of its row, and those that are alone with theirs: a family of one is no family.
     labels : sequence of str
         Columns to compare with.
 
@@ -48,7 +48,7 @@ def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFra
 def _row(table: pd.DataFrame, label: str) -> dict[str, object]:
     from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
-    known = table[table[label].notna()]
+    known = table[table[label].notna() & table[label].duplicated(keep=False)]
     # As codes: scikit-learn guesses what kind of labels it has, and not always the same for both.
     clusters, names = (pd.factorize(known[column])[0] for column in ("cluster", label))
     enough = known[label].nunique() > 1

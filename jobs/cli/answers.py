@@ -190,13 +190,16 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     import pyarrow as pa
 
     from analysis.data.model_names import without_paths
-    from analysis.data.provenance import mixed, provenance_of
+    from analysis.data.provenance import banner, provenance_of
     from analysis.data.run_tags import with_tag_columns
     from analysis.text import sentence
 
     rows = answer.rows
     if answer.unit:
         rows = rows.assign(unit=answer.unit)
+    made_from = provenance_of(rows)
+    if warning := banner(made_from.mixed, answer.apart):
+        say(sentence(warning))
     lines = [sentence(answer.finding()), *map(sentence, answer.details()), *answer.replication()]
     # An empty table is left out in a terminal: the finding says as much.
     if len(rows) or table.format != "table" or table.output is not None:
@@ -211,10 +214,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     if figure.file is not None:
         line, drawn = _drawn(answer, figure, figure.file)
         lines.append(line)
-    made_from = provenance_of(rows)
     lines += map(sentence, made_from.notes())
-    if warning := None if answer.apart else mixed(made_from.conditions):
-        lines.append(f"note: {warning}")
     for line in (*lines, made_from.caption()):
         say(line)
     return drawn

@@ -27,7 +27,7 @@ def report(
     A page for every model, and pages of clusters, correlations, regressions and comparisons, each
     figure with its data and SQL.
     """
-    from analysis.data.provenance import mixed
+    from analysis.data.provenance import banner
     from analysis.report import write_report
     from jobs.scan.progress_display import watched
 
@@ -37,8 +37,8 @@ def report(
         say(f"no page about {name.lower()}: {reason}")
     for name, reason in written.undrawn:
         say(f"no drawing of {name}: {reason}")
-    if warning := mixed(written.conditions):
-        say(f"note: {warning}")
+    if warning := banner(written.mixed):
+        say(f"{warning}.")
     failed = f", {written.failed} of them failed" if written.failed else ""
     say(f"{counted(written.pages, 'page')} about {counted(written.runs, 'run')}{failed}")
     say(str(written.index), err=False)

@@ -23,6 +23,7 @@ from analysis.choices import PAPER_METRICS
 from analysis.contrasts.checkpoints import robustness
 from analysis.contrasts.residual_networks import residual_contrast, twins
 from analysis.contrasts.training_shift import training_shift
+from analysis.data.selection import Selection
 from analysis.paper.compare import compare_paper, surveyed_rows
 from analysis.relations.accuracy_regressions import regressions
 from analysis.relations.metric_correlations import correlations
@@ -101,12 +102,12 @@ def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
     same(rows, family_predictions(matrix), ("model", "nearest_model", "distance"))
     rows = answer("neighbours", "--novelty", home=home)
     same(rows, novelty(matrix), ("model", "novelty"))
+    both = signatures(home, Selection(untrained=True))
+    wider = distance_matrix(both, cache=False)
     rows = answer("neighbours", "--families", "--untrained", home=home)
-    same(rows, family_predictions(matrix, untrained=True), ("model", "nearest_model"))
+    same(rows, family_predictions(wider, untrained=True), ("model", "nearest_model"))
     rows = answer("neighbours", "--novelty", "--untrained", home=home)
-    same(rows, novelty(matrix, untrained=True), ("model", "novelty"))
-    refused = survey("neighbours", "--untrained", home=home, code=2)
-    assert "--untrained goes with --families and --novelty" in refused.stderr
+    same(rows, novelty(wider, untrained=True), ("model", "novelty"))
     every = correlations(measured)
     for level in ("model", "family", "all"):
         same(answer("correlate", "--level", level, home=home),
@@ -121,7 +122,7 @@ def test_every_answer_is_that_of_the_notebook(home: Path) -> None:
         ("training", training_shift),
         ("distributions", shapes),
     ):
-        frame = function(measured)
+        frame = function(both if kind == "training" else measured)
         numbers = tuple(frame.select_dtypes("number").columns)
         same(answer("compare", kind, home=home), frame, numbers)
     assert len(twins(measured)) == 0 == len(answer("compare", "twins", home=home))
@@ -154,15 +155,17 @@ def test_the_nearest_of_one_model_are_its_own(home: Path) -> None:
     assert {row["model"] for row in rows} == {"vgg16"}
     assert all(row["other_family"] == "VGG" for row in rows)
     # All ten finished runs were looked at, not the few that are shown.
-    assert "10 runs" in survey("neighbours", "vgg16", home=home).stderr
+    assert "9 runs" in survey("neighbours", "vgg16", home=home).stderr
 
 
 def test_filters_choose_the_runs(home: Path) -> None:
     def shown(*filters: str) -> set[str]:
         return {row["model"] for row in answer("timeline", *filters, home=home)}
 
-    resnets = {"resnet18@IMAGENET1K_V1", "resnet18@init:0", "resnet18@ssl:swav"}
+    resnets = {"resnet18@IMAGENET1K_V1", "resnet18@ssl:swav"}
     assert shown("--family", "resnet", "-m", "resnet18") == resnets
+    every = {*resnets, "resnet18@init:0"}
+    assert shown("--family", "resnet", "-m", "resnet18", "--untrained") == every
     assert shown("--group", "pre-residual", "-d", "flowers") == {"vgg11"}
     assert shown("--set", "paper", "--family", "ResNet") == {"resnet18", "resnet34", "resnet50"}
     assert shown("--checkpoint", "init:*") == {"resnet18"}
@@ -183,7 +186,7 @@ def test_filters_choose_the_runs(home: Path) -> None:
         (("neighbours", "vgg61"), "did you mean"),
         (("neighbours", "vgg16", "--novelty"), "MODEL and --novelty exclude each other"),
         (("cluster", "--kmeans"), "--kmeans needs --clusters"),
-        (("cluster", "--clusters", "99"), "99 clusters of 10 models"),
+        (("cluster", "--clusters", "99"), "99 clusters of 9 models"),
         (("compare", "datasets", "--reference", "flower"), "did you mean flowers"),
         (("compare", "twins", "--reference", "flowers"), "--reference goes with datasets"),
         (("compare", "twins", "--all"), "--all goes with paper"),
@@ -216,7 +219,7 @@ def test_the_table_goes_where_and_as_it_is_told(home: Path, tmp_path: Path) -> N
     ]
     ended = survey("timeline", "--output", tmp_path / "t.parquet", home=home)
     assert ended.stdout == ""
-    assert f"10 rows written to {tmp_path / 't.parquet'}" in ended.stderr
+    assert f"9 rows written to {tmp_path / 't.parquet'}" in ended.stderr
     assert read_table(tmp_path / "t.parquet").to_pylist() == rows
 
 
@@ -224,9 +227,11 @@ def test_every_answer_says_what_it_was_made_from(home: Path) -> None:
     hashes = set()
     for verb in (*VERBS, *(f"compare {kind}" for kind in KINDS if kind != "paper")):
         caption = survey(*verb.split(), home=home).stderr.splitlines()[-1]
-        # Of checkpoints only trained ones are compared.
-        runs = 9 if verb == "compare checkpoints" else 10
-        assert caption.startswith(f"all models; {runs} runs"), verb
+        # Training is compared with the run of random weights.
+        runs = "10 runs" if verb == "compare training" else "9 runs"
+        assert caption.startswith("all models"), verb
+        assert f"; {runs} (ids" in caption, verb
+        assert ("without 1 run of random weights" in caption) is (verb != "compare training"), verb
         hashes |= set(re.findall(r"hash to (\w{12})", caption))
     assert len(hashes) == 2
     some = survey("timeline", "--family", "VGG", home=home).stderr
@@ -296,7 +301,7 @@ def test_the_notebook_runs(home: Path, tmp_path: Path, monkeypatch: pytest.Monke
         json.dumps(notebook).replace("digits_resnet*", "resnet*").replace("digits_plain*", "vgg*")
     )
     results = run_notebook(json.loads(text))
-    assert "10 runs" in results[0][0]
+    assert "9 runs" in results[0][0]
     values = [value for _, value in results]
     frames = [value for value in values if isinstance(value, pd.DataFrame)]
     drawn = [value for value in values if isinstance(value, alt.TopLevelMixin)]

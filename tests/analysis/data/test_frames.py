@@ -10,7 +10,7 @@ import pytest
 
 import analysis
 from analysis import Selection, layers, models, provenance_of, signatures
-from analysis.data.provenance import carried, mixed
+from analysis.data.provenance import banner, carried
 from analysis.figures import save_signatures, signature_lines
 from catalog.open_home import open_home
 from jobs.run import run_survey
@@ -102,14 +102,15 @@ def built(tmp_path_factory):
 
 
 def test_the_newest_of_each_is_there_and_all_are_when_asked(built):
-    assert list(signatures(built)["run_id"].unique()) == ["r1 again", "other", "r2"]
-    every = signatures(built, Selection(newest=False))
+    assert list(signatures(built)["run_id"].unique()) == ["r1 again", "r2"]
+    every = signatures(built, Selection(newest=False, untrained=True))
     assert set(every["run_id"]) == {"other", "r1", "r1 again", "r2"}
     assert set(every["model"]) == {"resnet20 other", "resnet20 r1", "resnet20 r1 again", "vgg7"}
 
 
 def test_a_run_has_one_label_in_all_frames(built):
-    frames = [make(built) for make in (signatures, layers, models)]
+    both = Selection(untrained=True)
+    frames = [make(built, both) for make in (signatures, layers, models)]
     named = [dict(zip(frame["run_id"], frame["model"], strict=True)) for frame in frames]
     assert named[2] == {
         "r1 again": "resnet20@bundled", "other": "resnet20@init:0", "r2": "vgg7", "failed": "vgg9",
@@ -132,9 +133,10 @@ def test_frames_say_what_they_are_made_from(built):
     main = signatures(built, Selection(families="digits*"), role="main")
     assert main.attrs == {
         "selection": "family digits*, main sites", "home": str(built), "measuring_versions": [2],
-        "conditions": ["64 images a score, ridge absolute"],
+        "conditions": ["64 images a score, ridge absolute"], "mixed": {},
     }  # fmt: skip
-    assert models(built).attrs["selection"] == "all models"
+    assert "without 1 run of random weights" in models(built).attrs["selection"]
+    assert "1 run of random weights" in provenance_of(models(built)).notes()[0]
     assert provenance_of(main).runs == 1
 
 
@@ -149,11 +151,16 @@ def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
     )
     assert provenance.conditions == ways
     assert " or ".join(ways) in provenance.caption()
-    assert "2 ways" in str(mixed(ways))
+    assert provenance.mixed == {
+        "images_per_score": ["32", "64"], "shrinkage": ["ledoit-wolf", "none"],
+    }  # fmt: skip
+    warning = str(banner(provenance.mixed))
+    assert all(part in warning for part in ("32 and 64", "--images-per-score", "--shrinkage"))
+    assert banner(provenance.mixed, ("images_per_score", "shrinkage")) is None
     for chosen in (Selection(images_per_score="64"), Selection(shrinkages="ledoit*")):
         kept = provenance_of(signatures(tmp_path, chosen))
         assert kept.conditions == ways[1:]
-        assert mixed(kept.conditions) is None
+        assert banner(kept.mixed) is None
         assert set(signatures(tmp_path, chosen)["run_id"]) == {"many"}
 
 

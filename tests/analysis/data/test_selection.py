@@ -52,7 +52,10 @@ def chosen(**fields: Any) -> str:
 
 def test_every_field_must_fit_and_one_glob_of_it(subtests: pytest.Subtests) -> None:
     for fields, expected in [
-        ({}, "abcdef"),
+        ({}, "abcde"),
+        ({"untrained": True}, "abcdef"),
+        ({"models": "*@init:?"}, "f"),
+        ({"sources": "python"}, "f"),
         ({"models": "resnet*"}, "ab"),
         ({"models": ("resnet18", "vgg11")}, "ac"),
         ({"models": "torchvision:*"}, "abcd"),
@@ -64,7 +67,7 @@ def test_every_field_must_fit_and_one_glob_of_it(subtests: pytest.Subtests) -> N
         ({"sources": "small"}, "e"),
         ({"checkpoints": "init:*"}, "f"),
         ({"datasets": "imagenet"}, "d"),
-        ({"poolings": "mean"}, "abcdef"),
+        ({"poolings": "mean"}, "abcde"),
         ({"sets": "paper"}, "abcd"),
         ({"sets": "paper-ssl"}, "b"),
         ({"sets": ("paper",), "datasets": "digits", "families": ("ViT", "VGG")}, "c"),

@@ -357,7 +357,10 @@ def test_runs_that_do_not_compare_are_told_and_pages_counted_as_they_are_made(
         "32 images a score, ridge absolute",
         "64 images a score, ridge absolute",
     )
-    assert "scores of different ways do not compare" in "".join(Page(written.index).text)
+    for page in ("index.html", "clusters.html"):
+        assert "Mixed settings: images_per_score 32 and 64" in "".join(
+            Page(written.folder / page).text
+        )
 
 
 def test_a_report_is_replaced_whole(home: Path, tmp_path: Path) -> None:
