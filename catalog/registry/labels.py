@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +10,10 @@ from sqlalchemy import delete, func, inspect
 
 from catalog.home import Home
 from catalog.registry.database import Database, portions
+from catalog.registry.label_file import labels_by_run, labels_in_file
 from catalog.registry.rows import RunLabel, RunTag
 from catalog.registry.tables import RUN_LABELS, RUN_TAGS
-from catalog.tags import LABELLED, RunLabels, Tags, TagValue
+from catalog.tags import LABELLED, RunLabels, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,12 @@ class Labels:
         with self.database.transaction() as connection:
             if not inspect(connection).has_table(RUN_TAGS.name):
                 return {}
-        tags: defaultdict[str, dict[str, TagValue]] = defaultdict(dict)
-        for tag in self.database.rows(RunTag, RUN_TAGS, order=[RUN_TAGS.c.run_id, RUN_TAGS.c.name]):
-            tags[tag.run_id][tag.name] = tag.value
-        labels = {row.run_id: row for row in self.database.rows(RunLabel, RUN_LABELS, order=[])}
-        rows = (labels.get(run_id) or RunLabel(run_id) for run_id in sorted({*labels, *tags}))
-        return {
-            row.run_id: RunLabels(row.model, row.checkpoint, row.dataset, dict(tags[row.run_id]))
-            for row in rows
-        }
+        tags = self.database.rows(RunTag, RUN_TAGS, order=[RUN_TAGS.c.name])
+        labels = self.database.rows(RunLabel, RUN_LABELS, order=[])
+        return labels_by_run(
+            ((row.run_id, row.model, row.checkpoint, row.dataset) for row in labels),
+            ((tag.run_id, tag.name, tag.value) for tag in tags),
+        )
 
     def set(self, labels: Mapping[str, RunLabels]) -> None:
         """Give runs labels and tags, by run id; what is not among these stays as it is."""
@@ -97,8 +94,8 @@ def labels_of(home: Home) -> dict[str, RunLabels]:
     StoreError
         If the registry is damaged.
     """
-    if home.registry_url is None and not home.registry.is_file():
-        return {}
+    if home.registry_url is None:
+        return labels_in_file(home)
     database = Database(home)
     try:
         return Labels(database).all()

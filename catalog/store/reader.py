@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog.store.segments import Segment
+    from catalog.tags import RunLabels
 
 Parameters = Mapping[str, object]
 
@@ -71,7 +72,10 @@ FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
 
 @contextmanager
 def reading(
-    home: Home, metrics: Collection[str] = (), memory_bytes: int = READER_MEMORY_BYTES
+    home: Home,
+    metrics: Collection[str] = (),
+    memory_bytes: int = READER_MEMORY_BYTES,
+    labels: Mapping[str, RunLabels] | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection on everything measured so far, locked down.
 
@@ -86,6 +90,8 @@ def reading(
         Metrics that have a column, of NULL, also where the store has none of them yet.
     memory_bytes : int
         What a query may use of memory.
+    labels : mapping of str to RunLabels, optional
+        Labels and tags by run id: the views of ``catalog.store.views.LABELLED`` then have them.
 
     Raises
     ------
@@ -96,8 +102,15 @@ def reading(
     with connect_reading(home.signatures, memory_bytes) as connection:
         version = check_version(connection, home.signatures, oldest=READABLE)
         with explained(home.signatures):
-            if not _show_spool(connection, home, early, metrics) and version < newest_version():
-                _show_views(connection)
+            older = version < newest_version()
+            if not _show_spool(connection, home, early, metrics) and older:
+                from catalog.store.temporary_views import extra_columns, show_views
+
+                show_views(connection, extra_columns(connection))
+            if labels is not None:
+                from catalog.store.temporary_views import show_labels
+
+                show_labels(connection, labels, explained=not older)
         yield connection
 
 
@@ -231,12 +244,6 @@ def _show_spool(
     return True
 
 
-def _show_views(connection: duckdb.DuckDBPyConnection) -> None:
-    from catalog.store.staging import extra_columns, show_views
-
-    show_views(connection, extra_columns(connection))
-
-
 def result_of(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
 ) -> duckdb.DuckDBPyRelation:
@@ -275,7 +282,7 @@ def refusing(path: Path) -> Iterator[None]:
         message = "\n".join(line for line in lines if line not in hints)
         hint = hints[0] if hints else None
         if isinstance(error, duckdb.PermissionException):
-            hint = "a query reads what was measured and nothing else; --format writes its result"
+            hint = "a query reads what was measured and files given by --with; --output writes"
         raise QueryError(message, hint=hint) from error
 
 

@@ -13,7 +13,6 @@ Owns the rules as SQL over an open connection; opens and commits nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +30,7 @@ from catalog.store.schema import (
     quoted_name,
 )
 from catalog.store.segments import Segment
-from catalog.store.views import views
-from survey.column_fields import Column
+from catalog.store.temporary_views import extra_columns, show_views
 
 #: Which row of a segment's batches it is, in the order of writing; a score has that of its batch.
 PLACE = "place"
@@ -138,37 +136,6 @@ def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Stag
     show_views(connection, extra)
     for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
         connection.unregister(name)
-
-
-def show_views(connection: duckdb.DuckDBPyConnection, extra: tuple[Column, ...]) -> None:
-    """Put temporary views under the names of the stored ones, over the tables that are shown."""
-    for view in views(extra):
-        made = f"CREATE TEMP VIEW {view.name} AS {view.sql}"
-        connection.execute(";\n".join((made, *comments(view)))).fetchall()
-
-
-def extra_columns(
-    connection: duckdb.DuckDBPyConnection, wanted: Iterable[str] = ()
-) -> tuple[Column, ...]:
-    """Return the columns of metrics that are not ours: of the stored scores, and others wanted.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Open on the store.
-    wanted : iterable of str
-        Names of columns; declared ones are left out.
-    """
-    rows = connection.execute(
-        "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'batch_scores'"
-        " AND database_name = current_database() ORDER BY column_index"
-    ).fetchall()
-    sentences = {**dict.fromkeys([*dict(rows), *wanted]), **dict(rows)}
-    return tuple(
-        Column(name, "DOUBLE", sentence or "A metric of a package that is not installed.")
-        for name, sentence in sentences.items()
-        if name not in BATCH_SCORES.names
-    )
 
 
 def score_rows(batches: pa.Table) -> pa.Table:

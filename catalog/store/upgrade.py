@@ -121,7 +121,7 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
 
 def _replace_views(connection: duckdb.DuckDBPyConnection) -> None:
     from catalog.store.schema import comments
-    from catalog.store.staging import extra_columns
+    from catalog.store.temporary_views import extra_columns
     from catalog.store.views import views
 
     for view in views(extra_columns(connection)):
@@ -135,7 +135,7 @@ def _missing_metrics(
 ) -> list[Column]:
     # Imported here: a reader that needs no metric loads no extension.
     from catalog.store.schema import METRIC_COLUMNS, installed_columns
-    from catalog.store.staging import extra_columns
+    from catalog.store.temporary_views import extra_columns
 
     described = connection.execute("DESCRIBE batch_scores").fetchall()
     stored = {name for name, *_ in described}
@@ -190,7 +190,7 @@ def check_version(
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, missing: list[Migration]) -> None:
-    from catalog.store.staging import extra_columns
+    from catalog.store.temporary_views import extra_columns
 
     connection.execute("BEGIN").fetchall()
     for migration in missing:

@@ -12,6 +12,7 @@ from catalog.store.schema import (
     BATCH_SCORES,
     METRIC_COLUMNS,
     RUNS,
+    Relation,
     View,
     chosen,
     quoted_name,
@@ -196,6 +197,31 @@ FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok
 )
 
 
+#: What a reader shows of the labels and tags of runs, which are no part of the store.
+RUN_LABELS = Relation(
+    "run_labels",
+    "One row a run that its user gave a label or tags; `survey sql` shows it, the store has none.",
+    (
+        _RUN_ID,
+        Column("label", "VARCHAR", "What its user calls it; NULL without a label."),
+        Column(
+            "tags", "MAP(VARCHAR, VARCHAR)", "What its user noted of it: tags['lr']::DOUBLE, say."
+        ),
+    ),
+)
+
+
+def with_labels(view: View) -> View:
+    """Return a view with the columns of ``RUN_LABELS``, as a reader shows it who has them."""
+    return View(
+        view.name,
+        view.sentence,
+        (*view.columns, *RUN_LABELS.columns[1:]),
+        f"SELECT * REPLACE (coalesce(tags, MAP {{}}) AS tags) FROM (\n{view.sql}\n)"
+        " LEFT JOIN run_labels USING (run_id)",
+    )
+
+
 def views(extra: tuple[Column, ...] = ()) -> tuple[View, ...]:
     """Return the views of a store whose scores have more columns, of metrics, than are declared.
 
@@ -210,5 +236,8 @@ def views(extra: tuple[Column, ...] = ()) -> tuple[View, ...]:
         FAILURES,
     )
 
+
+#: Views that a reader shows with labels and tags.
+LABELLED = ("latest_signatures", "models")
 
 VIEWS = views()

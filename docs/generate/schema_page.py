@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 
 from catalog.registry.tables import METADATA
 from catalog.store.schema import TABLES
-from catalog.store.views import VIEWS
+from catalog.store.views import LABELLED, RUN_LABELS, VIEWS, with_labels
 from docs.generate.tables import markdown_table
 
 OPENING = """\
@@ -31,7 +31,8 @@ def page() -> str:
 
 def _signatures() -> Iterator[str]:
     yield "## The signature store: `signatures.duckdb`\n"
-    for kind, tables in (("view", VIEWS), ("table", TABLES)):
+    shown = (*(with_labels(view) if view.name in LABELLED else view for view in VIEWS), RUN_LABELS)
+    for kind, tables in (("view", shown), ("table", TABLES)):
         for table in tables:
             columns = ((f"`{c.name}`", c.type, c.sentence) for c in table.columns)
             yield _entry(f"{kind} `{table.name}`", table.sentence, columns)

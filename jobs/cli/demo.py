@@ -22,7 +22,7 @@ DEMO_MODELS = "small:digits_*"
 DEMO_SQL = """\
 SELECT architecture, site_name LIKE '%relu2%' AS closes_block,
        round(avg(affinity), 3) AS affinity, count(*) AS sites
-FROM signatures GROUP BY ALL ORDER BY architecture, closes_block"""
+FROM latest_signatures GROUP BY ALL ORDER BY architecture, closes_block"""
 
 
 @verb

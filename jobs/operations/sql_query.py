@@ -10,13 +10,14 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BufferedReader
 from typing import IO, Any, NoReturn, cast
 
 from catalog.home import Home
+from catalog.store.user_tables import UserTable
 from jobs.choices import Format
 from survey.errors import QueryError, SettingsError, StoreError, SurveyError
 from survey.extensions import announced
@@ -57,6 +58,8 @@ class QueryLimits:
     memory_gb: float = MEMORY_GB
     #: Rows that aligned text shows.
     lines: int = ROWS_SHOWN
+    #: Rows of the result; None for all of them.
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         least, most = LIMITS
@@ -80,6 +83,8 @@ class SqlQuery:
         What it may take.
     width : int, optional
         Terminal cells that a line of aligned text may take.
+    tables : sequence of UserTable, optional
+        Files of the user's own that it may join.
 
     Attributes
     ----------
@@ -96,9 +101,12 @@ class SqlQuery:
         format: Format,  # noqa: A002
         limits: QueryLimits | None = None,
         width: int | None = None,
+        tables: Sequence[UserTable] = (),
     ) -> None:
         self._home, self._limits = home, limits or QueryLimits()
-        self._asked = {"path": str(home.path), "sql": sql, "format": format, "width": width}
+        files = {table.name: str(table.path) for table in tables}
+        self._asked: dict[str, Any] = {"path": str(home.path), "sql": sql, "files": files}
+        self._asked |= {"format": format, "width": width}
         self.rows = self.shown = 0
 
     def __iter__(self) -> Generator[bytes]:

@@ -3,7 +3,8 @@
 DuckDB opens nothing but the store, and forbids itself to (``catalog.store.connection``). Beneath
 that the kernel is asked to refuse: before the statement is looked at, this process gives up opening
 files and connections, writing to files, and growing beyond the memory it was given; and it is
-ended when its time is over, also where whoever started it is not there any more.
+ended when its time is over, also where whoever started it is not there any more. Files that its
+user names are read before that.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from catalog.home import Home
+from catalog.registry.label_file import labels_in_file
 from catalog.store.plain_types import Result, plain_batches
 from catalog.store.reader import (
     is_lack_of_memory,
@@ -26,9 +29,11 @@ from catalog.store.reader import (
     refusing,
     result_of,
 )
+from catalog.store.user_tables import UserTable, load
+from catalog.tags import RunLabels
 from jobs.choices import Format
 from jobs.operations.table_formats import Written, write_batches
-from survey.errors import SurveyError
+from survey.errors import StoreError, SurveyError
 
 #: Characters of a refusal: the pipe must hold it.
 _LONGEST_MESSAGE = 10_000
@@ -55,12 +60,27 @@ def _answer(asked: dict[str, Any]) -> Written:
     home, sql, form = Home(Path(asked["path"])), asked["sql"], asked["format"]
     memory_bytes = int(asked["memory_gb"] * 1e9)
     metrics = _installed_metrics() if asked["metrics"] else []
-    with reading(home, metrics, memory_bytes) as connection, refusing(home.signatures):
+    with (
+        reading(home, metrics, memory_bytes, _labels(home)) as connection,
+        refusing(home.signatures),
+    ):
         # What is imported when it is first used is imported now.
         write_result(connection.sql("SELECT 'a long text…', 1.5, [1]"), form, io.BytesIO(), 1, 30)
-        lock_down(memory_bytes)
+        bound_memory(memory_bytes)
+        files = (UserTable(name, Path(path)) for name, path in asked["files"].items())
+        load(connection, files, memory_bytes)
+        lock_down()
         result, lines, width = result_of(connection, sql), asked["lines"], asked["width"]
+        if asked["rows"] is not None:
+            result = result.limit(asked["rows"])
         return write_result(result, form, sys.stdout.buffer, lines, width)
+
+
+def _labels(home: Home) -> dict[str, RunLabels]:
+    # What was measured can be queried without: whatever changes labels says what is damaged.
+    with suppress(StoreError):
+        return labels_in_file(home)
+    return {}
 
 
 def write_result(
@@ -75,11 +95,15 @@ def write_result(
     return write_batches(schema, batches, format, stream, lines, width)
 
 
-def lock_down(memory_bytes: int) -> None:
-    """Give up opening files and connections, writing to files, and taking more memory than this."""
+def bound_memory(memory_bytes: int) -> None:
+    """Give up taking more memory than this from now on."""
     taken = _data_bytes()
     if taken is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (taken + memory_bytes,) * 2)
+
+
+def lock_down() -> None:
+    """Give up opening files and connections, and writing to files."""
     for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(kind, (0, 0))
 

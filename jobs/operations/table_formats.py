@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Characters that aligned text shows of a cell.
 LONGEST_CELL = 4000
+
+#: Decimals that aligned text shows of a number; and the most digits of one that was rounded.
+_DECIMALS, _ROUNDED_DIGITS = 4, 9
 
 #: Rows and bytes of a row group of Parquet: readers are quick with large ones.
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
@@ -184,9 +188,11 @@ def table_text(
 
     from jobs.fitting import GAP, cut_lines, fit_columns
 
+    held = list(rows)
+    decimals = {name: _decimals(row[name] for row in held) for name in numeric}
     lines = [
         [*map(printable, numeric)],
-        *([_cell(value) for value in row.values()] for row in rows),
+        *([_cell(value, decimals[name]) for name, value in row.items()] for row in held),
     ]
     right = list(numeric.values())
     fit = fit_columns(lines, right, sys.maxsize if width is None else width)
@@ -206,11 +212,25 @@ def table_text(
     return "\n".join(line.rstrip() for line in text) + "\n"
 
 
-def _cell(value: Any) -> str:
+def _decimals(values: Iterable[Any]) -> int | None:
+    """Return the decimals that a column's numbers were rounded to; None where they were not."""
+    numbers = [each for each in values if isinstance(each, float) and math.isfinite(each)]
+    # The shortest text that stands for a number shows how far it was rounded.
+    exponents = (Decimal(repr(each)).normalize().as_tuple().exponent for each in numbers)
+    most = max((1, *(-each for each in exponents if isinstance(each, int))))
+    largest = max(map(abs, numbers), default=0.0)
+    fits = len(f"{largest:.0f}") + most <= _ROUNDED_DIGITS
+    return most if fits else None
+
+
+def _cell(value: Any, decimals: int | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
+        if decimals is not None:
+            return f"{value:.{decimals}f}"
+        plain = value == 0 or 1e-3 <= abs(value) < 1e4
+        return f"{value:.{_DECIMALS}f}" if plain else f"{value:.{_DECIMALS}g}"
     if isinstance(value, list):
         text = ", ".join(str(item) for item in value) or "-"
     elif isinstance(value, datetime):

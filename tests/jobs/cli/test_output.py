@@ -15,7 +15,7 @@ from survey import SettingsError
 
 TABLE = pa.Table.from_pylist(
     [
-        {"name": "a", "score": 0.123456, "count": 3, "flags": ["ridge", "dead"], "none": None},
+        {"name": "a", "score": 0.12345678901, "count": 3, "flags": ["ridge", "dead"], "none": None},
         {"name": "b", "score": None, "count": 40, "flags": [], "none": None},
     ]
 )

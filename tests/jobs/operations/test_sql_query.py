@@ -215,9 +215,10 @@ def test_the_process_of_a_query_can_reach_nothing_by_itself(tmp_path: Path) -> N
     # Beneath DuckDB: whatever ran in that process, the kernel would refuse it.
     code = f"""
 import socket, os
-from jobs.operations.sql_worker import lock_down
+from jobs.operations.sql_worker import bound_memory, lock_down
 kept = open({str(tmp_path / "kept")!r}, "wb", buffering=0)
-lock_down(50_000_000)
+bound_memory(50_000_000)
+lock_down()
 def refused(action):
     try:
         action()

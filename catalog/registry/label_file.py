@@ -1,0 +1,77 @@
+"""The labels and tags in a registry's file, read without the library that writes them.
+
+A query of the store shows them, and that library takes longer to import than most queries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import closing
+from urllib.parse import quote
+
+from catalog.home import REPAIR_HINT, Home
+from catalog.tags import RunLabels, TagValue
+from survey.errors import StoreError
+
+
+def labels_in_file(home: Home) -> dict[str, RunLabels]:
+    """Return the labels and tags of every run that has any, by run id.
+
+    A home without a registry, and a registry that an older program made, have none.
+
+    Raises
+    ------
+    StoreError
+        If the registry is damaged.
+    """
+    if not home.registry.is_file():
+        return {}
+    # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
+    mode = "mode=ro" if os.access(home.path, os.W_OK) else "mode=ro&immutable=1"
+    try:
+        place = f"file:{quote(str(home.registry))}?{mode}"
+        with closing(sqlite3.connect(place, uri=True)) as connection:
+            tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'run_tags'")
+            if tables.fetchone() is None:
+                return {}
+            labels = connection.execute("SELECT run_id, model, checkpoint, dataset FROM run_labels")
+            tags = connection.execute("SELECT run_id, name, value FROM run_tags ORDER BY name")
+            return labels_by_run(labels, ((run, name, _value(text)) for run, name, text in tags))
+    except (sqlite3.Error, ValueError) as error:
+        raise StoreError(
+            f"the labels in {home.registry} cannot be read: {error}", hint=REPAIR_HINT
+        ) from error
+
+
+def _value(stored: TagValue) -> TagValue:
+    # SQLite keeps what looks like a number as one, whatever wrote it as JSON.
+    value: TagValue = json.loads(stored) if isinstance(stored, str) else stored
+    return value
+
+
+def labels_by_run(
+    labels: Iterable[tuple[str, str | None, str | None, str | None]],
+    tags: Iterable[tuple[str, str, TagValue]],
+) -> dict[str, RunLabels]:
+    """Return labels and tags by run id.
+
+    Parameters
+    ----------
+    labels : iterable of tuple
+        A run's id, and the labels of its architecture, its checkpoint and its dataset.
+    tags : iterable of tuple
+        A run's id, a tag's name and its value.
+    """
+    tagged: defaultdict[str, dict[str, TagValue]] = defaultdict(dict)
+    for run_id, name, value in tags:
+        tagged[run_id][name] = value
+    labelled = {run_id: parts for run_id, *parts in labels}
+    return {
+        run_id: RunLabels(model, checkpoint, dataset, tagged.get(run_id, {}))
+        for run_id in sorted({*labelled, *tagged})
+        for model, checkpoint, dataset in (labelled.get(run_id, [None] * 3),)
+    }

@@ -1,0 +1,164 @@
+"""The prompt of ``survey sql``: statements of one line or more, each ended by a semicolon."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from jobs.cli.terminal import complain, say
+from survey.errors import QueryError, SurveyError
+
+_HELP = """\
+A statement may have several lines and ends with a semicolon.
+.tables         the tables and views, with what a row of each is
+.schema [NAME]  the columns of one of them, or of all
+.help           this
+.quit           leave, as Ctrl-D does; Ctrl-C ends a query, or drops what was typed"""
+
+_TABLES = """
+SELECT name, max(comment) AS "one row" FROM (
+  SELECT table_name AS name, comment FROM duckdb_tables()
+  UNION ALL SELECT view_name, comment FROM duckdb_views() WHERE NOT internal)
+WHERE NOT starts_with(name, 'spooled_') GROUP BY name ORDER BY name
+"""
+
+# A name may be stored and shown anew; the shown one, which is temporary, has the columns.
+_COLUMNS = """
+SELECT {place} column_name AS "column", arg_max(data_type, internal_order) AS type,
+  max(comment) AS meaning
+FROM (SELECT *, (database_name = 'temp')::INT AS internal_order FROM duckdb_columns())
+WHERE NOT internal AND NOT starts_with(table_name, 'spooled_') AND {chosen}
+GROUP BY table_name, column_name ORDER BY table_name, max(column_index)
+"""
+
+#: Text and comments, in which a semicolon ends nothing; the last of each kind may be open.
+_QUOTED = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1|(['\"]|/\*|\$\w*\$).*",
+    re.DOTALL,
+)
+
+#: Lines of the history that are kept.
+_HISTORY_LINES = 1000
+
+
+class StatementAnswer(Protocol):
+    """Answers statements."""
+
+    def __call__(self, statement: str, *, cut: bool = True) -> None:
+        """Write the result of a statement, cut to the terminal's width or as wide as it is."""
+
+
+def run_prompt(answer: StatementAnswer, history: Path) -> None:
+    """Read statements from the terminal and answer each, until the end of the input.
+
+    Parameters
+    ----------
+    answer : StatementAnswer
+        What it raises for one statement ends none of the others.
+    history : Path
+        The file of lines typed before.
+    """
+    say("Statements end with a semicolon; .help lists what else there is.")
+    with _line_editing(history):
+        for statement in _statements():
+            with _prompt_stays():
+                if statement.startswith("."):
+                    _answer_command(statement, answer)
+                else:
+                    answer(statement)
+
+
+def is_complete(text: str) -> bool:
+    """Return whether a text ends with a semicolon that is no part of a text or a comment."""
+    return _QUOTED.sub(lambda part: "'" if part[2] else " ", text).rstrip().endswith(";")
+
+
+def _statements() -> Iterator[str]:
+    """Yield statements and commands as they are typed."""
+    lines: list[str] = []
+    while True:
+        try:
+            lines.append(input("   ...> " if lines else "survey> "))
+        except EOFError:
+            say("", err=False)
+            return
+        except KeyboardInterrupt:
+            say("", err=False)
+            lines = []
+            continue
+        text = "\n".join(lines).strip()
+        if text in (".quit", ".exit"):
+            return
+        if is_complete(text) or text.startswith("."):
+            yield text
+        if not text or is_complete(text) or text.startswith("."):
+            lines = []
+
+
+@contextmanager
+def _prompt_stays() -> Iterator[None]:
+    """Say what went wrong with a statement, or that it was ended, and go on."""
+    try:
+        yield
+    except SurveyError as error:
+        complain(error.message, error.hint, lines=isinstance(error, QueryError))
+    except KeyboardInterrupt:
+        say("", "the query was ended")
+
+
+def _answer_command(text: str, answer: StatementAnswer) -> None:
+    command, _, name = text.rstrip("; ").partition(" ")
+    if command == ".tables":
+        answer(_TABLES, cut=False)
+    elif command == ".schema":
+        quoted = name.strip().replace("'", "''")
+        chosen = f"lower(table_name) = lower('{quoted}')" if quoted else "true"
+        place = "" if quoted else 'table_name AS "table",'
+        answer(_COLUMNS.format(place=place, chosen=chosen), cut=False)
+    else:
+        say(*_HELP.splitlines())
+
+
+@contextmanager
+def _line_editing(history: Path) -> Iterator[None]:
+    """Edit lines with the arrow keys, complete names with Tab, and keep what was typed."""
+    try:
+        import readline
+    except ImportError:
+        # Some builds of Python have none: lines are then typed as they are.
+        yield
+        return
+    readline.set_history_length(_HISTORY_LINES)
+    with suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_completer_delims(" \t\n()[],;=<>+-*/'\"")
+    readline.set_completer(_Completer().complete)
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        # A history that cannot be written is no reason to end with an error.
+        with suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            readline.write_history_file(history)
+            history.chmod(0o600)
+
+
+class _Completer:
+    """Completes the names of tables, views, columns and commands of the prompt."""
+
+    def __init__(self) -> None:
+        from catalog.store.schema import TABLES
+        from catalog.store.views import VIEWS
+
+        entries = (*TABLES, *VIEWS)
+        columns = {name for entry in entries for name in entry.names}
+        self._names = sorted({*columns, *(entry.name for entry in entries), ".tables", ".schema"})
+
+    def complete(self, begun: str, number: int) -> str | None:
+        """Return the numbered name that begins as what was typed; None after the last."""
+        fitting = [name for name in self._names if name.startswith(begun.lower())]
+        return fitting[number] if number < len(fitting) else None
