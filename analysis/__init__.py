@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from analysis.contrasts.residual_networks import residual_contrast
     from analysis.contrasts.training_shift import training_shift
     from analysis.data.frames import layers, models, signatures
+    from analysis.data.measured_rows import score_frame, signature_frame
     from analysis.data.provenance import Provenance, provenance_of
     from analysis.data.selection import Selection
     from analysis.figures import signature_chart

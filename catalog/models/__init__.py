@@ -15,6 +15,7 @@ from typing import cast
 
 from catalog.models.base import Architecture, InputTransform, ModelSource
 from catalog.models.cifar import CifarSource
+from catalog.models.memory import MemorySource
 from catalog.models.python import PythonSource
 from catalog.models.self_supervised import SelfSupervisedSource
 from catalog.models.timm import TimmSource
@@ -41,6 +42,7 @@ SOURCES: tuple[ModelSource, ...] = (
     SelfSupervisedSource(),
     TimmSource(),
     PythonSource(),
+    MemorySource(),
 )
 
 
@@ -111,9 +113,10 @@ def find(pattern: str) -> list[Architecture]:
         named = _named(asked, name)
         matches = list(named if separator else islice(named, 1))
     if not matches:
-        if source == PythonSource.name:
-            # Its own refusal says how such a name is written; there are no close ones.
-            PythonSource().get(name)
+        for each in asked:
+            if each.name in (PythonSource.name, MemorySource.name) and separator:
+                # Its own refusal says how such a name is written; there are no close ones.
+                each.get(name)
         known = [(each.name, other) for each in sources() for other in each.names()]
         choices = [":".join(names) if separator else names[1] for names in known]
         unknown = UnknownName("architecture", pattern, choices)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from catalog.contract_tests.dataset_kind import DatasetKindContract
 from catalog.datasets import ImageDataset, open_dataset
@@ -19,6 +20,7 @@ from catalog.datasets.kinds import (
     fashion_mnist,
     folder,
     imagenet,
+    memory,
     parquet,
     random,
 )
@@ -85,6 +87,16 @@ class TestImagenet(DatasetKindContract):
         monkeypatch.setattr(imagenet, "CLASSES", 2)
         pictures(tmp_path / "imagenet", list(imagenet_wnids()[5:7]), 2)
         return partial(open_dataset, "imagenet", tmp_path, data_dir=tmp_path)
+
+
+class TestMemory(DatasetKindContract):
+    kind = memory.KIND
+
+    @pytest.fixture
+    def opener(self, tmp_path: Path) -> Opener:
+        images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        name = memory.hold(memory.HeldImages(images, torch.tensor([0, 1, 1, 0])))
+        return partial(open_dataset, name, tmp_path)
 
 
 class TestParquet(DatasetKindContract):

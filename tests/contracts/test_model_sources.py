@@ -5,6 +5,7 @@ from __future__ import annotations
 from catalog.contract_tests.model_source import ModelSourceContract
 from catalog.models import SOURCES
 from catalog.models.cifar import CifarSource
+from catalog.models.memory import MemorySource
 from catalog.models.python import PythonSource
 from catalog.models.self_supervised import SelfSupervisedSource
 from catalog.models.timm import TimmSource
@@ -28,6 +29,10 @@ class TestTimm(ModelSourceContract):
     source = TimmSource()
     built = ("resnet18",)
     device = "meta"
+
+
+class TestMemory(ModelSourceContract):
+    source = MemorySource()
 
 
 class TestPython(ModelSourceContract):

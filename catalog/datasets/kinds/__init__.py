@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from catalog.datasets.kind import DatasetKind
-from catalog.datasets.kinds import cifar, digits, fashion_mnist, folder, imagenet, parquet, random
+from catalog.datasets.kinds import (
+    cifar,
+    digits,
+    fashion_mnist,
+    folder,
+    imagenet,
+    memory,
+    parquet,
+    random,
+)
 
 #: Every kind, in the order in which they are listed: by name.
 KINDS: tuple[DatasetKind, ...] = (
@@ -12,6 +21,7 @@ KINDS: tuple[DatasetKind, ...] = (
     fashion_mnist.KIND,
     folder.KIND,
     imagenet.KIND,
+    memory.KIND,
     parquet.KIND,
     random.KIND,
 )

@@ -1,0 +1,125 @@
+"""Surveys from Python: of names, and of a network in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from jobs import survey_models
+from survey import MeasureSettings, measure
+from survey.errors import SurveyError
+
+SIZE = 8
+
+
+def network(seed: int = 0) -> nn.Module:
+    """Return a small network with weights of one seed."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3), nn.GELU(), nn.Flatten(), nn.LazyLinear(3)
+    ).eval()
+
+
+def batches(seed: int = 0) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return three batches of labelled images."""
+    made = torch.Generator().manual_seed(seed)
+    images = torch.randn(96, 3, SIZE, SIZE, generator=made)
+    labels = torch.randint(0, 3, (96,), generator=made)
+    return list(zip(images.split(32), labels.split(32), strict=True))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one run of a network in memory."""
+    path = tmp_path_factory.mktemp("python") / "home"
+    model = network()
+    model(batches()[0][0])
+    survey_models(model, batches(), home=path, label="mine", images_per_score=32)
+    return path
+
+
+def ready(seed: int = 0) -> nn.Module:
+    """Return a network whose lazy layer has its size."""
+    model = network(seed)
+    model(batches()[0][0])
+    return model
+
+
+def test_a_network_in_memory_has_the_scores_of_measure(home: Path) -> None:
+    again = survey_models(ready(), batches(), home=home, images_per_score=32)
+    assert not again.outcome.done
+    (run_id,) = again.run_ids
+    frame = again.signatures()
+    rows = list(measure(ready(), batches(), MeasureSettings(images_per_score=32)))
+    means = [sum(row.affinity or 0.0 for row in rows if row.site == site) / 3 for site in (0, 1)]
+    assert set(frame["run_id"]) == {run_id}
+    assert frame["affinity"].tolist() == pytest.approx(means, abs=1e-9)
+
+
+def test_accuracy_is_that_of_the_labels(home: Path) -> None:
+    import analysis
+
+    images, labels = (torch.cat(each) for each in zip(*batches(), strict=True))
+    expected = (ready()(images).argmax(1) == labels).float().mean().item()
+    assert analysis.models(home)["measured_top1"][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("changed", ["weights", "images", "structure", "settings"])
+def test_what_numbers_depend_on_makes_another_run(changed: str, home: Path) -> None:
+    model, settings = ready(seed=int(changed == "weights")), {"images_per_score": 32}
+    if changed == "structure":
+        model[3] = nn.SiLU()
+    if changed == "settings":
+        settings["images_per_score"] = 48
+    other = survey_models(model, batches(int(changed == "images")), home=home, **settings)
+    assert len(other.outcome.done) == 1
+
+
+def test_the_network_handed_over_is_left_as_it_was(tmp_path: Path) -> None:
+    model = ready().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    survey_models(model, batches(), home=tmp_path / "home", images_per_score=32)
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    made = survey_models(
+        "small:digits_vgg7",
+        "digits[:64]",
+        home=home,
+        label="seven",
+        tags={"lr": 0.1},
+        images_per_score=32,
+    )
+    assert len(made.run_ids) == 1
+    assert len(made.signatures()) == 6
+    assert made.outcome.plan.jobs[0].labels.tags == {"lr": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("models", "data", "settings"),
+    [
+        ("small:digits_vgg7", [torch.zeros(2, 3, 8, 8)], {}),
+        (3, "digits", {}),
+        (nn.ReLU(), "digits", {}),
+        (nn.ReLU(), [], {}),
+        (nn.ReLU(), [torch.zeros(2, 3, 8, 9)], {}),
+        (nn.ReLU(), [torch.zeros(2, 1, 8, 8)], {}),
+        (nn.ReLU(), [torch.zeros(2, 3, 8, 8, dtype=torch.uint8)], {}),
+        (nn.ReLU(), [[1, 2]], {}),
+        ("small:digits_vgg7", "digits", {"images_per_score": "many"}),
+        ("small:digits_vgg7", "digits", {"batch": 3}),
+        (nn.ReLU(), [torch.zeros(2, 3, 8, 8)], {"checkpoints": "init:0"}),
+    ],
+)
+def test_bad_input_is_refused_and_makes_no_home(
+    models: object, data: object, settings: dict[str, object], tmp_path: Path
+) -> None:
+    with pytest.raises(SurveyError):
+        survey_models(models, data, home=tmp_path / "home", **settings)  # type: ignore[arg-type]
+    assert not (tmp_path / "home").exists()
