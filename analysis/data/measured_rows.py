@@ -75,7 +75,8 @@ def signature_frame(rows: Iterable[SiteScore], model: str = "network") -> pd.Dat
             "batches": affinity.count(),
         }
     )
-    frame = sites[[*(each.name for each in dataclasses.fields(Site)), "channels"]].first()
+    places = [each.name for each in dataclasses.fields(Site)]
+    frame = sites[[*places, "channels"]].first()
     frame = frame.join(spread).join(sites[[*metrics]].mean())
     frame["flags"] = sites["flags"].agg(lambda each: tuple(dict.fromkeys(chain(*each))))
     frame = frame.reset_index()
