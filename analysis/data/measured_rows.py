@@ -64,7 +64,7 @@ def signature_frame(rows: Iterable[SiteScore], model: str = "network") -> pd.Dat
     """
     listed = list(rows)
     scores = score_frame(listed)
-    metrics = dict.fromkeys(chain.from_iterable(row.metrics for row in listed))
+    names: list[str] = list(dict.fromkeys(chain.from_iterable(row.metrics for row in listed)))
     sites = scores.groupby("site", sort=True)
     affinity = sites["affinity"]
     spread = pd.DataFrame(
@@ -75,10 +75,10 @@ def signature_frame(rows: Iterable[SiteScore], model: str = "network") -> pd.Dat
             "batches": affinity.count(),
         }
     )
-    places = [each.name for each in dataclasses.fields(Site)]
-    frame = sites[[*places, "channels"]].first()
-    frame = frame.join(spread).join(sites[[*metrics]].mean())
-    frame["flags"] = sites["flags"].agg(lambda each: tuple(dict.fromkeys(chain(*each))))
+    places: list[str] = [*(each.name for each in dataclasses.fields(Site)), "channels"]
+    frame = sites[places].first()
+    frame = frame.join(spread).join(sites[names].mean())
+    frame["flags"] = [tuple(dict.fromkeys(chain(*each))) for _, each in sites["flags"]]
     frame = frame.reset_index()
     frame["relative_depth"] = frame["site"] / max(frame["site"].max(), 1)
     frame = frame.assign(run_id=model, model=model, family="own")
