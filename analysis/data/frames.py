@@ -54,10 +54,10 @@ def signatures(
         has no value; ``family_group`` and ``year``; what scores depend on (``images_per_score``,
         ``shrinkage``, ``ridge``); ``flags``, those of any of its batches; ``relative_depth`` in
         [0, 1], the site over the last site of its run, 0 for the only one. By default the rows are
-        those of the view ``latest_signatures``. Beside them ``model``, the shortest label that
-        tells the selected runs apart, and ``checkpoint_name`` and ``dataset_name``, which are no
-        paths; ``label``, the user's, or None; ``tags``, a dict of the user's by name. ``attrs``
-        hold a description of the selection, the home and the versions of the measuring.
+        those of the view ``latest_signatures``, but for random weights. Beside them ``model``, the
+        shortest label that tells the selected runs apart, ``checkpoint_name`` and ``dataset_name``,
+        which are no paths; ``label``, the user's, or None; ``tags``, a dict of the user's by name.
+        ``attrs`` hold a description of the selection, the home and the versions of the measuring.
 
     Raises
     ------

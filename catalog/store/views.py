@@ -119,7 +119,8 @@ def _latest_signatures(metrics: tuple[Column, ...]) -> View:
     return View(
         "latest_signatures",
         "The signatures of the latest run that compares of each model, checkpoint, dataset and"
-        " pooling, without scores that the ridge decides: what analysis.signatures() gives.",
+        " pooling, without scores that the ridge decides: what analysis.signatures() gives, with"
+        " those of random weights.",
         (*_signature_columns(metrics), *_FACTS),
         f"""\
 SELECT {scores_that_count()}, {_names(_FACTS)}

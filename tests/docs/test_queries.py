@@ -11,7 +11,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from analysis import models, signatures
+from analysis import Selection, models, signatures
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.label_file import labels_in_file
@@ -29,6 +29,9 @@ pytestmark = pytest.mark.slow(seconds=12)
 
 PAGE = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+#: Random weights too.
+EVERY = Selection(untrained=True)
 
 #: In the order of measuring: the last of a network, its checkpoint and its dataset is the latest.
 MEASURED = (
@@ -48,7 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         )
         run_survey(opened, definition, LocalRunner(ON_CPU), Reporter())
     with Registry(opened) as registry:
-        runs = models(opened.path)["run_id"]
+        runs = models(opened.path, EVERY)["run_id"]
         registry.labels.set(
             {run_id: RunLabels(f"net {n}", tags={"epoch": n}) for n, run_id in enumerate(runs)}
         )
@@ -79,7 +82,7 @@ def test_a_query_has_an_answer(sql: str, ask: Callable[[str], pd.DataFrame]) -> 
 
 
 def test_sql_holds_what_the_frames_hold(home: Home, ask: Callable[[str], pd.DataFrame]) -> None:
-    table, frame = ask("FROM latest_signatures ORDER BY run_id, site"), signatures(home.path)
+    table, frame = ask("FROM latest_signatures ORDER BY run_id, site"), signatures(home.path, EVERY)
     frame = frame.sort_values(["run_id", "site"]).reset_index(drop=True)
     assert sorted(table["images_per_score"].unique()) == [32, 64]
     assert table["run_id"].nunique() == 4 < ask("FROM runs")["run_id"].nunique()

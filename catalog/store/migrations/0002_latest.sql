@@ -95,7 +95,7 @@ SELECT * FROM runs WHERE coalesce(ridge = (
   PARTITION BY source, architecture, checkpoint, dataset, pooling
   ORDER BY status = 'done' DESC, finished_at DESC NULLS LAST, run_id DESC) = 1)) USING (run_id);
 
-COMMENT ON VIEW latest_signatures IS 'The signatures of the latest run that compares of each model, checkpoint, dataset and pooling, without scores that the ridge decides: what analysis.signatures() gives.';
+COMMENT ON VIEW latest_signatures IS 'The signatures of the latest run that compares of each model, checkpoint, dataset and pooling, without scores that the ridge decides: what analysis.signatures() gives, with those of random weights.';
 COMMENT ON COLUMN latest_signatures.run_id IS 'The run: one architecture, checkpoint, dataset, settings.';
 COMMENT ON COLUMN latest_signatures.architecture IS 'The network''s name within its source.';
 COMMENT ON COLUMN latest_signatures.source IS 'Where the architecture comes from, such as torchvision.';
