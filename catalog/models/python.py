@@ -101,8 +101,8 @@ class PythonSource(ModelSource):
             If nobody consented to the module's code as it is now.
         CatalogError
             If there is no such module, it cannot be imported or has no such function, the
-            function does not take these arguments, or its ``survey`` attribute holds an unknown key
-            or an unusable value.
+            function does not take these arguments or is imported from elsewhere, or its
+            ``survey`` attribute holds an unknown key or an unusable value.
         """
         module = module_of(f"{self.name}:{name}")
         if module is None:
@@ -110,6 +110,13 @@ class PythonSource(ModelSource):
         code = consented(module)
         function_name, arguments = parse_name(name)
         function = _function(function_name, code)
+        # Consent is to code, whatever it is called with: what it imports may run any command.
+        if arguments and not (code and code.defines(function)):
+            raise CatalogError(
+                f"python:{function_name} takes no arguments: it is not defined in code that you"
+                " consented to",
+                hint="arguments are for functions of your own: write one that calls it",
+            )
         _check_arguments(function_name, function, arguments)
         attribute = _attribute(function_name, function)
         transform = attribute.model_dump(exclude={"classes", "family"})

@@ -75,6 +75,12 @@ class UserCode:
             sys.path.append(here)
         return importlib.import_module(self.module)
 
+    def defines(self, function: object) -> bool:
+        """Return whether a function of an imported module is of these files, not of others."""
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
+        file = Path(os.path.abspath(getattr(module, "__file__", None) or ""))  # noqa: PTH100
+        return file.is_relative_to(self.root) and str(file.relative_to(self.root)) in self.files
+
 
 def user_code(module: str) -> UserCode | None:
     """Return the code that importing a module may run; None for one of an installed package.

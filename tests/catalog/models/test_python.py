@@ -23,6 +23,8 @@ from survey.errors import CatalogError, UnknownName
 from survey.extensions import GROUPS
 
 SOURCE = """
+from pathlib import Path
+
 import torch
 from torch import nn
 
@@ -184,6 +186,12 @@ def test_arguments_reach_the_function_and_enter_the_identity() -> None:
     assert loaded.model[0].bias.tolist() == [2.0] * 5  # type: ignore[index, union-attr]
     (other,) = find("python:own_nets:needy?width=5&scale=2.5")
     assert resolve(None, other, Path()).sha256() != loaded.sha256
+
+
+@pytest.mark.parametrize("name", ["torch:load?f=weights.pt", "own_nets:Path?args=weights.pt"])
+def test_arguments_reach_no_function_that_the_user_did_not_write(name: str) -> None:
+    with pytest.raises(CatalogError, match="takes no arguments"):
+        find(f"python:{name}")
 
 
 def test_a_network_is_counted_at_its_own_size_and_says_where_it_fails() -> None:
