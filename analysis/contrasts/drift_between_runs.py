@@ -50,7 +50,7 @@ from analysis.contrasts.site_changes import run_row, site_rows
 from analysis.data.provenance import conditions, runs_hash
 from analysis.data.selection import Selection
 from analysis.data.tables import Row
-from analysis.statistics.p_values import detectable_difference, difference_p, false_discovery, holm
+from analysis.statistics.p_values import corrected, detectable_difference, difference_p
 from analysis.statistics.pearson import CONFIDENCE
 from catalog.open_home import open_home
 from survey.errors import SettingsError
@@ -147,12 +147,12 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
     half = error * student.ppf((1 + CONFIDENCE) / 2, freedom)
     # Of the strictest of Holm's steps, which a single move has to take.
     enough = detectable_difference(error, freedom, tolerance, level / max(len(tested), 1))
-    many = zip(tested, p, holm(p), false_discovery(p), enough, half, strict=True)
-    for row, single, corrected, rate, size, reach in many:
-        row |= {"p": float(single), "p_corrected": float(corrected), "q": float(rate)}
+    many = zip(tested, p, *corrected(p), enough, half, strict=True)
+    for row, single, holm, rate, size, reach in many:
+        row |= {"p": float(single), "p_corrected": float(holm), "q": float(rate)}
         row |= {"low": row["difference"] - float(reach), "high": row["difference"] + float(reach)}
         row["detectable"] = float(size)
-        row["verdict"] = row["verdict"] or ("moved" if corrected <= level else "stayed")
+        row["verdict"] = row["verdict"] or ("moved" if holm <= level else "stayed")
     return rows
 
 

@@ -19,14 +19,14 @@ from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
-from analysis.statistics.effective_size import effective_sizes
-from analysis.statistics.p_values import false_discovery, holm
+from analysis.statistics.correlation_interval import correlation_interval
+from analysis.statistics.effective_size import effective_pairs
+from analysis.statistics.p_values import corrected
 from analysis.statistics.pearson import (
     CONFIDENCE,
     LEAST_SITES,
     constant,
     correlation_p,
-    fisher_interval,
     pearson,
 )
 from analysis.text import number
@@ -76,9 +76,9 @@ def correlations(
         ``analysis.statistics.effective_size``), ``pearson`` (of a family or of all: the mean over
         its architectures on that dataset, of which each counts once, with the mean over its
         checkpoints), ``std`` (sample deviation over the architectures), ``low`` and ``high`` (95 %
-        interval: Fisher's z of the effective sites for a model [1]_, Student's t over the
-        architectures for a mean), ``p`` (two-sided, against 0), ``p_corrected`` (Holm's correction
-        [2]_ over all tests of the level), ``q`` (false discovery rate over the same; see
+        interval: of a model ``analysis.statistics.correlation_interval``, of a mean Student's t
+        over the architectures), ``p`` (two-sided, against 0), ``p_corrected`` (Holm's correction
+        [1]_ over all tests of the level), ``q`` (false discovery rate over the same; see
         ``analysis.statistics.p_values``), ``reason`` (why something is blank; empty if nothing is).
 
     Raises
@@ -99,9 +99,7 @@ def correlations(
 
     References
     ----------
-    .. [1] R. A. Fisher, "On the 'Probable Error' of a Coefficient of Correlation Deduced from a
-       Small Sample", Metron 1 (1921), 3-32.
-    .. [2] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
        Journal of Statistics 6 (1979), 65-70.
     """
     require_columns(signatures, _NEEDED)
@@ -114,11 +112,8 @@ def correlations(
     models = list(_model_rows(signatures, metrics, untrained=untrained))
     families, over_all = (_mean_rows(models, metrics, by) for by in ("family", "all"))
     result = result_table([*models, *families, *over_all], COLUMNS, signatures)
-    by_level = result.groupby("level")["p"]
-    result["p_corrected"], result["q"] = (
-        by_level.transform(holm),
-        by_level.transform(false_discovery),
-    )
+    for rows in result.groupby("level").groups.values():
+        result.loc[rows, ["p_corrected", "q"]] = np.transpose(corrected(result.loc[rows, "p"]))
     result.attrs["untrained"] = untrained
     return result
 
@@ -213,8 +208,8 @@ def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
         if constant(values):
             return {"n": n, "reason": f"{name} does not vary over the sites"}
     r = pearson(affinity, other)
-    tested, around = effective_sizes(affinity, other, r)
-    low, high = fisher_interval(r, around)
+    tested = effective_pairs(affinity, other)
+    low, high = correlation_interval(affinity, other)
     numbers = {"pearson": r, "low": low, "high": high, "p": correlation_p(r, tested)}
     return {"n": n, "n_effective": tested, **numbers, "reason": ""}
 

@@ -14,7 +14,7 @@ from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p
 from analysis.statistics.effective_size import effective_size
-from analysis.statistics.p_values import false_discovery, holm
+from analysis.statistics.p_values import corrected
 from analysis.statistics.pearson import constant
 from survey.text import counted
 
@@ -81,7 +81,7 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
         for _, sites in signatures.groupby("run_id", sort=False)
     )
     result = result_table(rows, COLUMNS, signatures)
-    result["p_corrected"], result["q"] = holm(result["dip_p"]), false_discovery(result["dip_p"])
+    result["p_corrected"], result["q"] = corrected(result["dip_p"])
     return result
 
 

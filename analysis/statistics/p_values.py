@@ -91,56 +91,36 @@ def unpaired_freedom(
     return np.sqrt(total), np.where(n == m, welch, np.minimum(n, m) - 1)
 
 
-def holm(p: ArrayLike) -> Floats:
-    """Return p-values corrected for their number: p_(i) max over j <= i of (m - j + 1) p_(j).
+def corrected(p: ArrayLike) -> tuple[Floats, Floats]:
+    """Return p-values corrected for their number, in two ways.
 
     Parameters
     ----------
-    p : array of float
+    p : array of float, shape (m,)
         The p-values of a family of tests; NaN where there is no test.
 
     Returns
     -------
-    array of float
-        Rejecting those at most a level keeps the chance of any false rejection at that level; NaN
-        where there is no test.
+    holm : array of float, shape (m,)
+        The largest over j <= i of (m - j + 1) p_(j) [1]_: rejecting those at most a level keeps the
+        chance of any false rejection at that level. NaN where there is no test.
+    rate : array of float, shape (m,)
+        The false discovery rate q_(i) = min over j >= i of m p_(j) / j [2]_: of those at most a
+        level, at most that share is expected to be false, where tests are independent or positively
+        dependent. NaN where there is no test.
 
     References
     ----------
     .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
        Journal of Statistics 6 (1979), 65-70.
-    """
-    values = np.asarray(p, float)
-    order = np.argsort(values, kind="stable")
-    tests = np.count_nonzero(~np.isnan(values))
-    stepped = np.maximum.accumulate(values[order] * (tests - np.arange(len(values))))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
-
-
-def false_discovery(p: ArrayLike) -> Floats:
-    """Return the false discovery rate at which each test is the last to count [1]_.
-
-    Parameters
-    ----------
-    p : array of float
-        The p-values of a family of tests; NaN where there is no test.
-
-    Returns
-    -------
-    array of float
-        q_(i) = min over j >= i of m p_(j) / j: of those at most a level, at most that share is
-        expected to be false, where tests are independent or positively dependent; NaN where there
-        is no test.
-
-    References
-    ----------
-    .. [1] Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate", Journal of the
+    .. [2] Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate", Journal of the
        Royal Statistical Society B 57 (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
     """
-    rates = np.array(p, float)
-    tested = ~np.isnan(rates)
-    if tested.any():
-        rates[tested] = false_discovery_control(rates[tested])
-    return rates
+    holm, rate = np.array(p, float), np.array(p, float)
+    tested = np.flatnonzero(~np.isnan(rate))
+    if len(tested):
+        rate[tested] = false_discovery_control(rate[tested])
+    order = tested[np.argsort(holm[tested], kind="stable")]
+    stepped = np.maximum.accumulate(holm[order] * np.arange(len(order), 0, -1))
+    holm[order] = np.minimum(stepped, 1.0)
+    return holm, rate

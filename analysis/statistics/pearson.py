@@ -1,15 +1,14 @@
-"""Pearson's correlation coefficient, with its interval and test."""
+"""Pearson's correlation coefficient, with its test."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm as gaussian
 from scipy.stats import t as student
 
 from analysis.array_types import Floats
 
-#: Pairs that a coefficient needs: Fisher's interval divides by the root of n - 3.
+#: Pairs that a coefficient needs: of three, any interval is nearly all there is.
 LEAST_SITES = 4
 
 #: What share of the largest value a vector must span, or rounding is all it holds: R2 is 1 to
@@ -53,25 +52,6 @@ def pearson_where_known(x: Floats, y: Floats) -> float:
     if len(a) < LEAST_SITES or constant(a) or constant(b):
         return np.nan
     return pearson(a, b)
-
-
-def fisher_interval(r: float, n: float) -> tuple[float, float]:
-    """Return the interval tanh(artanh r -+ z / sqrt(n - 3)) of a correlation.
-
-    Parameters
-    ----------
-    r : float
-        The correlation.
-    n : float
-        How many independent pairs it is worth; three or fewer exclude nothing.
-    """
-    if abs(r) >= 1 - EXACT:
-        return r, r
-    if n <= 3:
-        return -1.0, 1.0
-    half = float(gaussian.ppf((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
-    centre = float(np.arctanh(r))
-    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
 def correlation_p(r: float, n: float) -> float:

@@ -18,9 +18,9 @@ from analysis.contrasts.drift_verdicts import Drift
 from analysis.data.selection import Selection
 from analysis.figures import drift_chart, drift_rows
 from analysis.statistics.p_values import (
+    corrected,
     detectable_difference,
     difference_p,
-    holm,
     unpaired_freedom,
 )
 from catalog.open_home import open_home
@@ -195,9 +195,11 @@ def test_what_cannot_be_is_refused(home: Path, measured: Measured) -> None:
 
 
 def test_holm_is_stepwise_bonferroni() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]).tolist() == []
-    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert corrected([0.01, 0.04, 0.03, 0.005])[0].tolist() == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
+    assert corrected([])[0].tolist() == []
+    assert corrected([0.9, 0.8])[0].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_the_family_holds_its_level_at_the_edge_of_the_tolerance() -> None:
     means = rng.normal(tolerance, 1 / batches**0.5, (families, sites))
     errors = np.sqrt(_variances(rng, batches, (families, sites)) / batches)
     p = difference_p(means, errors, np.full((families, sites), batches - 1.0), tolerance)
-    rejected = np.mean([holm(row).min() <= 0.05 for row in p])
+    rejected = np.mean([corrected(row)[0].min() <= 0.05 for row in p])
     assert rejected <= 0.05 + 3 * (0.05 * 0.95 / families) ** 0.5
     # It is a test, and no mere refusal: beyond the tolerance it rejects.
     assert difference_p(10.0, 0.5, 3.0, tolerance) < 0.001

@@ -1,51 +1,20 @@
-"""Effective sizes make tests and intervals of dependent sites hold their level."""
+"""Effective sizes make tests of dependent sites hold their level."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.linalg import toeplitz
-from scipy.signal import lfilter
 
 from analysis.statistics.dip import dip, dip_p
 from analysis.statistics.effective_size import (
     Persistence,
+    effective_pairs,
     effective_size,
-    effective_sizes,
 )
-from analysis.statistics.pearson import correlation_p, fisher_interval, pearson
+from bench.correlations import LAGS, SITES, series, trial
 
 RNG = np.random.default_rng
-
-#: Steps after which an autoregression has forgotten its start.
-FORGOTTEN = 300
-
-#: Lag correlations of a series: of order 1, and with 0 at lag 1 and most at lag 2.
-LAGS = [(-0.6,), (0.0,), (0.3,), (0.6,), (0.8,), (0.9,), (0.0, 0.95)]
-
-
-def series(coefficients: tuple[float, ...], n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return an autoregression of unit variance, n values of it."""
-    filters = [1.0, *(-each for each in coefficients)]
-    response = lfilter([1.0], filters, np.eye(1, 4000)[0])
-    drawn = lfilter([1.0], filters, rng.normal(size=n + FORGOTTEN))[FORGOTTEN:]
-    return drawn / np.linalg.norm(response)
-
-
-def trial(
-    first: tuple[float, ...], rest: tuple[float, ...], truth: float, n: int, draws: int
-) -> tuple[float, float]:
-    """Return how often the test rejects and the interval holds, y = truth x + noise."""
-    rng, rejected, held = RNG(n), 0, 0
-    for _ in range(draws):
-        x, noise = series(first, n, rng), series(rest, n, rng)
-        y = truth * x + (1 - truth**2) ** 0.5 * noise
-        r = pearson(x, y)
-        tested, around = effective_sizes(x, y, r)
-        low, high = fisher_interval(r, around)
-        rejected += correlation_p(r, tested) < 0.05
-        held += low <= truth <= high
-    return rejected / draws, held / draws
 
 
 def test_the_variance_is_that_of_the_matrices() -> None:
@@ -70,11 +39,10 @@ def test_the_variance_is_that_of_correlations() -> None:
 
 def test_scale_shift_sign_and_direction_change_nothing() -> None:
     x, y = RNG(2).random((2, 40)).cumsum(axis=1)
-    r = pearson(x, y)
-    sizes = effective_sizes(x, y, r)
-    assert effective_sizes(y, x, r) == pytest.approx(sizes)
-    assert effective_sizes(1e-9 * x + 3e-3, 1e5 - 7 * y, -r) == pytest.approx(sizes, rel=1e-6)
-    assert effective_sizes(x[::-1], y[::-1], r) == pytest.approx(sizes)
+    size = effective_pairs(x, y)
+    assert effective_pairs(y, x) == pytest.approx(size)
+    assert effective_pairs(1e-9 * x + 3e-3, 1e5 - 7 * y) == pytest.approx(size, rel=1e-6)
+    assert effective_pairs(x[::-1], y[::-1]) == pytest.approx(size)
     assert effective_size(x) == pytest.approx(effective_size(-x))
 
 
@@ -85,23 +53,22 @@ def test_sizes_lie_between_two_and_n_and_fall_with_persistence() -> None:
     assert 40 < effective_size(noise) <= 49
     for each in (walk, turns):
         assert 2 < effective_size(each) < 10
-        assert 2 < effective_sizes(each, each + 0.1 * rng.normal(size=49), 0.9)[1] < 12
-    assert effective_sizes(noise, rng.permutation(noise), 0.1)[0] > 45
+        assert 2 < effective_pairs(each, each + 0.1 * rng.normal(size=49)) < 12
+    assert effective_pairs(noise, rng.permutation(noise)) > 45
 
 
 @pytest.mark.parametrize("n", [4, 5, 7])
 def test_short_and_exactly_related_series_have_sizes(n: int) -> None:
     x = RNG(n).random(n)
-    for r, y in ((0.999999, x), (0.5, np.arange(n) + 0.1 * x)):
-        assert all(2 <= size <= n for size in effective_sizes(x, y, r))
+    for y in (x, np.arange(n) + 0.1 * x):
+        assert 2 <= effective_pairs(x, y) <= n
 
 
-@pytest.mark.parametrize(("first", "rest"), [((0.8,), (0.8,)), ((0.0, 0.9), (0.0, 0.9))])
-def test_dependent_sites_reject_no_more_than_they_should(first, rest) -> None:
+@pytest.mark.parametrize("lags", [(0.8,), (0.0, 0.9)])
+def test_dependent_sites_reject_no_more_than_they_should(lags) -> None:
     """Taken as independent, they reject in 0.3 and more."""
-    rejected, held = trial(first, rest, 0.0, 49, 250)
+    rejected, _, _ = trial("regression", [lags, lags], 0.0, 49, 250)
     assert rejected <= 0.08
-    assert held >= 0.93
 
 
 def test_two_heaps_are_not_seen_in_dependent_sites() -> None:
@@ -116,22 +83,10 @@ def test_two_heaps_are_not_seen_in_dependent_sites() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow(seconds=45)
-@pytest.mark.parametrize("n", [49, 150])
-@pytest.mark.parametrize("lags", LAGS, ids=str)
-def test_level_and_coverage_from_alternation_to_persistence(lags, n: int) -> None:
-    for truth in (0.0, 0.3, 0.6, 0.8):
-        rejected, held = trial(lags, lags, truth, n, 300)
-        assert held >= 0.93, truth
-        if truth == 0:
-            assert rejected <= 0.08
-
-
-@pytest.mark.long
 @pytest.mark.slow(seconds=10)
-@pytest.mark.parametrize("n", [49, 150])
-@pytest.mark.parametrize("other", [(-0.6,), (0.0,), (0.6,)], ids=str)
-def test_the_level_holds_for_unlike_series(other, n: int) -> None:
-    rejected, held = trial((0.9,), other, 0.0, n, 300)
-    assert rejected <= 0.08
-    assert held >= 0.93
+@pytest.mark.parametrize("n", SITES)
+@pytest.mark.parametrize("other", LAGS, ids=str)
+def test_the_level_holds_from_alternation_to_persistence(other, n: int) -> None:
+    for lags in ([other, other], [(0.9,), other]):
+        rejected, _, _ = trial("regression", lags, 0.0, n, 300)
+        assert rejected <= 0.08, lags
