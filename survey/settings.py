@@ -59,8 +59,9 @@ class MeasureSettings:
     precision : float, optional
         Measuring ends as soon as the standard error over batches is at most this at every site;
         without one, every image is measured. Affinities range from 0 to 1. Each site by itself,
-        the 95 % interval of its mean by Student's t then reaches 2.3 times as far to either side
-        after ten batches, 2 times after sixty; see ``survey.stopping``.
+        the 95 % interval of its mean then reaches some 2.3 times as far to either side after ten
+        batches, 2 times after sixty, and further to one where scores are skewed; see
+        ``survey.stopping``.
     least_batches : int
         Batches measured before a precision counts as reached, at least 2. With a precision,
         fewer than ten are ten: a standard error from a few scores is itself a guess.

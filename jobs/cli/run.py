@@ -102,7 +102,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     say(*flag_lines(opened, runs))
     for job in outcome.done:
         if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):
-            say(f"not precise enough: {job.title}: {precision_line(row)}")
+            say(f"not precise enough: {job.title}: {precision_line(opened, row)}")
     complain_of(outcome)
 
 

@@ -40,7 +40,7 @@ def show(
 
     opened = open_home(home, create=False)
     row = run_row(opened, run)
-    say(*headline(row))
+    say(*headline(opened, row))
     sites = run_sites(opened, row.run_id)
     say(*flag_lines(opened, [row.run_id]))
     if metrics:

@@ -86,7 +86,7 @@ class SurveyOptions(ModelOptions):
     precision: float | None = option(
         None,
         "Standard error of every site's mean affinity at which a job stops early; its 95 % interval"
-        " is then at most 2.3 times as far to either side.",
+        " is then some 2.3 times as far to either side, further to one where scores are skewed.",
         none="none: all images are measured",
     )
     least_batches: int | None = _setting(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from catalog.home import Home
+from catalog.store.queries import batch_affinities
 from catalog.store.records import RunRecord
-from survey.stopping import interval_factor
+from survey.stopping import mean_interval
 from survey.text import counted, format_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def headline(run: RunRecord) -> list[str]:
+def headline(home: Home, run: RunRecord) -> list[str]:
     """Return a run's model, settings, accuracy and device in a few lines.
 
     Parameters
     ----------
+    home : Home
+        Where its scores lie.
     run : RunRecord
         The run.
     """
@@ -32,7 +37,7 @@ def headline(run: RunRecord) -> list[str]:
     if run.reported_top1 is not None:
         reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
         lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
-    if (precision := precision_line(run)) is not None:
+    if (precision := precision_line(home, run)) is not None:
         lines.append(precision)
     if run.suspicion:
         lines.append(f"suspect: {run.suspicion}")
@@ -63,11 +68,13 @@ def metric_columns(sites: pa.Table) -> tuple[list[str], pa.Table]:
     return ["site", "site_name", *names], sites
 
 
-def precision_line(run: RunRecord) -> str | None:
+def precision_line(home: Home, run: RunRecord) -> str | None:
     """Return the precision a run was to reach and did reach; None where it had none to reach.
 
     Parameters
     ----------
+    home : Home
+        Where its scores lie.
     run : RunRecord
         The run.
     """
@@ -80,10 +87,9 @@ def precision_line(run: RunRecord) -> str | None:
         wanted += "; all"
     else:
         wanted += ";"
-    half = run.reached_precision * interval_factor(run.batches or 2)
     return (
         f"{wanted} {run.images} images gave {run.reached_precision:.2g}, so that the 95 % interval"
-        f" of each site's mean is within {half:.2g} of it (Student's t, {run.batches} batches)"
+        f" of each site's mean is within {_reach(home, run):.2g} of it ({run.batches} batches)"
     )
 
 
@@ -93,6 +99,20 @@ def reached(run: RunRecord) -> bool:
         return True
     enough = (run.batches or 0) >= (run.least_batches or 2)
     return enough and (run.reached_precision or 1.0) <= run.precision
+
+
+def _reach(home: Home, run: RunRecord) -> float:
+    """Return how far the interval of any site's mean reaches from it."""
+    sites: defaultdict[int, list[float]] = defaultdict(list)
+    for row in batch_affinities(home, [run.run_id]).to_pylist():
+        if row["affinity"] is not None:
+            sites[row["site"]].append(row["affinity"])
+    furthest = 0.0
+    for scores in sites.values():
+        low, high = mean_interval(scores)
+        mean = sum(scores) / len(scores)
+        furthest = max(furthest, mean - low, high - mean)
+    return furthest
 
 
 def _percent(fraction: float | None) -> str:
