@@ -6,17 +6,20 @@ fetch, and at which commit, so that all files of one checkpoint are of one versi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
 
 from catalog.bounds import read_at_most
 from catalog.downloads.urls import LISTING, hub_file
 from catalog.models.base import RemoteFile
 from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights_among
 from survey.errors import CheckpointError, DownloadError
+from survey.text import shortened
 
 _PREFIX = "hf://"
 
@@ -25,6 +28,28 @@ _MOST_BYTES = 2**26
 
 #: Returns where a file lies that was fetched; None where it is not here.
 Find = Callable[[RemoteFile], Path | None]
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+
+
+class _Large(_Part):
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+
+
+class _Sibling(_Part):
+    rfilename: str
+    size: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    lfs: _Large | None = None
+
+
+class _Listing(_Part):
+    """What is read of a repository's listing."""
+
+    sha: Annotated[str, Field(pattern="^[0-9a-f]{40,64}$")]
+    siblings: list[_Sibling]
+    tags: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +138,23 @@ def _listed(path: Path, repository: str) -> dict[str, RemoteFile]:
     """Return the files of a repository by their paths, at the commit of its listing."""
     try:
         with path.open("rb") as file:
-            listing = json.loads(read_at_most(file, _MOST_BYTES, repository))
-        commit, tags = listing["sha"], listing.get("tags") or []
-        address = f"{repository.partition('@')[0]}@{commit}"
-        licences = [tag.removeprefix("license:") for tag in tags if tag.startswith("license:")]
-        return {
-            each["rfilename"]: _remote(
-                f"{address}/{each['rfilename']}",
-                bytes=each.get("size"),
-                sha256=(each.get("lfs") or {}).get("sha256"),
-                licence=licences[0] if licences else None,
-            )
-            for each in listing["siblings"]
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+            listing = _Listing.model_validate_json(read_at_most(file, _MOST_BYTES, repository))
+    # What pydantic raises is a ValueError.
+    except ValueError as problem:
         raise CheckpointError(
-            f"the listing of {repository} cannot be read: {type(problem).__name__}: {problem}",
+            f"the listing of {repository} cannot be read: {type(problem).__name__}:"
+            f" {shortened(str(problem), 400)}",
             hint=f"remove {path} and fetch it again",
         ) from None
+    address = f"{repository.partition('@')[0]}@{listing.sha}"
+    tags = listing.tags or ()
+    licences = [tag.removeprefix("license:") for tag in tags if tag.startswith("license:")]
+    return {
+        each.rfilename: _remote(
+            f"{address}/{each.rfilename}",
+            bytes=each.size,
+            sha256=each.lfs.sha256 if each.lfs else None,
+            licence=licences[0] if licences else None,
+        )
+        for each in listing.siblings
+    }

@@ -130,6 +130,31 @@ def test_what_the_listing_does_not_promise_is_refused(web: Web, tmp_path: Path) 
     assert "404" in str(*planned("hf://lab/none", FileStore(tmp_path / "files"))[1].values())
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rfilename": 3},
+        {"rfilename": "\ud800.pt"},
+        {"size": "x"},
+        {"size": 10**400},
+        {"size": [1]},
+        {"lfs": {"sha256": 5}},
+        {"lfs": {"sha256": "../../passwd"}},
+        {"sha": "main/../.."},
+    ],
+    ids=str,
+)
+def test_a_listing_of_other_values_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    sibling = {"rfilename": "model.safetensors", "size": 5}
+    listing = tmp_path / "listing.json"
+    listing.write_text(json.dumps({"sha": COMMIT, "siblings": [sibling]}))
+    (known,) = hub_files("hf://lab/net", lambda _: listing).files
+    assert (known.name, known.bytes) == ("model.safetensors", 5)
+    listing.write_text(json.dumps({"sha": COMMIT, "siblings": [{**sibling, **wrong}], **wrong}))
+    with pytest.raises(CheckpointError, match="listing of hf://lab/net cannot be read"):
+        hub_files("hf://lab/net", lambda _: listing)
+
+
 @pytest.mark.parametrize("name", ["hf:net", "hf://", "hf://a/b@", "hf://a/b@x y", "hf://a/b/../c"])
 def test_references_have_one_form(name: str) -> None:
     with pytest.raises(CheckpointError):
