@@ -8,10 +8,14 @@ from pathlib import Path
 import typer
 
 from analysis.option_fields import option
+from catalog.bounds import TooLargeError, read_at_most
 from jobs.cli.output import TableFileOptions, terminal_width
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from jobs.operations.sql_query import MEMORY_GB, TIMEOUT_SECONDS
 from survey.errors import SettingsError
+
+#: Bytes of the longest statement that is read from a file; a device may have no end.
+_MOST_BYTES = 2**24
 
 
 @verb
@@ -84,8 +88,11 @@ def _statement(query: str | None, file: Path | None) -> str:
     if file is None or str(file) == "-":
         return typer.get_text_stream("stdin").read()
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as stream:
+            return read_at_most(stream, _MOST_BYTES, str(file)).decode()
     except OSError as error:
         raise SettingsError(f"--file {file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"--file {file} is no text in UTF-8") from None
+    except TooLargeError as error:
+        raise SettingsError(f"--file {error}", hint="name a file of one statement") from None

@@ -43,6 +43,8 @@ def test_a_statement_comes_from_a_file_or_from_standard_input(home: Path, tmp_pa
     ended = sql(home, "--file", tmp_path / "none.sql")
     assert (ended.exit_code, "none.sql" in ended.stderr) == (2, True)
     assert sql(home, "SELECT 1", "--file", file).exit_code == 2
+    endless = sql(home, "--file", "/dev/zero")
+    assert (endless.exit_code, "16,777,216 bytes" in endless.stderr) == (2, True)
 
 
 @pytest.mark.slow(seconds=2)
