@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis import signatures
+from analysis.data.selection import Selection
 from catalog.home import Home
 from catalog.store.reader import query_rows
 from tests.acceptance.command import ROOT
@@ -34,7 +36,7 @@ def last_run(home: Home) -> str:
     """Return the id of the run of the last checkpoint; empty before there is one."""
     if not home.signatures.is_file():
         return ""
-    runs = query_rows(home, "SELECT run_id FROM runs WHERE checkpoint = 'file:epoch-12.pth'")
+    runs = query_rows(home, "SELECT run_id FROM runs WHERE checkpoint = 'file:exp/epoch_12.pth'")
     return str(runs[0]["run_id"]) if runs else ""
 
 
@@ -78,9 +80,15 @@ def test_every_block_runs(tmp_path: Path, commands: Path) -> None:
         done += 1
     assert done >= 6
     runs = query_rows(home, "SELECT checkpoint, measured_top1 FROM runs")
+    measured = signatures(folder / "survey-home", Selection(untrained=True))
+    epochs = measured["tags"].map(lambda tags: int(tags["epoch"]))
+    means = measured["affinity"].groupby(epochs).mean()
+    assert list(means.index) == [0, 1, 2, 3, 4, 6, 8, 10, 12]
+    assert means[12] < means[0] - 0.01
     accuracies = {run["checkpoint"]: run["measured_top1"] for run in runs}
-    assert len(accuracies) == 4
-    assert accuracies["file:epoch-12.pth"] > 0.9
+    assert len(accuracies) == 9
+    assert accuracies["file:exp/epoch_12.pth"] > 0.9
     assert accuracies["init:0"] < 0.3
     assert (folder / "report" / "index.html").is_file()
     assert (folder / "checkpoints.svg").is_file()
+    assert (folder / "trend.svg").is_file()
