@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
@@ -41,12 +42,25 @@ def expanded(reference: str, base_dir: Path) -> list[str]:
     globbed = reference.startswith(_FILE) and glob.has_magic(pattern)
     if not globbed or (base_dir / pattern).exists():
         return [reference]
-    # Unlike that of pathlib, it leaves hidden files out.
-    fitting = glob.glob(pattern, root_dir=base_dir, recursive=True)  # noqa: PTH207
-    files = [name for name in fitting if _has_weights(base_dir / name)]
+    files = [name for name in _fitting(pattern, base_dir) if _has_weights(base_dir / name)]
     if not files:
         raise _nothing_fits(pattern, base_dir)
     return [f"{_FILE}{name}" for name in sorted(files, key=natural_order)]
+
+
+def _fitting(pattern: str, base_dir: Path) -> Iterator[str]:
+    """Yield the paths that a glob fits, as it is written; hidden ones only where it names them."""
+    anchor = Path(pattern).anchor
+    root = Path(anchor) if anchor else base_dir
+    hidden = any(part.startswith(".") and part != ".." for part in Path(pattern).parts)
+    try:
+        # It does not follow links for ``**``, among which it would go round for ever.
+        for path in root.glob(pattern.removeprefix(anchor)):
+            below = path.relative_to(root)
+            if hidden or not any(p.startswith(".") and p != ".." for p in below.parts):
+                yield str(path if anchor else below)
+    except ValueError as error:
+        raise CheckpointError(f"{_FILE}{pattern} is no glob: {error}") from None
 
 
 def files_of(path: Path) -> list[Path]:

@@ -43,3 +43,15 @@ def test_a_glob_that_fits_nothing_names_the_folder(tmp_path, reference):
         expanded(reference, tmp_path)
     plain = reference.removeprefix("file:").partition("*")[0]
     assert f"below {tmp_path / plain}" in caught.value.message
+
+
+def test_a_glob_goes_round_no_links_and_leaves_hidden_files_out(tmp_path):
+    _files(tmp_path, "a/one.pth", "a/.two.pth", "a/.hidden/three.pth")
+    for number in (1, 2):
+        (tmp_path / "a" / f"link{number}").symlink_to(tmp_path / "a")
+    assert expanded("file:**/*.pth", tmp_path) == ["file:a/one.pth"]
+    assert expanded(f"file:{tmp_path}/**/*.pth", Path("/")) == [f"file:{tmp_path}/a/one.pth"]
+    assert expanded("file:a/.h*/*.pth", tmp_path) == ["file:a/.hidden/three.pth"]
+    assert expanded("file:../a/o*.pth", tmp_path / "a") == ["file:../a/one.pth"]
+    with pytest.raises(CheckpointError):
+        expanded("file:a**/one.pth", tmp_path)

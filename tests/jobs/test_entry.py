@@ -10,12 +10,23 @@ from pathlib import Path
 
 import pytest
 
-ENTRY = (
-    "import sys; sys.argv = ['survey', *sys.argv[1:]]\n"
-    "from jobs.entry import main\n"
-    "print('the interpreter is up', flush=True)\n"
-    "main()"
-)
+#: Runs the command line, and says when an interruption is the business of the entry.
+ENTRY = """
+import signal, sys
+from jobs.entry import main
+
+# A script's shell starts what runs in the background with it ignored.
+change = signal.signal
+change(signal.SIGINT, signal.default_int_handler)
+
+def changed(*arguments):
+    signal.signal = change
+    change(*arguments)
+    print("the interpreter is up", flush=True)
+
+signal.signal, sys.argv = changed, ["survey", *sys.argv[1:]]
+main()
+"""
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.2, 0.3, 0.5])
