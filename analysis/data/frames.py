@@ -88,8 +88,8 @@ def layers(
     home, selection
         See ``signatures``.
     columns : sequence of str, optional
-        Which columns to read beside ``run_id``, ``batch``, ``site`` and ``model``: of thousands of
-        runs all of them take gigabytes.
+        Which columns to read beside ``run_id``, ``batch``, ``site``, ``model``, ``label`` and
+        ``tags``: of thousands of runs all of them take gigabytes.
 
     Returns
     -------

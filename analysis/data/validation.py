@@ -20,6 +20,10 @@ SIGNATURES = "analysis.signatures(home)"
 MODELS, LAYERS = "analysis.models(home)", "analysis.layers(home)"
 
 
+#: A column of frames whose rows are parts of the rows wanted, by the call that returns these.
+_FINER = {SIGNATURES: "batch", MODELS: "site"}
+
+
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = SIGNATURES) -> None:
     """Raise unless a value is a data frame with these columns.
 
@@ -35,14 +39,14 @@ def require_columns(frame: pd.DataFrame, columns: Iterable[str], source: str = S
     Raises
     ------
     SettingsError
-        If it is no data frame, lacks one of them, or has a row a batch where signatures are wanted.
+        If it is no data frame, lacks one of them, or has a row a batch where signatures are
+        wanted, or a row a site where models are.
     """
     require_kind(frame, pd.DataFrame, source)
-    # Frames of layers have the columns of signatures too, with a row for each batch of a site.
-    if source == SIGNATURES and "batch" in frame:
-        raise SettingsError(
-            "the frame has a row for each batch of a site, not one a site", hint=f"pass {source}"
-        )
+    # Frames of layers have the columns of signatures too, and those many of the columns of models.
+    finer = _FINER.get(source)
+    if finer in frame:
+        raise SettingsError(f"the frame has a row for each {finer}", hint=f"pass {source}")
     missing = [name for name in columns if name not in frame]
     if missing:
         raise SettingsError(

@@ -26,6 +26,9 @@ _SITES = (
 _LINES = "The mean over the sites with a score in every run of a line."
 
 
+_DRAWN = ("network", "line", "run_id", "model", "against", "value", "site", "affinity")
+
+
 def trend_rows(trends: pd.DataFrame, points: pd.DataFrame, most: int = 12) -> pd.DataFrame:
     """Return the points that are drawn, one row a run and site, or a run for the mean.
 
@@ -44,6 +47,7 @@ def trend_rows(trends: pd.DataFrame, points: pd.DataFrame, most: int = 12) -> pd
         The columns of ``points``; of networks with several lines the means alone.
     """
     require_columns(trends, ("network", "change"), "trends(signatures, models)")
+    require_columns(points, _DRAWN, "trend_points(signatures, models)")
     lines = points.groupby("network")["line"].transform("nunique")
     rows = points[points["affinity"].notna() & ((lines == 1) | points["site"].isna())]
     spread = (

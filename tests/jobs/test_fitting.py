@@ -103,7 +103,7 @@ def test_a_sentence_is_broken_and_not_cut() -> None:
 
 def test_what_holds_in_every_row_is_told_once() -> None:
     text = table_text(ROWS, NUMERIC, 80)
-    assert "dataset folder:/data/photographs, state failed, images 1797, top1 0.9877" in " ".join(
+    assert "dataset folder:/data/photographs, state failed, images 1797, top1 0.98765" in " ".join(
         text.split()
     )
     assert "suspicion" not in text.splitlines()[0]

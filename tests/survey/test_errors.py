@@ -33,7 +33,8 @@ def test_errors_survive_pickling(subtests: pytest.Subtests) -> None:
 def test_exit_codes() -> None:
     codes = {kind.__name__: kind.exit_code for kind in KINDS}
     assert {name for name, code in codes.items() if code == 3} == {"StoreError", "ClusterError"}
-    assert set(codes.values()) == {2, 3}
+    assert {name for name, code in codes.items() if code == 1} == {"NothingToDraw"}
+    assert set(codes.values()) == {1, 2, 3}
 
 
 def test_unknown_names_are_answered(subtests: pytest.Subtests) -> None:

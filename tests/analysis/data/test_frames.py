@@ -195,7 +195,7 @@ def test_sites_without_a_score_are_missing_and_others_are_means(built):
 def test_of_layers_some_columns_can_be_read(built):
     every = layers(built)
     some = layers(built, columns=["cka", "site"])
-    assert list(some) == ["run_id", "batch", "site", "cka", "model"]
+    assert list(some) == ["run_id", "batch", "site", "cka", "model", "label", "tags"]
     pd.testing.assert_frame_equal(some, every[list(some)])
     with pytest.raises(UnknownName, match="affinty"):
         layers(built, columns=["affinty"])

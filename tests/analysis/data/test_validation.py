@@ -45,6 +45,8 @@ WANTED = {
     "scores": "_scores()",
     "shapes": "shapes(signatures)",
     "timeline": "timeline(signatures)",
+    "trends": "trends(signatures, models)",
+    "points": "trend_points(signatures, models)",
 }
 
 
@@ -65,6 +67,7 @@ def right() -> dict[str, Any]:
         "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind"]),
         "shapes": score_shapes.shapes(signatures, draws=1),
         "clusters": clusters(signatures),
+        "trends": pd.DataFrame(columns=["network", "change"]),
         "home": "survey-home",
         # What else is given to a function, by the name of the parameter.
         "family": "VGG",

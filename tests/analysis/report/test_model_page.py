@@ -16,7 +16,10 @@ def test_flags_are_explained_where_a_site_bears_them(tmp_path: Path) -> None:
         store("flagged", [0.4, 0.5, 0.6], {"flags": [("ridge", "few_images"), ("few_images",), ()]})
         store("plain", [0.4, 0.5, 0.6], architecture="zoo")
     flagged, plain = model_pages(ReportMaterial(tmp_path))
-    assert flagged.values["problems"] == {"1 of 3 sites left out": FLAGS["ridge"]}
+    left_out, few = flagged.values["problems"].items()
+    assert left_out == ("1 of 3 sites left out", FLAGS["ridge"])
+    assert few[0] == "few_images at 2 of 3 sites"
+    assert "17 images a score" in few[1]
     table = flagged.values["tables"]["Site by site"]
     (place,) = (n for n, column in enumerate(table.columns) if column.name == "flags")
     texts = [row[place].text for row in table.rows]

@@ -381,7 +381,9 @@ def test_openings_of_a_new_home_at_once(tmp_path: Path) -> None:
     started = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
     assert [process.communicate()[1] for process in started] == [b"", b""]
     home = open_home(tmp_path / "new" / "home", create=False)
-    assert query(home, "SELECT count(*) AS n FROM migrations").to_pylist() == [{"n": 1}]
+    assert query(
+        home, "SELECT count(*) - count(DISTINCT version) AS n FROM migrations"
+    ).to_pylist() == [{"n": 0}]
     with Registry(home) as registry:
         assert registry.jobs() == []
 
