@@ -14,9 +14,6 @@ from survey.results import flag_sentences
 from survey.settings import AUTO
 from survey.text import counted
 
-#: Networks without a listed width that a notice follows: each takes up to a second.
-MOST_COUNTED = 10
-
 #: Names up to which a line lists them.
 MOST_NAMES = 3
 
@@ -64,14 +61,12 @@ def _chosen_line(jobs: Iterable[Job]) -> str:
 
 def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield how many sites of jobs have too few images, and how many would do, if any have."""
+    # Others would have to run here, where one that crashes or hangs would end the scan.
     unlisted = {job.full_name for job in jobs if not _listed_widths(job)}
-    passed_over = unlisted if len(unlisted) > MOST_COUNTED else set()
     flagged = sites = enough = 0
     available: dict[str, int] = {}
     for job in jobs:
-        if job.full_name in passed_over:
-            continue
-        widths, number = site_widths(job.full_name, job.settings.pooling), job.settings.score_images
+        widths, number = _listed_widths(job), job.settings.score_images
         sites += sum(widths.values())
         if few := flagged_sites(widths, number):
             flagged, needed = flagged + few, enough_images(max(widths))
@@ -83,8 +78,8 @@ def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
     )
     for dataset, images in available.items():
         yield f"{dataset} has {counted(images, 'image')}, too few for that"
-    if passed_over:
-        yield f"few_images: the widths of {counted(len(passed_over), 'network')} are not known yet"
+    if unlisted:
+        yield f"few_images: the widths of {counted(len(unlisted), 'network')} are not known yet"
 
 
 def _listed_widths(job: Job) -> Mapping[int, int]:

@@ -63,8 +63,8 @@ def test_a_schedule_keeps_that_the_number_is_chosen() -> None:
     assert definition_of(entry).settings == declared.settings
 
 
-def test_a_notice_follows_no_more_networks_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notice_runs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(64, "torchvision:squeezenet1_0", "small:digits_vgg7")
     monkeypatch.setattr("jobs.planning.score_images.listed_widths", lambda *_: {})
-    monkeypatch.setattr("jobs.planning.score_images.MOST_COUNTED", 1)
+    monkeypatch.delattr("catalog.site_widths.followed")
     assert notices(plan) == ["few_images: the widths of 2 networks are not known yet"]
