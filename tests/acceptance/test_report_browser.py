@@ -66,7 +66,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     statuses = [row["status"] for row in rows("SELECT status FROM runs", home)]
     assert len(statuses) == 40
     assert statuses.count("failed") == 1
-    ended = survey("report", "--out", out, "--title", "Forty <networks>", home=home)
+    ended = survey("report", "--untrained", "--out", out, "--title", "Forty <networks>", home=home)
     assert ended.stdout.strip() == str(out / "index.html")
     assert "about 40 runs, 1 of them failed" in ended.stderr
     return out
