@@ -105,7 +105,9 @@ def test_models_of_a_family_stand_in_order_of_depth():
     frame = surveyed(27)
     shown = words(depth_chart(frame, "VGG"))
     assert shown.index("vgg_1") < shown.index("vgg_2") < shown.index("vgg_3")
+    assert "shows no trend with depth" in shown
     assert "at 10 sites" in shown
+    assert "at 22" in shown
     assert "3 models" in shown
     assert "all models, family VGG; 3 runs" in shown
     assert "no depths to compare" in words(depth_chart(surveyed(9), "VGG"))
