@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("RAY_worker_niceness", "0")
 # Ray asks on a terminal otherwise, and reports to its makers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+# A script's shell starts what runs in the background with SIGINT ignored, and children inherit
+# that; a signal that is handled here begins with its default there, as in a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test may consent to code in a developer's name.
 _STATE = tempfile.TemporaryDirectory(prefix="survey-state-")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -130,22 +129,10 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     assert_same(home, undisturbed)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let scans begin with SIGINT as it is in a terminal.
-
-    A script's shell starts what runs in the background with SIGINT ignored, and children inherit
-    that; a signal that is handled here begins with its default there.
-    """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.slow(seconds=60)
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed, interruptible):
+def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
     home = tmp_path / "home"
     scan = start(*ZOO, home=home)
     until(in_second_model, home, scan)

@@ -15,9 +15,7 @@ ENTRY = """
 import signal, sys
 from jobs.entry import main
 
-# A script's shell starts what runs in the background with it ignored.
 change = signal.signal
-change(signal.SIGINT, signal.default_int_handler)
 
 def changed(*arguments):
     signal.signal = change

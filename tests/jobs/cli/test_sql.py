@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import signal
 import sys
 import time
 from pathlib import Path
@@ -88,8 +87,6 @@ class PromptTerminal:
     def __init__(self, home: Path, state: Path) -> None:
         self.pid, self.file = pty.fork()
         if not self.pid:
-            # A script's shell starts what runs in the background with it ignored.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             os.chdir(ROOT)
             os.environ |= {"XDG_STATE_HOME": str(state), "TERM": "dumb", "PYTHONPATH": str(ROOT)}
             os.execv(sys.executable, [sys.executable, "-m", "jobs.cli.main", "sql", "--home", home])
