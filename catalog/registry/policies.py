@@ -9,3 +9,6 @@ Missed = Literal["latest", "all", "skip"]
 
 #: What a due time does while a former run goes: nothing; run after it; run in its place.
 Overlap = Literal["skip", "queue", "replace"]
+
+#: What a token allows: reading alone, or changing things too.
+TokenScope = Literal["read", "write"]

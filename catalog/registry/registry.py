@@ -20,6 +20,7 @@ from catalog.registry.labels import Labels
 from catalog.registry.rows import JobEntry, JobOverview, JobRow, JobState
 from catalog.registry.schedules import Schedules
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
+from catalog.registry.tokens import Tokens
 
 
 class Registry:
@@ -40,6 +41,8 @@ class Registry:
         Labels and tags of runs.
     schedules : Schedules
         Surveys that are run again and again.
+    tokens : Tokens
+        What lets clients of the service in.
     """
 
     def __init__(self, home: Home) -> None:
@@ -48,6 +51,7 @@ class Registry:
         self.hashes = Hashes(self._database)
         self.labels = Labels(self._database)
         self.schedules = Schedules(self._database)
+        self.tokens = Tokens(self._database)
 
     def record_survey(self, name: str, definition: dict[str, Any]) -> int:
         """Return the number of a declared survey; the same declaration keeps its number."""

@@ -1,4 +1,4 @@
-"""Rows of the registry: jobs, labels, attempts, schedules, their due times, each with its columns.
+"""Rows of the registry, each with its columns: jobs, labels, attempts, schedules, tokens.
 
 ``catalog.registry.tables`` makes the tables of them.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from catalog.registry.policies import Missed, Overlap
+from catalog.registry.policies import Missed, Overlap, TokenScope
 from catalog.tags import TagValue
 from survey.column_fields import column, optional
 
@@ -78,6 +78,19 @@ class RunTag:
     run_id: str = column("The run in the signature store.")
     name: str = column("The tag's name.")
     value: TagValue = column("A number, a truth value or a text, as JSON.", "JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """What lets a client of the service in; the secret itself is kept nowhere."""
+
+    id: int = column("Its number.")
+    name: str = column("What its owner calls it.")
+    sha256: str = column("The sha256 of the secret, of 256 random bits.")
+    scope: TokenScope = column("read, or write, which includes reading.")
+    created_at: datetime = column("When it was made.")
+    expires_at: datetime | None = column("From when on it lets nobody in; NULL for never.")
+    revoked_at: datetime | None = column("When it was revoked; NULL while it was not.")
 
 
 @dataclass(frozen=True, slots=True)

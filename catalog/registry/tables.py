@@ -29,7 +29,15 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-from catalog.registry.rows import Attempt, JobRow, RunLabel, RunTag, Schedule, Tick
+from catalog.registry.rows import (
+    AccessToken,
+    Attempt,
+    JobRow,
+    RunLabel,
+    RunTag,
+    Schedule,
+    Tick,
+)
 from survey.column_fields import columns_of
 
 
@@ -237,4 +245,14 @@ TICKS = _table_of(
     ),
     id={"primary_key": True},
     state={"index": True},
+)
+
+#: What lets clients of the service in.
+TOKENS = _table_of(
+    AccessToken,
+    "tokens",
+    "One row a token that lets a client of the service in.",
+    id={"primary_key": True},
+    name={"unique": True},
+    sha256={"unique": True},
 )

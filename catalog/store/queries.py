@@ -73,3 +73,9 @@ def run_progress(home: Home) -> list[dict[str, Any]]:
 def batch_affinities(home: Home, run_ids: Sequence[str]) -> pa.Table:
     """Return every batch score of some runs, in the order of batches and sites."""
     return query(home, _statements()["batch_affinities"], {"run_ids": list(run_ids)})
+
+
+def store_size(home: Home) -> dict[str, Any]:
+    """Return how many rows the tables have, and the seconds that all runs took."""
+    (row,) = query_rows(home, _statements()["store_size"])
+    return row

@@ -82,3 +82,9 @@ FROM runs FULL JOIN reached USING (run_id);
 SELECT run_id, batch, site, affinity
 FROM batch_scores WHERE list_contains($run_ids, run_id)
 ORDER BY run_id, batch, site;
+
+-- name: store_size
+-- How much was measured: rows of the tables, and the seconds of all runs.
+SELECT (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM batches) AS batches,
+  (SELECT count(*) FROM batch_scores) AS batch_scores,
+  (SELECT coalesce(sum(seconds), 0)::DOUBLE FROM batches) AS seconds;

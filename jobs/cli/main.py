@@ -26,6 +26,7 @@ VERBS = {
         *("cluster", "neighbours", "correlate", "regress", "timeline", "trend", "compare", "drift"),
     ),
     "Study activation functions": ("activations",),
+    "Serve measurements": ("serve", "token"),
     "Browse what can be measured": ("models", "checkpoints", "datasets"),
     "Find and solve problems": ("doctor", "log", "retry", "cancel"),
 }
@@ -33,6 +34,7 @@ VERBS = {
 _MODULES = {
     **dict.fromkeys(("log", "retry", "cancel", "tag"), "jobs"),
     **dict.fromkeys(VERBS["Explain measurements"], "answers"),
+    **{verb: f"service.{verb}" for verb in VERBS["Serve measurements"]},
 }
 
 _PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}

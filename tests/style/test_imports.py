@@ -56,16 +56,20 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
         {
             "click",
             "cronsim",
+            "fastapi",
             "grpc",
             "numpy",
             "platformdirs",
+            "prometheus_client",
             "pyarrow",
             "pydantic",
             "ray",
             "rich",
             "scipy",
+            "starlette",
             "torch",
             "typer",
+            "uvicorn",
         }
     ),
 }

@@ -18,7 +18,7 @@ from tests.style.repository import ROOT
 
 pytestmark = pytest.mark.slow(seconds=9)
 
-HEAVY = ("torch", "ray", "duckdb", "sqlalchemy", "pandas", "altair", "timm")
+HEAVY = ("torch", "ray", "duckdb", "sqlalchemy", "pandas", "altair", "timm", "fastapi", "uvicorn")
 
 
 def loaded_after(code: str, *folders: Path) -> set[str]:
@@ -83,6 +83,8 @@ def test_importing_analysis_loads_nothing_heavy() -> None:
         ("compare",),
         ("activations",),
         ("schedule", "tick"),
+        ("serve",),
+        ("token", "add"),
     ],
 )
 def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:

@@ -13,15 +13,19 @@ from catalog.open_home import open_home
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from catalog.registry.repair import registry_damage, repair_registry
+from catalog.registry.tables import METADATA
 from catalog.tags import RunLabels
+
+#: The tables of a registry's first version.
+FIRST = {"checkpoints", "datasets", "surveys", "jobs", "survey_jobs", "attempts", "memory"}
+FIRST |= {"schedules", "ticks"}
 
 
 def made_by_an_older_program(home: Home) -> None:
     with closing(sqlite3.connect(home.registry)) as connection:
-        connection.executescript(
-            "DROP TABLE run_labels; DROP TABLE run_tags; UPDATE alembic_version SET version_num ="
-            " '0001'"
-        )
+        since = {table.name for table in METADATA.sorted_tables if table.name not in FIRST}
+        drops = "".join(f"DROP TABLE {name};" for name in since)
+        connection.executescript(f"{drops} UPDATE alembic_version SET version_num = '0001'")
 
 
 def test_tags_keep_their_values_and_types(home: Home) -> None:

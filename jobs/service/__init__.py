@@ -1,0 +1,1 @@
+"""The service: a home's measurements over HTTP, as an API and as pages."""

@@ -1,0 +1,61 @@
+"""The guard before the application: what it refuses, no route ever sees."""
+
+from __future__ import annotations
+
+from fastapi.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobs.service.access.callers import Caller, Callers
+from jobs.service.access.headers import adding_headers
+from jobs.service.access.hosts import require_content_type, require_host, require_same_origin
+from jobs.service.problems import of_error, of_refusal, problem_response
+from jobs.service.settings import ServiceSettings
+from survey.errors import SurveyError
+
+#: What is answered to everybody, from memory.
+OPEN_PATHS = frozenset({"/healthz"})
+
+
+class Guard:
+    """An application behind its checks; every response has the headers.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    settings : ServiceSettings
+        Which hosts are ours, and whether tokens are needed.
+    callers : Callers
+        Finds out who sends a request.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, callers: Callers) -> None:
+        self._app, self._settings, self._callers = app, settings, callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, answer = Request(scope), adding_headers(send)
+        try:
+            request.state.caller = await self._caller(request)
+        except HTTPException as refusal:
+            response = problem_response(of_refusal(refusal), refusal.headers)
+            await response(scope, receive, answer)
+        except SurveyError as error:
+            await problem_response(of_error(error))(scope, receive, answer)
+        else:
+            await self._app(scope, receive, answer)
+
+    async def _caller(self, request: Request) -> Caller:
+        require_host(request, self._settings)
+        require_same_origin(request)
+        if request.url.path in OPEN_PATHS:
+            return Caller(scope="read")
+        # It reads the registry.
+        caller = await run_in_threadpool(self._callers.of, request)
+        require_content_type(request)
+        return caller

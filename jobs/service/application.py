@@ -1,0 +1,74 @@
+"""The application: its routers, its guard, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.types import ASGIApp
+
+from catalog.registry.registry import Registry
+from jobs.service import health
+from jobs.service.access.callers import Callers
+from jobs.service.access.forms import require_form_token
+from jobs.service.access.guard import Guard
+from jobs.service.problems import RESPONSES, explain_errors
+from jobs.service.settings import ServiceSettings
+from survey import __version__
+
+API = "/api/v1"
+
+#: The routers below ``/api/v1``, one a module of ``jobs.service.api``.
+API_ROUTERS: tuple[APIRouter, ...] = ()
+
+#: The routers of pages, one a module of ``jobs.service.pages``; all of their forms carry a token.
+PAGE_ROUTERS: tuple[APIRouter, ...] = ()
+
+
+class _GuardedApplication(FastAPI):
+    """An application behind its guard."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return what answers requests; the guard is before everything else."""
+        settings, registry = self.state.settings, self.state.registry
+        return Guard(super().build_middleware_stack(), settings, Callers(settings, registry.tokens))
+
+
+def make_application(settings: ServiceSettings) -> FastAPI:
+    """Return the application of a service.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Its home is open and of this program's version.
+    """
+    app = _GuardedApplication(
+        title="model-zoo survey",
+        version=__version__,
+        openapi_url=f"{API}/openapi.json",
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        max_body_size=settings.most_body_bytes,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        responses=RESPONSES,
+        lifespan=_lifespan,
+    )
+    app.state.settings, app.state.registry = settings, Registry(settings.home)
+    explain_errors(app, (settings.home.path, *settings.allowed))
+    app.include_router(health.router)
+    for router in API_ROUTERS:
+        app.include_router(router, prefix=API)
+    for router in PAGE_ROUTERS:
+        app.include_router(
+            router, dependencies=[Depends(require_form_token)], include_in_schema=False
+        )
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.registry.close()

@@ -1,0 +1,171 @@
+"""Errors as problem JSON (RFC 9457): the product's own sentences and hints, without paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from survey import errors
+from survey.errors import SurveyError
+
+#: What the types of the product's errors begin with; the name of the class follows.
+TYPE_PREFIX = "urn:model-zoo-survey:error:"
+
+#: The status of an error of a class, or of one that it inherits from.
+_STATUSES: Mapping[type[SurveyError], HTTPStatus] = {
+    errors.SurveyError: HTTPStatus.BAD_REQUEST,
+    errors.UnknownName: HTTPStatus.NOT_FOUND,
+    errors.NothingToDraw: HTTPStatus.NOT_FOUND,
+    errors.UntrustedCode: HTTPStatus.FORBIDDEN,
+    errors.UnreachableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ClusterError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+# Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon.
+_PATH = re.compile(r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)(?:[^\s/'\"`,;:()<>\[\]]+/)*")
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    #: What to do next.
+    hint: str | None = None
+    #: What is wrong about a request that does not fit the schema: ``msg``, and where, ``loc``.
+    errors: list[dict[str, Any]] | None = None
+
+
+class Refusal(HTTPException):
+    """A request is refused.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+        The response's status.
+    message : str
+        What is refused, and why.
+    hint : str, optional
+        What to do next.
+    headers : mapping of str to str, optional
+        Headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        message: str,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.hint = hint
+
+
+def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
+    """Return a text with files and folders by their last names alone.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    roots : sequence of Path
+        Folders whose paths may hold spaces, such as the home.
+    """
+    for root in roots:
+        text = text.replace(f"{root.parent}/", "")
+    return _PATH.sub("", text)
+
+
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return a problem as a response."""
+    return JSONResponse(
+        problem.model_dump(exclude_none=True),
+        problem.status,
+        headers,
+        media_type="application/problem+json",
+    )
+
+
+def of_error(error: SurveyError, roots: Sequence[Path] = ()) -> Problem:
+    """Return the problem that one of the product's errors is."""
+    status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    return Problem(
+        type=TYPE_PREFIX + type(error).__name__,
+        title=status.phrase,
+        status=status,
+        detail=without_paths(error.message, roots),
+        hint=without_paths(error.hint, roots) if error.hint else None,
+    )
+
+
+def of_refusal(refusal: HTTPException) -> Problem:
+    """Return the problem that a refusal is, of ours or of the framework's."""
+    status = HTTPStatus(refusal.status_code)
+    return Problem(
+        type="about:blank",
+        title=status.phrase,
+        status=status,
+        detail=str(refusal.detail),
+        hint=getattr(refusal, "hint", None),
+    )
+
+
+def of_invalid(invalid: RequestValidationError) -> Problem:
+    """Return the problem of a request that does not fit the schema."""
+    # Without what was given: it may be anything, JSON can hold less.
+    wrong = [{"loc": list(each["loc"]), "msg": each["msg"]} for each in invalid.errors()]
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    return Problem(
+        type="about:blank",
+        title=status.phrase,
+        status=status,
+        detail="; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong),
+        hint="the schema is at /api/v1/openapi.json",
+        errors=wrong,
+    )
+
+
+#: What every route may answer beside its result.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem.",
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+}
+
+
+def explain_errors(app: FastAPI, roots: Sequence[Path]) -> None:
+    """Let an application answer errors as problems, without the paths of these folders."""
+
+    @app.exception_handler(SurveyError)
+    def explained(_request: Request, error: SurveyError) -> JSONResponse:
+        return problem_response(of_error(error, roots))
+
+    @app.exception_handler(HTTPException)
+    def refused(_request: Request, error: HTTPException) -> JSONResponse:
+        return problem_response(of_refusal(error), error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        return problem_response(of_invalid(error))
+
+    @app.exception_handler(Exception)
+    def unexpected(_request: Request, _error: Exception) -> JSONResponse:
+        # The server logs it, with its traceback.
+        hint = "the service's log holds the reason"
+        return problem_response(
+            of_refusal(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "an unexpected error", hint))
+        )

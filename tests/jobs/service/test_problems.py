@@ -1,0 +1,91 @@
+"""Errors over HTTP: problem JSON with the product's hint, and nothing about this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter
+
+from catalog.home import Home
+from jobs.service.problems import without_paths
+from survey.errors import ClusterError, QueryError, StoreError, SurveyError, UnknownName
+from tests.jobs.service.conftest import Serve, shown_paths
+
+ERRORS: dict[str, SurveyError | Exception] = {}
+
+router = APIRouter()
+
+
+@router.get("/raise/{name}")
+def fail(name: str) -> None:
+    raise ERRORS[name]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (SurveyError("wrong", hint="right"), 400, "SurveyError"),
+        (QueryError("no such column", hint="right"), 400, "QueryError"),
+        (UnknownName("family", "x", ["xy"], "right"), 404, "UnknownName"),
+        (StoreError("busy", hint="right"), 503, "StoreError"),
+        (ClusterError("away", hint="right"), 503, "ClusterError"),
+    ],
+)
+def test_an_error_is_a_problem_with_its_hint(
+    serve: Serve, error: SurveyError, status: int, kind: str
+) -> None:
+    ERRORS["it"] = error
+    answer = serve(router).get("/raise/it")
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["type"].endswith(f":{kind}")
+    assert (problem["detail"], problem["hint"]) == (error.message, "right")
+
+
+def test_no_problem_names_a_path(serve: Serve, home: Home, tmp_path: Path) -> None:
+    allowed = tmp_path / "my pictures"
+    ERRORS["it"] = StoreError(
+        f"{home.signatures} and {allowed}/a.pth cannot be read: file:{home.path}/b c.pth[:9]",
+        hint=f"look into '{home.logs}'",
+    )
+    client = serve(router, allowed=(allowed,))
+    answer = client.get("/raise/it").json()
+    assert answer["detail"] == (
+        "survey-home/signatures.duckdb and my pictures/a.pth cannot be read:"
+        " file:survey-home/b c.pth[:9]"
+    )
+    assert answer["hint"] == "look into 'survey-home/logs'"
+    assert not shown_paths(str(answer), home.path)
+    ERRORS["it"] = ValueError(f"unexpected {home.path}")
+    answer = client.get("/raise/it")
+    assert answer.status_code == 500
+    assert not shown_paths(answer.text, home.path)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/srv/zoo/a.pth is damaged", "a.pth is damaged"),
+        ("file:/srv/zoo/a.pth@x", "file:a.pth@x"),
+        ("'../zoo/a.pth', ~/b/c.pth", "'a.pth', c.pth"),
+        ('File "/usr/lib/python3/torch/nn.py", line 7', 'File "nn.py", line 7'),
+        ("torchvision:resnet50/V2", "torchvision:resnet50/V2"),
+        ("https://host/a/b", "https://host/a/b"),
+        ("1/2 of and/or", "1/2 of and/or"),
+    ],
+)
+def test_paths_end_at_their_last_name(text: str, expected: str) -> None:
+    assert without_paths(text) == expected
+
+
+def test_a_body_has_a_limit(serve: Serve) -> None:
+    answer = serve(router, most_body_bytes=100).post(
+        "/raise/it",
+        content=b"x" * 101,
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert answer.status_code in (405, 413)
