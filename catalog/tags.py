@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 from survey.errors import SettingsError
@@ -27,19 +26,6 @@ LABELLED = ("model", "checkpoint", "dataset")
 LONGEST = 200
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-
-#: Beginnings of references to files, whose names may hold a step of training.
-_FILES = ("file:", "hf:")
-
-# Not the letters and digits of a hash: a name stands alone, and a short one has few digits. The
-# number is whole: of 1.5 it is none.
-_STEPS = {
-    name: re.compile(rf"(?<![a-z0-9])(?:{beginning})(?![a-z0-9]|\.\d)")
-    for name, beginning in {
-        "epoch": r"epochs?[-_=]?(\d{1,15})|ep?[-_=]?(\d{1,5})",
-        "step": r"(?:global_?)?(?:steps?|iter(?:ation)?s?|checkpoint-)[-_=]?(\d{1,15})",
-    }.items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,32 +118,6 @@ def parsed_value(text: str) -> TagValue:
         if math.isfinite(number):
             return number
     return text
-
-
-def training_step(reference: str) -> dict[str, TagValue]:
-    """Return the epoch and the step of training that the name of a file of weights holds.
-
-    Parameters
-    ----------
-    reference : str
-        A checkpoint, such as ``file:runs/epoch_030.pth``. Where the file's name holds neither, its
-        folder's may, such as that of ``checkpoint-500/model.safetensors``.
-
-    Returns
-    -------
-    dict
-        ``epoch`` or ``step`` with a whole number, or both, or neither.
-    """
-    if not reference.startswith(_FILES):
-        return {}
-    path = PurePosixPath(reference.partition(":")[2].replace("\\", "/").lower())
-    return next(filter(None, map(_steps_in, (path.name, path.parent.name))), {})
-
-
-def _steps_in(name: str) -> dict[str, TagValue]:
-    numbers = {step: pattern.findall(name) for step, pattern in _STEPS.items()}
-    # The last: `step_size_8-step_900`.
-    return {step: int("".join(each[-1])) for step, each in numbers.items() if each}
 
 
 def _checked_value(name: str, value: Any) -> TagValue:

@@ -21,7 +21,7 @@ from catalog.store.queries import batch_affinities
 from catalog.store.reader import run_row, run_states
 from catalog.store.records import RunState
 from catalog.store.writer import Writer
-from catalog.tags import training_step
+from catalog.training_steps import training_step
 from jobs.planning.accuracy_check import suspicion
 from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition

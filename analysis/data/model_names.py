@@ -12,6 +12,7 @@ from itertools import chain, combinations, count
 from typing import TYPE_CHECKING, Any
 
 from analysis.text import missing
+from catalog.training_steps import spelled_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,14 +32,6 @@ _REFERENCE = re.compile(
 _ENDINGS = re.compile(
     r"(\.(pth|pt|th|tar|ckpt|bin|safetensors|pkl|npz|parquet|zip|gz))+$", re.IGNORECASE
 )
-
-#: The place in a training that a file's name gives, such as ``step_1000`` or ``epoch=29-step=999``.
-_STEP = re.compile(
-    r"(?<![a-z])(?P<unit>epoch|ep|step|iteration|iter)s?[ _=-]?0*(?P<number>\d+k?)(?![\da-z.])"
-    r"([_-]step[_=]?\d+(?![\da-z.]))?",
-    re.IGNORECASE,
-)
-_UNITS = {"ep": "epoch", "iter": "iteration"}
 
 #: Where a part of a file's name ends: not at the minus of ``5e-4``.
 _BOUNDARY = re.compile(r"(_|-(?!\d))")
@@ -225,17 +218,12 @@ def _differing(
     depth = max(map(len, stems))
     aligned = ([""] * (depth - len(stem)) + list(stem) for stem in stems)
     columns = [
-        [_STEP.sub(_step, each) if files else each for each in column]
+        [spelled_out(each) if files else each for each in column]
         for column in zip(*aligned, strict=True)
     ]
     kept = [column for column in columns if len(set(column)) > 1]
     trimmed = [_trimmed(column) for column in kept] if files else kept
     return list(zip(*(trimmed or columns[-1:]), strict=True))
-
-
-def _step(match: re.Match[str]) -> str:
-    unit = match["unit"].lower()
-    return f"{_UNITS.get(unit, unit)} {match['number']}"
 
 
 def _trimmed(names: Sequence[str]) -> list[str]:

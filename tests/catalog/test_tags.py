@@ -1,4 +1,4 @@
-"""Labels and tags as users write them, and the training step in a checkpoint's name."""
+"""Labels and tags as users write them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,8 @@ from typing import Any
 
 import pytest
 
-from catalog.tags import RunLabels, checked_label, checked_tags, parsed_tag, training_step
+from catalog.tags import RunLabels, checked_label, checked_tags, parsed_tag
 from survey.errors import SettingsError
-
-
-@pytest.mark.parametrize(
-    ("reference", "tags"),
-    [
-        ("file:runs/epoch_030.pth", {"epoch": 30}),
-        ("file:step-12000.pt", {"step": 12000}),
-        ("file:a/ckpt_e30", {"epoch": 30}),
-        ("file:checkpoint-500", {"step": 500}),
-        ("file:out/checkpoint-500/model.safetensors", {"step": 500}),
-        ("file:epoch=12-step=3400.ckpt", {"epoch": 12, "step": 3400}),
-        ("file:Run 3/Epoch10.PTH", {"epoch": 10}),
-        ("file:global_step77.pt", {"step": 77}),
-        ("hf://me/net/checkpoint-9", {"step": 9}),
-        # Hashes, versions, fractions, and what is no file.
-        ("file:vgg19_bn-e1234567.pth", {}),
-        ("file:resnet18-5e10aa.pth", {}),
-        ("file:resnet50.pth", {}),
-        ("file:epoch_1.5.pth", {}),
-        ("file:epochs.pth", {}),
-        ("init:30", {}),
-        ("timm:convnext_base.laion400m_e32", {}),
-    ],
-)
-def test_the_training_step_is_that_of_the_files_name(reference: str, tags: dict[str, int]) -> None:
-    assert training_step(reference) == tags
 
 
 @pytest.mark.parametrize(
