@@ -74,7 +74,8 @@ _DECIMALS = {
 }
 
 _WHOLE = (
-    *("after", "cluster", "clusters", "labels", "models", "n", "others", "rank", "site", "sites"),
+    *("after", "checkpoints", "cluster", "clusters", "labels", "models", "n", "others", "rank"),
+    *("site", "sites"),
 )
 
 _EVERY = (

@@ -106,7 +106,8 @@ class MetricCorrelations(Answer):
 class AccuracyRegressions(Answer):
     """Regress top-1 accuracy on statistics of the signature, within each group of families.
 
-    The p-value of each best predictor accounts for picking it among many.
+    A point is an architecture, with the mean over its checkpoints. The p-value of each best
+    predictor accounts for picking it among many.
     """
 
     name = page = "regressions"
@@ -115,15 +116,21 @@ class AccuracyRegressions(Answer):
     caption = "The best predictor of each kind and group."
     method = (
         "Top-1 accuracy on one predictor at a time, within a group of families and a dataset (Fig."
-        " 4 of arXiv:2310.11439, which picks the best of many on four to nine points). R2 left out"
-        " is that of models left out of the fit one by one. The p of the pick is the chance of so"
-        " large an R2 of the best predictor when accuracies are assigned to models at random."
+        " 4 of arXiv:2310.11439, which picks the best of many on four to nine points). A point is"
+        " an architecture, with the mean over its checkpoints, as these are alike. R2 left out is"
+        " that of points left out of the fit one by one. The p of the pick is the chance of so"
+        " large an R2 of the best predictor when accuracies are assigned to architectures at"
+        " random; Holm's correction and q account for all picks of the table."
     )
     columns = (
-        *("group", "dataset", "kind", "predictor", "n", "r2", "r2_left_out", "slope", "p"),
-        *("p_picked", TableColumn("accuracy", terminal=None), "reason"),
+        *("group", "dataset", "kind", "predictor", "n", "checkpoints", "r2", "r2_left_out"),
+        *("slope", "p", "p_picked", "p_corrected", "q", TableColumn("accuracy", terminal=None)),
+        "reason",
     )
-    unit = "the model with its weights; the image, for the spread of accuracies"
+    unit = (
+        "the architecture, with the mean over its checkpoints; the image, for the spread of"
+        " accuracies"
+    )
     computed_by = "analysis.relations.accuracy_regressions:regressions"
     found_by = "analysis.relations.accuracy_regressions:regressions_finding"
     figure = "regression"
@@ -164,7 +171,7 @@ class AccuracyRegressions(Answer):
 
     def details(self) -> Sequence[str]:
         """Return the groups whose accuracies differ by no more than chance."""
-        from analysis.relations.accuracy_regressions import LEAST_MODELS
+        from analysis.relations.accuracy_regressions import LEAST_ARCHITECTURES
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 
         # The error of a published accuracy is not recorded.
@@ -172,7 +179,7 @@ class AccuracyRegressions(Answer):
             return ()
         done = self.material.done
         known = done[done["run_id"].isin(self.material.signatures["run_id"])]
-        return chance_sentences(accuracy_spread(known), LEAST_MODELS)
+        return chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)
 
     def tables(self) -> Iterator[Table]:
         """Yield the best predictors, and all predictors of groups where a line could be fitted."""

@@ -11,7 +11,8 @@ from analysis.choices import Accuracy
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST
-from analysis.relations.accuracy_regressions import predictors, regressions_finding
+from analysis.relations.accuracy_predictors import GROUP, predictors
+from analysis.relations.accuracy_regressions import regressions_finding
 from analysis.text import chance, number
 
 #: Panels side by side, and the size of each in pixels.
@@ -28,7 +29,7 @@ def regression_rows(
     accuracy: Accuracy = "measured",
     kinds: tuple[str, ...] = ("signature", "characteristic"),
 ) -> pd.DataFrame:
-    """Return the points behind the picked regressions, one row a model and panel.
+    """Return the points behind the picked regressions, one row an architecture and panel.
 
     Parameters
     ----------
@@ -44,20 +45,21 @@ def regression_rows(
     Returns
     -------
     pandas.DataFrame
-        ``panel`` (from 0), ``group``, ``dataset``, ``kind``, ``predictor``, ``model``, ``value``
-        (of the predictor), ``top1`` (a fraction), ``fitted`` (by the line), and of the regression
-        ``n``, ``r2``, ``r2_left_out``, ``p``, ``p_picked``.
+        ``panel`` (from 0), ``group``, ``dataset``, ``kind``, ``predictor``, ``model`` (of several
+        checkpoints, the architecture), ``value`` (of the predictor), ``top1`` (a fraction),
+        ``fitted`` (by the line), and of the regression ``n``, ``r2``, ``r2_left_out``, ``p``,
+        ``p_picked``, ``p_corrected``, ``q``.
     """
     require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
-    known = predictors(signatures, models, accuracy).join(models.set_index("run_id")["model"])
+    known = predictors(signatures, models, accuracy)
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
     rows = picked.assign(panel=range(len(picked))).merge(
-        known, left_on=["group", "dataset"], right_on=["family_group", "dataset"]
+        known, left_on=["group", "dataset"], right_on=list(GROUP)
     )
     rows["value"] = [row[f"{row['kind']}:{row['predictor']}"] for row in rows.to_dict("records")]
     rows["fitted"] = rows["intercept"] + rows["slope"] * rows["value"]
     columns = ["panel", "group", "dataset", "kind", "predictor", "model", "value", "top1", "fitted"]
-    columns += ["n", "r2", "r2_left_out", "p", "p_picked"]
+    columns += ["n", "r2", "r2_left_out", "p", "p_picked", "p_corrected", "q"]
     drawn = rows.dropna(subset=["model", "value", "top1", "fitted"])
     return drawn[columns].reset_index(drop=True)
 
@@ -79,9 +81,10 @@ def regression_chart(
     return figure(
         side_by_side(panels, COLUMNS, "no group has enough models"),
         regressions_finding(regressions, kinds),
-        note="The best predictor of each kind in each group. R2 left out: of models that the line"
-        " was not fitted on. p picked: chance of so good a best predictor if accuracies belonged"
-        " to any model.",
+        note="The best predictor of each kind in each group. A point is an architecture, with the"
+        " mean over its checkpoints. R2 left out: of points that the line was not fitted on."
+        " p picked: chance of so good a best predictor if accuracies belonged to any architecture."
+        " q: false discovery rate over all picks.",
         source=regressions,
         width=wide,
     )
@@ -92,7 +95,7 @@ def _panel(group: pd.DataFrame) -> Any:
     ours = first["kind"] != "characteristic"
     result = [
         f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
-        chance(first["p_picked"]).replace("p ", "p picked "),
+        chance(first["p_picked"]).replace("p ", "p picked ") + f", q = {first['q']:.2g}",
     ]
     title = head(f"{first['group']} on {first['dataset']}", result)
     text = f" of {_SITES[first['kind']]}" if ours else ""

@@ -19,7 +19,7 @@ from analysis.data.selection import member_of
 from analysis.data.tables import result_table
 from analysis.data.validation import LAYERS, MODELS, require_columns
 from analysis.paper.our_numbers import CHECKPOINTS, NETWORKS, OurNumbers
-from analysis.relations.accuracy_regressions import NEEDED_OF_MODELS
+from analysis.relations.accuracy_predictors import NEEDED_OF_MODELS
 from analysis.text import number
 from survey.text import counted
 

@@ -1,7 +1,6 @@
 """Regressions of accuracy on one predictor at a time, within a group of families (Fig. 4).
 
-Owns the predictors, the fit of each alone, and the p-value of the best, which accounts for picking
-it.
+Owns the fit of each predictor alone, and the p-value of the best, which accounts for picking it.
 """
 
 from __future__ import annotations
@@ -10,49 +9,32 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from analysis.array_types import Floats
 from analysis.choices import Accuracy
-from analysis.data.model_names import measured_on, trained
 from analysis.data.tables import Row, result_table
-from analysis.data.validation import MODELS, require_choice, require_columns
+from analysis.relations.accuracy_predictors import GROUP, KINDS, predictors
 from analysis.statistics.fitted_line import fitted_line
+from analysis.statistics.p_values import corrected
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
 from analysis.text import number
 from survey.text import counted
 
-#: Statistics of a signature, by the paper's names (its Section 4 and Figure 4).
-STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
+#: Fewer architectures than this are not fitted: with three, R2 is large whatever they are.
+LEAST_ARCHITECTURES = 4
 
-#: What else is known of a model, and may explain its accuracy.
-CHARACTERISTICS = ("depth", "parameters", "gflops")
-
-#: Which sites each kind of statistic is taken over.
-_ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
-
-#: The kinds of predictor; the best of each kind is picked by itself.
-KINDS = (*_ROLES, "characteristic")
-
-#: Fewer models than this are not fitted: with three, R2 is large whatever they are.
-LEAST_MODELS = 4
+#: A corrected p-value below it is counted in the finding.
+SMALL = 0.05
 
 COLUMNS = {
     **dict.fromkeys(("group", "dataset", "accuracy", "kind", "predictor"), "str"),
-    "n": "int64",
+    **dict.fromkeys(("n", "checkpoints"), "int64"),
     **dict.fromkeys(("r2", "slope", "intercept", "r2_left_out", "p"), "float64"),
     "picked": "bool",
-    "p_picked": "float64",
+    **dict.fromkeys(("p_picked", "p_corrected", "q"), "float64"),
     "reason": "str",
 }
-
-#: What is read of signatures and of models.
-NEEDED_OF_SITES = ("run_id", "role", "affinity")
-NEEDED_OF_MODELS = (
-    *("run_id", "family_group", "checkpoint", "dataset", "pooling"),
-    *("measured_top1", "reported_top1", *CHARACTERISTICS),
-)
 
 
 def regressions(
@@ -69,10 +51,10 @@ def regressions(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``role`` and ``affinity``.
     models : pandas.DataFrame
-        Rows of ``analysis.models``: ``run_id``, ``family_group``, ``checkpoint``, ``dataset``,
-        ``pooling``, ``measured_top1``, ``reported_top1``, ``depth``, ``parameters`` and ``gflops``.
-        Runs without a group, without a signature, or of random weights (``init:...``) have no part
-        in this.
+        Rows of ``analysis.models``: ``run_id``, ``model``, ``source``, ``architecture``,
+        ``family_group``, ``checkpoint``, ``dataset``, ``pooling``, ``measured_top1``,
+        ``reported_top1``, ``depth``, ``parameters`` and ``gflops``. Runs without a group, without a
+        signature, or of random weights (``init:...``) have no part in this.
     permutations : int
         Orders of the accuracies to draw where there are over 8! of them.
     seed : int
@@ -84,16 +66,19 @@ def regressions(
     -------
     pandas.DataFrame
         One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured on,
-        with the pooling unless that is mean), ``accuracy`` (how many are measured and reported),
-        ``kind`` (signature: statistics of all sites; gates, main: of those sites alone;
-        characteristic: not from the signature), ``predictor``, ``n`` (models with accuracy and
-        predictor), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the predictor),
-        ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean over all models
-        [1]_, so that it is below 0 where the line predicts worse than that mean), ``p`` (chance of
-        so large an R2 for this predictor if accuracies belonged to any model [2]_), ``picked``
-        (whether its R2 is the largest of its kind in the group), ``p_picked`` (on the picked row:
-        chance that the largest R2 over all predictors of the kind is so large [3]_; this accounts
-        for the picking), ``reason`` (why something is blank; empty if nothing is).
+        with the pooling unless that is mean), ``accuracy`` (of how many checkpoints it is measured
+        and reported), ``kind`` (signature: statistics of all sites; gates, main: of those sites
+        alone; characteristic: not from the signature), ``predictor``, ``n`` (points: architectures
+        with accuracy and predictor, each the mean over its checkpoints), ``checkpoints`` (of the
+        group, with an accuracy), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the
+        predictor), ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean
+        over all points [1]_, so that it is below 0 where the line predicts worse than that mean),
+        ``p`` (chance of so large an R2 for this predictor if accuracies belonged to any
+        architecture [2]_), ``picked`` (whether its R2 is the largest of its kind in the group), and
+        on picked rows ``p_picked`` (chance that the largest R2 over all predictors of the kind is
+        so large [3]_; this accounts for the picking), ``p_corrected`` and ``q`` (of ``p_picked``
+        over all picks of the table; see ``analysis.statistics.p_values.corrected``); ``reason``
+        (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -102,9 +87,9 @@ def regressions(
 
     Notes
     -----
-    ``p_picked`` accounts for the choice among the predictors of one kind in one group, not for a
-    choice among kinds or groups. Models of one group are not independent, and several checkpoints
-    of one architecture less so; all p-values take them to be exchangeable.
+    ``p_picked`` accounts for the choice among the predictors of one kind in one group,
+    ``p_corrected`` and ``q`` for that among kinds, groups and datasets too. All p-values take the
+    architectures of a group to be exchangeable; those of one family are not quite.
 
     References
     ----------
@@ -117,10 +102,12 @@ def regressions(
     orders(1, permutations, seed)
     table = predictors(signatures, models, accuracy)
     rows: list[Row] = []
-    for (group, dataset), members in table.groupby(["family_group", "dataset"], sort=True):
+    for (group, dataset), members in table.groupby(list(GROUP), sort=True):
         basics = {"group": group, "dataset": dataset}
         rows += [basics | row for row in _group_rows(members, permutations, seed)]
-    return result_table(rows, COLUMNS, signatures, models)
+    result = result_table(rows, COLUMNS, signatures, models)
+    result[["p_corrected", "q"]] = np.transpose(corrected(result["p_picked"]))
+    return result
 
 
 def regressions_finding(
@@ -141,93 +128,23 @@ def regressions_finding(
         & (regressions["kind"] != "characteristic")
     ]
     if ours.empty:
-        return "No group of families has enough models with an accuracy for a regression"
-    significant = int((ours["p_picked"] < 0.05).sum())
+        return "No group of families has enough architectures with an accuracy for a regression"
+    significant = int((ours["p_corrected"] < SMALL).sum())
     left_out = int((ours["r2_left_out"] > 0).sum())
     top = ours.iloc[int(np.argmax(ours["r2"]))]
     return (
-        "The best statistic of signatures passes a test that accounts for picking it in"
-        f" {significant} of {counted(len(ours), 'group')}, and predicts models left out better than"
-        f" their mean in {left_out}; the highest R2 is {number(top['r2'])}"
+        "The best statistic of signatures passes a test that accounts for every pick in"
+        f" {significant} of {counted(len(ours), 'group')}, and predicts architectures left out"
+        f" better than their mean in {left_out}; the highest R2 is {number(top['r2'])}"
         f" ({top['predictor']}, {top['group']}, n = {top['n']})"
     )
 
 
-def statistics(affinities: ArrayLike) -> dict[str, float]:
-    """Return the statistics of a signature that the paper regresses on.
-
-    Parameters
-    ----------
-    affinities : array of float
-        A model's affinity scores; NaN where a site has none.
-
-    Returns
-    -------
-    dict of str to float
-        By the names of ``STATISTICS``; the deviation is over n, as the scores are all there are.
-        NaN where it is not defined.
-    """
-    values = np.asarray(affinities, float)
-    values = values[np.isfinite(values)]
-    if len(values) == 0:
-        return dict.fromkeys(STATISTICS, np.nan)
-    mean, median, highest = float(values.mean()), float(np.median(values)), float(values.max())
-    return {
-        "mean": mean,
-        "median": median,
-        "min": float(values.min()),
-        "max": highest,
-        "std": float(values.std()),
-        "max/mean": highest / mean if mean > 0 else np.nan,
-        "max/median": highest / median if median > 0 else np.nan,
-    }
-
-
-def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
-    """Return what is regressed; its parameters are those of ``regressions``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a run, by its id: a column ``kind:predictor`` for each predictor, ``family_group``,
-        ``dataset``, ``top1`` (a fraction) and ``top1_source``.
-    """
-    require_columns(signatures, NEEDED_OF_SITES)
-    require_columns(models, NEEDED_OF_MODELS, MODELS)
-    require_choice("accuracy", accuracy, Accuracy)
-    known = models.set_index("run_id")
-    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
-    scored = signatures[signatures["affinity"].notna()]
-    by_kind = [
-        _statistics_by_run(scored[scored["role"].isin(roles)]).add_prefix(f"{kind}:")
-        for kind, roles in _ROLES.items()
-    ]
-    others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
-    groups = known[["family_group"]].assign(
-        dataset=[measured_on(run) for run in known.to_dict("records")]
-    )
-    joined: pd.DataFrame = others.join([*by_kind, groups, _accuracies(known, accuracy)])
-    return joined
-
-
-def _statistics_by_run(scored: pd.DataFrame) -> pd.DataFrame:
-    by_run = scored.groupby("run_id")["affinity"]
-    rows = [statistics(affinities.to_numpy(float)) for _, affinities in by_run]
-    return pd.DataFrame(rows, pd.Index(list(by_run.groups)), list(STATISTICS), dtype="float64")
-
-
-def _accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
-    """Return each run's top-1 and where it comes from."""
-    other = "reported" if accuracy == "measured" else "measured"
-    first, second = (known[f"{name}_top1"].astype("float64") for name in (accuracy, other))
-    source = np.where(first.notna(), accuracy, np.where(second.notna(), other, ""))
-    return pd.DataFrame({"top1": first.fillna(second), "top1_source": source}, index=known.index)
-
-
 def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator[Row]:
     members = members[members["top1"].notna()]
-    counts = members["top1_source"].value_counts()
-    accuracy = ", ".join(f"{counts[name]} {name}" for name in sorted(counts.index))
+    counts = {name: int(members[name].sum()) for name in ("measured", "reported")}
+    accuracy = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+    basics = {"accuracy": accuracy or "none", "checkpoints": sum(counts.values())}
     top1 = members["top1"].to_numpy(float)
     reason = _unusable(top1, "top-1", "accuracy")
     shuffled = None if reason else orders(len(top1), permutations, seed)
@@ -235,9 +152,7 @@ def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator
         names = [name for name in map(str, members) if name.startswith(f"{kind}:")]
         values = {name[len(kind) + 1 :]: members[name].to_numpy(float) for name in names}
         for row in _kind_rows(kind, values, top1, shuffled):
-            yield {"accuracy": accuracy or "none", "kind": kind, **row} | (
-                {"reason": reason} if reason else {}
-            )
+            yield {**basics, "kind": kind, **row} | ({"reason": reason} if reason else {})
 
 
 def _kind_rows(
@@ -258,7 +173,7 @@ def _kind_rows(
         alone = np.isnan(fit.r2_left_out)
         row |= {"r2": fit.r2, "slope": fit.slope, "intercept": fit.intercept}
         row |= {"r2_left_out": fit.r2_left_out, "p": shuffled.p(fit.r2, drawn)}
-        row["reason"] = "without one of the models it does not vary" if alone else ""
+        row["reason"] = "without one of the architectures it does not vary" if alone else ""
         largest = drawn if largest is None else np.maximum(largest, drawn)
         best = row if best is None or fit.r2 > best["r2"] else best
     if best is not None and largest is not None and shuffled is not None:
@@ -284,11 +199,11 @@ def _unusable(values: Floats, name: str, kind: str, top1: Floats | None = None) 
     n = len(values)
     if n == 0:
         lacking = {"gates": "gate with a score", "main": "main site with a score"}
-        return f"no model has a {lacking.get(kind, f'known {name}')}"
-    if n < LEAST_MODELS:
-        return f"{counted(n, 'model')}, at least {LEAST_MODELS} are needed"
+        return f"no architecture has a {lacking.get(kind, f'known {name}')}"
+    if n < LEAST_ARCHITECTURES:
+        return f"{counted(n, 'architecture')}, at least {LEAST_ARCHITECTURES} are needed"
     if constant(values):
-        return f"{name} does not vary over the models"
+        return f"{name} does not vary over the architectures"
     if top1 is not None and constant(top1):
-        return "top-1 does not vary over the models that have it"
+        return "top-1 does not vary over the architectures that have it"
     return ""

@@ -56,8 +56,9 @@ def measured(models: int) -> pd.DataFrame:
 def runs_of(signatures: pd.DataFrame) -> pd.DataFrame:
     """Return the runs behind signatures, with accuracies and characteristics."""
     rng = np.random.default_rng(2)
-    names = ["run_id", "model", "family", "family_group", "checkpoint", "dataset", "pooling"]
-    runs = signatures.drop_duplicates("run_id")[names].reset_index(drop=True)
+    names = ["run_id", "model", "source", "architecture", "family", "family_group", "checkpoint"]
+    runs = signatures.drop_duplicates("run_id")[[*names, "dataset", "pooling"]]
+    runs = runs.reset_index(drop=True)
     runs["measured_top1"] = rng.uniform(0.6, 0.9, len(runs))
     runs.loc[0, "measured_top1"] = np.nan
     runs["reported_top1"] = 0.75
@@ -285,7 +286,7 @@ def test_titles_hold_what_picking_is_worth(fitted):
     assert f"R2 {row['r2']:.2f}, left out {row['r2_left_out']:.2f}, n = {row['n']}" in shown
     assert "p picked =" in shown
     ours = rows.drop_duplicates("panel").query("kind == 'signature'")
-    honest = int((ours["p_picked"] < 0.05).sum())
+    honest = int((ours["p_corrected"] < 0.05).sum())
     assert f"{honest} of {len(ours)} groups" in shown
     assert len(marks(drawn, "symbol")) == len(rows)
     gates = regression_rows(table, frame, runs, kinds=("gates",))

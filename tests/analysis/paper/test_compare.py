@@ -18,7 +18,7 @@ from analysis.data.provenance import provenance_of
 from analysis.paper.compare import compare_paper, printed, surveyed_rows
 from analysis.paper.leave_one_batch_out import correlations_left_out, means_left_out
 from analysis.paper.our_numbers import FAMILIES, GROUPS
-from analysis.relations.accuracy_regressions import statistics
+from analysis.relations.accuracy_predictors import statistics
 from analysis.statistics.jackknife import mean_error
 from catalog.models.family_facts import GROUPS as KNOWN_GROUPS
 from catalog.models.family_facts import family_of
@@ -79,7 +79,9 @@ def top1(values: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, d
         (statistic,) = (each for each in r2 if each.startswith("statistic "))
         (characteristic,) = (each for each in r2 if each.startswith("characteristic "))
         one = statistic.removeprefix("statistic ")
-        known = np.array([statistics(values[name])[one] for name in members])
+        scores = np.ravel([values[name] for name in members])
+        sites = pd.DataFrame({"run_id": np.repeat(members, SITES), "affinity": scores})
+        known = statistics(sites).loc[members, one].to_numpy()
         right = correlated(known, r2[statistic] ** 0.5, rng)
         other = correlated(right, -(r2[characteristic] ** 0.5), rng)
         for name, a, b in zip(members, right, other, strict=True):

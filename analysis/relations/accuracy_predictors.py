@@ -1,0 +1,103 @@
+"""Predictors of accuracy: statistics of signatures and characteristics, a point an architecture.
+
+Checkpoints of one architecture are alike in all of these, and in their accuracy: as many points
+they would pass for as many networks. So a point is an architecture, with the mean over its
+checkpoints.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from analysis.choices import Accuracy
+from analysis.data.model_names import measured_on, trained
+from analysis.data.validation import MODELS, require_choice, require_columns
+
+#: Statistics of a signature, by the paper's names (its Section 4 and Figure 4).
+STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
+
+#: What else is known of a model, and may explain its accuracy.
+CHARACTERISTICS = ("depth", "parameters", "gflops")
+
+#: Which sites each kind of statistic is taken over.
+_ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
+
+#: The kinds of predictor; the best of each kind is picked by itself.
+KINDS = (*_ROLES, "characteristic")
+
+#: What is read of signatures and of models.
+NEEDED_OF_SITES = ("run_id", "role", "affinity")
+NEEDED_OF_MODELS = (
+    *("run_id", "model", "source", "architecture", "family_group", "checkpoint", "dataset"),
+    *("pooling", "measured_top1", "reported_top1", *CHARACTERISTICS),
+)
+
+#: What the points of one regression have in common, and what makes one of them.
+GROUP = ("family_group", "dataset")
+_POINT = (*GROUP, "source", "architecture")
+
+
+def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+    """Return what is regressed; its parameters are those of ``regressions``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row an architecture, group of families and dataset: ``family_group``, ``dataset``,
+        ``source``, ``architecture``, ``model`` (the label of its only checkpoint with an accuracy;
+        of several, the architecture), ``measured`` and ``reported`` (how many checkpoints with such
+        an accuracy), and means over these: ``top1`` (a fraction) and a column ``kind:predictor``
+        for each predictor.
+    """
+    require_columns(signatures, NEEDED_OF_SITES)
+    require_columns(models, NEEDED_OF_MODELS, MODELS)
+    require_choice("accuracy", accuracy, Accuracy)
+    known = models.set_index("run_id")
+    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
+    scored = signatures[signatures["affinity"].notna()]
+    by_kind = [
+        statistics(scored[scored["role"].isin(roles)]).add_prefix(f"{kind}:")
+        for kind, roles in _ROLES.items()
+    ]
+    others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
+    accuracies = _accuracies(known, accuracy)
+    # A checkpoint without an accuracy has no part in the means of its architecture.
+    numbers = others.join([*by_kind, accuracies["top1"]]).where(accuracies["top1"].notna())
+    on = [measured_on(run) for run in known.to_dict("records")]
+    point = [known.assign(dataset=on)[name] for name in _POINT]
+    points = numbers.groupby(point).mean()
+    checkpoints = accuracies[["measured", "reported"]].groupby(point).sum()
+    only = known["model"].where(accuracies["top1"].notna()).groupby(point).first()
+    architectures = points.index.get_level_values("architecture")
+    names = only.where(checkpoints.sum(axis="columns") == 1, architectures)
+    return points.join(checkpoints).assign(model=names).reset_index()
+
+
+def statistics(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the statistics of signatures that the paper regresses on.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        ``run_id`` and ``affinity``, one row a site with a score.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a run, by its id, and a column for each of ``STATISTICS``; the deviation is over n,
+        as the scores are all there are. NaN where one is not defined.
+    """
+    by_run = scores.groupby("run_id")["affinity"]
+    table = by_run.agg(["mean", "median", "min", "max"]).assign(std=by_run.std(ddof=0))
+    for name in ("mean", "median"):
+        table[f"max/{name}"] = table["max"] / table[name].where(table[name] > 0)
+    return table
+
+
+def _accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+    """Return each run's ``top1``, and whether it is ``measured`` or ``reported``."""
+    other = "reported" if accuracy == "measured" else "measured"
+    first, second = (known[f"{name}_top1"].astype("float64") for name in (accuracy, other))
+    top1 = first.fillna(second)
+    sources = {accuracy: first.notna(), other: first.isna() & second.notna()}
+    return pd.DataFrame({"top1": top1, **sources})
