@@ -112,7 +112,7 @@ def robustness_finding(robustness: pd.DataFrame) -> str:
 
 
 def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
-    single = last_run_each(signatures, (*SETTING, "checkpoint"))
+    single = last_run_each(signatures)
     for setting, runs in single.groupby(list(SETTING), sort=True):
         basics = dict(zip(SETTING, setting, strict=True))
         basics["dataset"] = measured_on(runs.iloc[0])

@@ -183,7 +183,7 @@ def _reference(signatures: pd.DataFrame, reference: str | None) -> str:
 
 
 def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
-    single = last_run_each(signatures, (*SETTING, "dataset"))
+    single = last_run_each(signatures)
     for _, runs in single.groupby(list(SETTING), sort=True):
         by_dataset = {
             str(sites["dataset"].iloc[0]): sites for _, sites in runs.groupby("run_id", sort=False)

@@ -254,7 +254,7 @@ def _contrast_row(network: pd.DataFrame) -> Row:
 def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the sites of every residual network and of its twin."""
     residual, plain = TWIN_NAMES
-    single = last_run_each(signatures, ("architecture", *SETTING))
+    single = last_run_each(signatures)
     networks = [sites for _, sites in single.groupby("run_id", sort=False)]
     by_name = {
         (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks

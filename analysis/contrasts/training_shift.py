@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from analysis.array_types import Floats
 from analysis.contrasts.network_means import ALL, network_means, over_networks
-from analysis.data.model_names import measured_on
+from analysis.data.model_names import is_untrained, measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
@@ -120,9 +120,9 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
     for _, runs in signatures.groupby(list(SETTING), sort=True):
         networks = [sites for _, sites in runs.groupby("run_id", sort=False)]
         named = [(str(sites["checkpoint"].iloc[0]), sites) for sites in networks]
-        untrained = [each for each in named if each[0].startswith("init:")]
+        untrained = [each for each in named if is_untrained(each[0])]
         for trained, sites in named:
-            for initial, origin in () if trained.startswith("init:") else untrained:
+            for initial, origin in () if is_untrained(trained) else untrained:
                 first = sites.iloc[0]
                 basics = {"model": first["architecture"], "family": first["family"]}
                 basics |= {"level": "pair", "n": 1, "checkpoint": trained}

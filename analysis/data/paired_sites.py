@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from catalog.store.latest_runs import MEASURED
 
 
 def paired(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.float64]:
@@ -28,15 +28,13 @@ def paired(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.float64]:
     return values
 
 
-def last_run_each(signatures: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def last_run_each(signatures: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the last run of each group of repeats, which is the newest.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``: ``run_id`` and the columns of ``by``.
-    by : sequence of str
-        Columns that are equal in repeats.
+        Rows of ``analysis.signatures``: ``run_id`` and the columns of ``MEASURED``.
     """
-    runs = signatures.drop_duplicates("run_id").drop_duplicates(list(by), keep="last")
+    runs = signatures.drop_duplicates("run_id").drop_duplicates(list(MEASURED), keep="last")
     return signatures[signatures["run_id"].isin(runs["run_id"])]

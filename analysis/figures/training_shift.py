@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
-from analysis.data.model_names import measured_on
+from analysis.data.model_names import measured_on, trained
 from analysis.figures.depth_axis import depth_choice, depths, hollow_note, over_depth
 from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST, line_legend
@@ -35,8 +35,7 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
         no score), ``few_images`` (whether the site has that flag).
     """
     rows = depths(signatures)
-    initial = rows["checkpoint"].str.startswith("init:")
-    rows["state"] = initial.map({True: STATES[0], False: STATES[1]})
+    rows["state"] = trained(rows["checkpoint"]).map({False: STATES[0], True: STATES[1]})
     both = rows.groupby(list(SETTING), dropna=False)["state"].transform("nunique") == 2
     by_name = rows.groupby(["architecture", "dataset", "pooling"])["source"]
     sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")

@@ -22,9 +22,6 @@ COLUMNS = {
 #: Above this p, sampling alone may explain the differences.
 LEVEL = 0.05
 
-#: What a network was measured as; of several runs of it, the last counts.
-_NETWORK = ("source", "architecture", "checkpoint", "dataset", "pooling")
-
 
 def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     r"""Test whether networks of one true accuracy would differ as much on so many images each.
@@ -66,7 +63,7 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
     needed = ("family_group", "checkpoint", "dataset", "pooling", "measured_top1", "images")
     require_columns(models, needed, MODELS)
     known = models[trained(models["checkpoint"]) & models["measured_top1"].notna()]
-    known = last_run_each(known[known["images"].fillna(0) > 0], _NETWORK)
+    known = last_run_each(known[known["images"].fillna(0) > 0])
     on = [measured_on(run) for run in known.to_dict("records")]
     rows: list[Row] = []
     for (group, dataset), part in known.assign(on=on).groupby(["family_group", "on"], sort=True):
