@@ -19,10 +19,10 @@ WITH pairs AS (
     unnest($after::VARCHAR[]) AS after
 ), x AS (
   SELECT pair, site_name, batch, site, affinity, status, flags
-  FROM pairs JOIN batch_scores ON run_id = before
+  FROM pairs JOIN layer_scores ON run_id = before
 ), y AS (
   SELECT pair, site_name, batch, site, affinity, status, flags
-  FROM pairs JOIN batch_scores ON run_id = after
+  FROM pairs JOIN layer_scores ON run_id = after
 )
 SELECT pair, site_name, min(x.site) AS site_before, min(y.site) AS site_after,
   count(x.affinity) AS batches_before, avg(x.affinity) AS mean_before,
@@ -87,7 +87,7 @@ def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
         "site_name": site["site_name"],
         "affinity_before": before,
         "affinity_after": after,
-        "flags": _flags(pair, site),
+        "flags": tuple(flag for flag in FLAGS if flag in (site["flags"] or ())),
     }
     if site["site_before"] is None or site["site_after"] is None:
         change = "appeared" if site["site_before"] is None else "vanished"
@@ -100,15 +100,6 @@ def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
         # The same status without a score in both runs.
         return row | {"verdict": "unchanged", "detail": f"no score: {site['statuses_after'][0]}"}
     return row | _measured(pair, site)
-
-
-def _flags(pair: RunPair, site: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the flags that a site bears in either run, in the order of ``FLAGS``."""
-    borne = set(site["flags"] or ())
-    if pair.after["ridge"] != "absolute":
-        # Older rows have it under the relative ridge too, where it means nothing.
-        borne.discard("ridge")
-    return tuple(flag for flag in FLAGS if flag in borne)
 
 
 def _measured(pair: RunPair, site: Mapping[str, Any]) -> Row:

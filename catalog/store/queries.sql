@@ -12,13 +12,12 @@ WITH per_site AS (
 ), measured AS (
   SELECT run_id, count(*) AS batches FROM batches GROUP BY run_id
 ), marked AS (
-  SELECT DISTINCT run_id, site, unnest(flags) AS flag FROM batch_scores WHERE len(flags) > 0
+  SELECT DISTINCT run_id, site, unnest(flags) AS flag FROM layer_scores WHERE len(flags) > 0
 ), counted AS (
   SELECT run_id, flag, count(*) AS sites FROM marked GROUP BY run_id, flag
 ), flagged AS (
-  -- Older rows have the flag ridge under the relative ridge too, where it means nothing.
-  SELECT run_id, string_agg(flag || ' ' || counted.sites, ', ' ORDER BY flag) AS flags
-  FROM counted JOIN runs USING (run_id) WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY run_id
+  SELECT run_id, string_agg(flag || ' ' || sites, ', ' ORDER BY flag) AS flags
+  FROM counted GROUP BY run_id
 )
 SELECT runs.run_id, architecture, checkpoint, dataset, images_per_score,
   if(suspicion IS NULL, status, 'suspect') AS status, measured_top1 AS top1,
@@ -48,18 +47,17 @@ WITH sites AS (
   SELECT site, count(*) FILTER (status <> 'ok') AS without_score,
     list_sort(list_distinct(flatten(list(flags)))) AS flags,
     list_sort(list_distinct(flatten(list(notes)))) AS notes
-  FROM batch_scores WHERE run_id = $run_id GROUP BY site
+  FROM layer_scores WHERE run_id = $run_id GROUP BY site
 )
 SELECT * FROM sites JOIN metrics USING (site) JOIN notes USING (site) ORDER BY site;
 
 -- name: flag_counts
 -- How many sites of some runs ($run_ids; NULL for all) bear each flag, and the widest of them.
 WITH marked AS (
-  SELECT DISTINCT run_id, site, channels, unnest(flags) AS flag FROM batch_scores
+  SELECT DISTINCT run_id, site, channels, unnest(flags) AS flag FROM layer_scores
   WHERE len(flags) > 0 AND ($run_ids IS NULL OR list_contains($run_ids, run_id))
 )
-SELECT flag, count(*) AS sites, max(channels) AS channels FROM marked JOIN runs USING (run_id)
-WHERE flag <> 'ridge' OR ridge = 'absolute' GROUP BY flag;
+SELECT flag, count(*) AS sites, max(channels) AS channels FROM marked GROUP BY flag;
 
 -- name: run_costs
 -- What each finished run took, newest last: GFLOPs, images, scores, seconds, most memory in use.

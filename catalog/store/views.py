@@ -56,14 +56,6 @@ def _each(columns: Iterable[Column], aggregate: str) -> str:
     return ",\n    ".join(f"{aggregate}({name}) AS {name}" for name in names)
 
 
-def _valid_flags(flags: str) -> str:
-    """Return SQL for flags that mean something under the run's ridge.
-
-    Older rows have the flag ridge under the relative one too, where it means nothing.
-    """
-    return f"list_filter({flags}, lambda flag: flag <> 'ridge' OR ridge = 'absolute')"
-
-
 def scores_that_count() -> str:
     """Return SQL for every column of ``signatures``, without scores that no question counts.
 
@@ -103,15 +95,15 @@ WITH spread AS (
     avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
     list_sort(list_distinct(flatten(list(flags)))) AS flags,
     {_each(metrics, "avg")}
-  FROM batch_scores GROUP BY run_id, site
+  FROM layer_scores WHERE run_status = 'done' GROUP BY run_id, site
 )
 SELECT run_id, {_names(_DESCRIBED)}, site,
   {_names(_PLACES)},
   site / greatest(max(site) OVER (PARTITION BY run_id), 1) AS relative_depth,
   affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
-  spread.batches AS batches, {_valid_flags("flags")} AS flags,
+  spread.batches AS batches, flags,
   {_names(metrics)}
-FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'""",
+FROM runs JOIN spread USING (run_id)""",
     )
 
 
@@ -160,7 +152,11 @@ FROM {latest_of("runs")} LEFT JOIN scored USING (run_id)""",
 
 
 def layer_scores(extra: tuple[Column, ...]) -> View:
-    """Return the view of every score with what its run measured."""
+    """Return the view of every score with what its run measured.
+
+    Older rows have the flag ridge under the relative ridge too, where it means nothing: whoever
+    reads flags reads them here.
+    """
     return View(
         "layer_scores",
         "One row an activation site and batch of any run, with what was measured.",
@@ -169,8 +165,10 @@ def layer_scores(extra: tuple[Column, ...]) -> View:
             Column("run_status", "VARCHAR", "What became of the run: running, done or failed."),
         ),
         """\
-SELECT batch_scores.*, runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset,
-  runs.pooling, runs.status AS run_status
+SELECT batch_scores.* REPLACE (
+  list_filter(flags, lambda flag: flag <> 'ridge' OR ridge = 'absolute') AS flags),
+  runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset, runs.pooling,
+  runs.status AS run_status
 FROM batch_scores JOIN runs USING (run_id)""",
     )
 
@@ -230,10 +228,10 @@ def views(extra: tuple[Column, ...] = ()) -> tuple[View, ...]:
     """
     metrics = (*METRIC_COLUMNS, *extra)
     return (
+        layer_scores(extra),
         _signatures(metrics),
         _latest_signatures(metrics),
         _models(),
-        layer_scores(extra),
         FAILURES,
     )
 

@@ -13,11 +13,11 @@ from analysis.answers.clusters import SignatureClusters
 from analysis.answers.material import Material
 from analysis.answers.paper_comparison import PaperNumbers
 from analysis.contrasts.drift_between_runs import drift
-from analysis.data.frames import models, signatures
+from analysis.data.frames import layers, models, signatures
 from analysis.data.provenance import carried, provenance_of
 from analysis.data.selection import Selection
 from catalog.open_home import open_home
-from catalog.store.queries import flag_counts, signatures_overview
+from catalog.store.queries import flag_counts, run_sites, signatures_overview
 from catalog.store.reader import query
 from jobs.cli.main import app
 from survey.errors import SettingsError
@@ -69,6 +69,12 @@ def test_the_flag_ridge_means_nothing_under_the_relative_one(home) -> None:
     frame = signatures(home, Selection(ridges="relative"))
     assert frame["affinity"].notna().all()
     assert provenance_of(frame).marked == {"few_images": 4}
+    for ridge, times in (("relative", 0), ("absolute", 2)):
+        batches = layers(home, Selection(ridges=ridge), columns=["flags"])
+        assert sum("ridge" in flags for flags in batches["flags"]) == times
+    opened = open_home(home, create=False)
+    for name, expected in (("relative", ["few_images"]), ("absolute", ["few_images", "ridge"])):
+        assert run_sites(opened, f"vgg7-{name}")["flags"][1].as_py() == expected
 
 
 def test_answers_say_how_many_sites_are_left_out(home) -> None:
