@@ -12,6 +12,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.downloads import FileStore
 from catalog.home import Home
@@ -149,11 +150,14 @@ def held_jobs(registry: Registry) -> dict[str, JobState]:
     return {job.run_id: job.state for job in jobs if job.state in ("parked", "cancelled")}
 
 
+def declared(definition: Definition) -> dict[str, Any]:
+    """Return a survey as the registry records it."""
+    return {**definition.to_dict(), "base": str(definition.base)}
+
+
 def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
     """Record a survey, its jobs, and the labels and tags of these in the registry."""
-    survey_id = registry.record_survey(
-        definition.name, {**definition.to_dict(), "base": str(definition.base)}
-    )
+    survey_id = registry.record_survey(definition.name, declared(definition))
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
     registry.labels.set({job.run_id: job.labels for job in plan.jobs})
     steps = {job.run_id: training_step(job.checkpoint.reference) for job in plan.jobs}

@@ -15,10 +15,12 @@ from sqlalchemy import func, insert, select, update
 from catalog.home import Home
 from catalog.registry.attempts import Attempts
 from catalog.registry.database import Database, portions, values_of
+from catalog.registry.events import Events
 from catalog.registry.hash_cache import Hashes
 from catalog.registry.labels import Labels
 from catalog.registry.rows import JobEntry, JobOverview, JobRow, JobState
 from catalog.registry.schedules import Schedules
+from catalog.registry.submissions import Submissions
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
 from catalog.registry.tokens import Tokens
 
@@ -35,12 +37,16 @@ class Registry:
     ----------
     attempts : Attempts
         Attempts at jobs.
+    events : Events
+        Notices of what happened, and their deliveries.
     hashes : Hashes
         Hashes that need no second reading.
     labels : Labels
         Labels and tags of runs.
     schedules : Schedules
         Surveys that are run again and again.
+    submissions : Submissions
+        Surveys that were submitted to the service.
     tokens : Tokens
         What lets clients of the service in.
     """
@@ -48,9 +54,11 @@ class Registry:
     def __init__(self, home: Home) -> None:
         self._database = Database(home)
         self.attempts = Attempts(self._database)
+        self.events = Events(self._database)
         self.hashes = Hashes(self._database)
         self.labels = Labels(self._database)
         self.schedules = Schedules(self._database)
+        self.submissions = Submissions(self._database)
         self.tokens = Tokens(self._database)
 
     def record_survey(self, name: str, definition: dict[str, Any]) -> int:
@@ -106,9 +114,11 @@ class Registry:
             cancelled = select(JOBS.c.key).where(JOBS.c.state == "cancelled")
             return frozenset(connection.scalars(cancelled))
 
-    def jobs(self) -> list[JobRow]:
-        """Return the jobs in the order they were added."""
-        return self._database.rows(JobRow, JOBS, order=[JOBS.c.created_at, JOBS.c.key])
+    def jobs(self, survey_id: int | None = None) -> list[JobRow]:
+        """Return the jobs, or those that a survey asks for, in the order they were added."""
+        asked = select(SURVEY_JOBS.c.job_key).where(SURVEY_JOBS.c.survey_id == survey_id)
+        chosen = [] if survey_id is None else [JOBS.c.key.in_(asked)]
+        return self._database.rows(JobRow, JOBS, *chosen, order=[JOBS.c.created_at, JOBS.c.key])
 
     def overview(self) -> list[JobOverview]:
         """Return how every job stands with its newest attempt: quick with many jobs."""

@@ -1,4 +1,4 @@
-"""Rows of the registry, each with its columns: jobs, labels, attempts, schedules, tokens.
+"""Rows of the registry, each with its columns.
 
 ``catalog.registry.tables`` makes the tables of them.
 """
@@ -22,6 +22,13 @@ AttemptOutcome = Literal["done", "failed", "lost", "interrupted"]
 
 #: Where a due time stands: to be run; running; then settled in one of four ways.
 TickState = Literal["waiting", "running", "done", "failed", "skipped", "replaced"]
+
+#: Where a submitted survey stands: to be run; running; then over in one of three ways.
+SubmissionState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+#: What a notice is about: a survey came to its end, or failed; signatures moved; results were
+#: stale.
+EventKind = Literal["finished", "failed", "drift", "stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +149,11 @@ class Schedule(ScheduleEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """A due time of a schedule, and what became of it."""
+class Claimed:
+    """What one process at a time takes and runs, and what became of it."""
 
     id: int = column("Its number.")
-    schedule_id: int = column("The schedule.")
-    due_at: datetime = column("When it was due.")
-    state: TickState = column("waiting, running, done, failed, skipped or replaced.")
     reason: str | None = column("Why it waits, failed, was skipped or was replaced, in a sentence.")
-    claimed_at: datetime = column("When a process first saw it due.")
     claim: int = column("How often a process took it; only the last to take it can settle it.")
     losses: int = column("How often the process that ran it vanished.")
     host: str | None = column("Host of the process that runs or ran it.")
@@ -166,3 +169,53 @@ class Tick:
     failed: int | None = column("Jobs that failed.")
     skipped: int | None = column("Jobs that were measured before.")
     seconds: float | None = column("Seconds from its start to its end.")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Claimed):
+    """A due time of a schedule, and what became of it."""
+
+    schedule_id: int = column("The schedule.")
+    due_at: datetime = column("When it was due.")
+    state: TickState = column("waiting, running, done, failed, skipped or replaced.")
+    claimed_at: datetime = column("When a process first saw it due.")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission(Claimed):
+    """A survey that was submitted to the service, and what became of it."""
+
+    survey_id: int = column("The survey that it asks for.")
+    state: SubmissionState = column("queued, running, done, failed or cancelled.")
+    submitted_at: datetime = column("When it was submitted, or last retried.")
+
+
+@dataclass(frozen=True, slots=True)
+class EventEntry:
+    """A notice of what happened, as it is recorded."""
+
+    kind: EventKind = column("finished, failed, drift or stale.")
+    cause: str = column("The run it is about; a kind of event is recorded once a run.")
+    title: str = column("What happened, in a sentence.")
+    detail: dict[str, Any] = column("Counts, or the rows that say what changed, as JSON.", "JSON")
+    happened_at: datetime = column("When it was recorded.")
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow(EventEntry):
+    """A notice of what happened."""
+
+    number: int = column("Its place among all events.")
+    id: str = column("Its id, the same whenever it is sent.")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event that is to be sent to a receiver, such as a webhook."""
+
+    event_id: str = column("The event.")
+    receiver: str = column("A hash of the receiver's address, which may hold a secret.")
+    attempts: int = column("How often it was tried.")
+    next_at: datetime | None = column("When it is tried next; NULL once it is over.")
+    delivered_at: datetime | None = column("When the receiver accepted it.")
+    error: str | None = column("What went wrong the last time.")

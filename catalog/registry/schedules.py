@@ -1,10 +1,9 @@
 """Schedules, their due times, and which process runs which of them.
 
 A due time is claimed by inserting its row: the database holds one row a schedule and due time, so
-that any number of processes see it exactly once. A row that waits is then taken by one process,
-and only one row of a schedule runs at a time. The process renews a lease while it runs; another
-one takes the row over when the lease has ended. Every method is one short transaction, and every
-moment comes from the caller. When something is due, and what follows, ``jobs.schedules`` decides.
+that any number of processes see it exactly once. A row that waits is then taken by one process (see
+``catalog.registry.claims``), and only one row of a schedule runs at a time. When something is due,
+and what follows, ``jobs.schedules`` decides.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Update, delete, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Table, Update, delete, update
 
-from catalog.registry.database import Database, portions, values_of
-from catalog.registry.rows import Schedule, ScheduleEntry, Tick, TickState
+from catalog.registry.claims import Claims
+from catalog.registry.database import portions, values_of
+from catalog.registry.rows import Schedule, ScheduleEntry, Tick
 from catalog.registry.tables import SCHEDULES, TICKS
 from survey.errors import SettingsError, UnknownName
 
@@ -32,34 +31,12 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """A process that runs a tick."""
+class Schedules(Claims[Tick]):
+    """The schedules of a registry, and their due times."""
 
-    host: str
-    pid: int
-    #: Its kernel and start time, which other processes of the same number do not have.
-    process: str
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What became of a tick."""
-
-    state: TickState
-    #: Why, in a sentence.
-    reason: str | None = None
-    #: Jobs measured, failed, and measured before.
-    measured: int | None = None
-    failed: int | None = None
-    skipped: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Schedules:
-    """The schedules of a registry."""
-
-    #: The registry's.
-    database: Database
+    table: ClassVar[Table] = TICKS
+    row: ClassVar[type[Any]] = Tick
+    waiting: ClassVar[str] = "waiting"
 
     def add(self, entry: ScheduleEntry, now: datetime) -> Schedule:
         """Add a schedule; its first due time is the first after now.
@@ -183,80 +160,9 @@ class Schedules:
             TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at),
         )
 
-    def latest(self, tick: Tick) -> Tick | None:
-        """Return a tick as it stands now; None if its schedule was removed."""
-        return next(iter(self._oldest_first(TICKS.c.id == tick.id)), None)
-
-    def take(
-        self, tick: Tick, holder: ProcessIdentity, now: datetime, lease_until: datetime
-    ) -> Tick | None:
-        """Take a tick that waits, or whose holder is gone, and return it as it is then.
-
-        None if its state is no longer the given one, or another one of its schedule runs.
-        """
-        values: dict[str, Any] = {"state": "running", "claim": tick.claim + 1, "reason": None}
-        values |= values_of(holder, ProcessIdentity)
-        values |= {"lease_until": lease_until, "started_at": tick.started_at or now}
-        if tick.state == "running":
-            values["losses"] = tick.losses + 1
-        taken = _taken(tick, tick.state)
-        with self.database.transaction() as connection:
-            try:
-                if not connection.execute(taken.values(**values)).rowcount:
-                    return None
-            except IntegrityError:
-                # The index `one_running_a_schedule`: another process took another one just now.
-                connection.rollback()
-                return None
-        return self.latest(tick)
-
-    def renew(self, tick: Tick, lease_until: datetime) -> bool:
-        """Renew the lease of a taken tick; False if another process has it by now."""
-        return self._change(tick, {"lease_until": lease_until}, "running")
-
-    def release(self, tick: Tick, reason: str, *, begun: bool) -> bool:
-        """Let a taken tick wait again, for the next process that looks."""
-        values: dict[str, Any] = {"state": "waiting", "reason": reason, "lease_until": None}
-        if not begun:
-            values["started_at"] = None
-        return self._change(tick, values, "running")
-
-    def settle(self, tick: Tick, settlement: Settlement, now: datetime) -> bool:
-        """Store what became of a tick; False if another process has it by now."""
-        seconds = (now - tick.started_at).total_seconds() if tick.started_at else None
-        values = {"ended_at": now, "lease_until": None, "seconds": seconds}
-        return self._change(tick, values_of(settlement, Settlement) | values, tick.state)
-
-    def request_cancel(self, tick: Tick, now: datetime) -> bool:
-        """Ask the process that runs a tick to stop; see ``cancel_requested``."""
-        return self._change(tick, {"cancel_at": now}, "running")
-
-    def cancel_requested(self, tick: Tick) -> bool:
-        """Return whether a tick's run must stop: it is replaced, or was taken over.
-
-        For the process that runs it, to be asked every few seconds: it stops as on Ctrl-C, so that
-        what is durable is kept, and settles the tick as ``replaced``.
-        """
-        now = self.latest(tick)
-        return now is None or now.claim != tick.claim or now.cancel_at is not None
-
-    def _change(self, tick: Tick, values: dict[str, Any], state: TickState) -> bool:
-        return self._changes(_taken(tick, state).values(**values))
-
-    def _changes(self, statement: Update) -> bool:
-        with self.database.transaction() as connection:
-            return bool(connection.execute(statement).rowcount)
-
     def _oldest_first(self, *conditions: ColumnElement[bool]) -> list[Tick]:
-        return self.database.rows(Tick, TICKS, *conditions, order=[TICKS.c.due_at])
+        return self._rows(*conditions, order=[TICKS.c.due_at])
 
 
 def _update(schedule: Schedule, condition: ColumnElement[bool]) -> Update:
     return update(SCHEDULES).where(SCHEDULES.c.id == schedule.id, condition)
-
-
-def _taken(tick: Tick, state: TickState) -> Update:
-    """Return an update of a tick in a state, as far as nobody took it since it was read."""
-    return update(TICKS).where(
-        TICKS.c.id == tick.id, TICKS.c.claim == tick.claim, TICKS.c.state == state
-    )

@@ -32,10 +32,13 @@ from sqlalchemy.types import TypeDecorator
 from catalog.registry.rows import (
     AccessToken,
     Attempt,
+    Delivery,
+    EventRow,
     JobRow,
     RunLabel,
     RunTag,
     Schedule,
+    Submission,
     Tick,
 )
 from survey.column_fields import columns_of
@@ -255,4 +258,44 @@ TOKENS = _table_of(
     id={"primary_key": True},
     name={"unique": True},
     sha256={"unique": True},
+)
+
+#: Surveys that were submitted to the service.
+SUBMISSIONS = _table_of(
+    Submission,
+    "submissions",
+    "One row a survey that was submitted to the service.",
+    ForeignKeyConstraint(["survey_id"], ["surveys.id"]),
+    id={"primary_key": True},
+    state={"index": True},
+)
+
+#: Notices of what happened. No key points to what they are about: a schedule may be removed.
+EVENTS = _table_of(
+    EventRow,
+    "events",
+    "One row a notice of what happened.",
+    UniqueConstraint("kind", "cause", name="one_event_a_kind_and_cause"),
+    number={"primary_key": True},
+    id={"unique": True},
+)
+
+#: Those that events are sent to.
+RECEIVERS = Table(
+    "receivers",
+    METADATA,
+    _column("key", Text, "A hash of its address, which may hold a secret.", primary_key=True),
+    _column("after", Integer, "The last event before it was first named; it gets the later ones."),
+    comment="One row a webhook or command that events are sent to.",
+)
+
+#: Events on their way to those.
+DELIVERIES = _table_of(
+    Delivery,
+    "deliveries",
+    "One row an event and a receiver.",
+    ForeignKeyConstraint(["event_id"], ["events.id"]),
+    ForeignKeyConstraint(["receiver"], ["receivers.key"]),
+    event_id={"primary_key": True},
+    receiver={"primary_key": True},
 )

@@ -182,7 +182,7 @@ def tick(
     from jobs.cli.run import runner_of
     from jobs.cli.signals import termination_interrupts
     from jobs.scan.progress_display import progress_reporter
-    from jobs.schedules.tick import Pace
+    from jobs.schedules.claimed_run import Pace
     from jobs.schedules.tick import tick as carry_out_due
 
     recall_consent()
@@ -211,21 +211,22 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
         say("nothing is due")
     for one in ran:
         _complain(one)
-    if any(one.left and not one.busy for one in ran):
+    if any(one.ended.left and not one.ended.busy for one in ran):
         raise typer.Exit(StoreError.exit_code)
     if any(one.tick.state == "failed" for one in ran):
         raise typer.Exit(SOME_FAILED)
 
 
 def _complain(one: Ran) -> None:
-    if one.busy:
-        say(f"{one.schedule.name} waits: another scan is writing to the home")
-    elif one.left:
-        complain(f"{one.schedule.name} waits: {one.left.message}", one.left.hint)
-    elif one.outcome is None and one.tick.state == "failed":
-        complain(f"{one.schedule.name}: {one.tick.reason}", one.hint)
-    elif one.outcome:
-        complain_of(one.outcome)
+    name, ended = one.schedule.name, one.ended
+    if ended.busy:
+        say(f"{name} waits: another scan is writing to the home")
+    elif ended.left:
+        complain(f"{name} waits: {ended.left.message}", ended.left.hint)
+    elif ended.outcome:
+        complain_of(ended.outcome)
+    elif one.tick.state == "failed":
+        complain(f"{name}: {one.tick.reason}", ended.hint)
 
 
 def _declared(schedule: Schedule) -> Iterator[tuple[str, str]]:

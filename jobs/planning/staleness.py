@@ -68,6 +68,11 @@ class Staleness:
     #: The changes since; empty for a job that is new.
     changes: tuple[Change, ...] = ()
 
+    @property
+    def stale(self) -> bool:
+        """Whether something changed that the survey did not ask for."""
+        return any(not change.chosen for change in self.changes)
+
     def __str__(self) -> str:
         """Return ``new``, or every change."""
         return "; ".join(map(str, self.changes)) or "new"
@@ -118,9 +123,8 @@ def summary(reasons: Iterable[Staleness]) -> str:
     """Return how many jobs are new, of other settings and stale, in one line; empty for none."""
     counts, causes = Counter[str](), Counter[str]()
     for reason in reasons:
-        stale = {change.what for change in reason.changes if not change.chosen}
-        counts[_STALE if stale else _OTHERWISE if reason.changes else _NEW] += 1
-        causes.update(stale)
+        counts[_STALE if reason.stale else _OTHERWISE if reason.changes else _NEW] += 1
+        causes.update({change.what for change in reason.changes if not change.chosen})
     why = ", ".join(f"{what} {count}" for what, count in sorted(causes.items()))
     parts = [f"{counts[kind]} {kind}" for kind in (_NEW, _OTHERWISE, _STALE) if counts[kind]]
     return ", ".join(parts) + (f" ({why})" if why else "")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -112,9 +113,13 @@ def new_entry(
 
 def definition_of(schedule: ScheduleEntry) -> Definition:
     """Return the survey a schedule runs."""
-    stored = schedule.definition
+    return recorded_definition(schedule.definition, schedule.name, Path(schedule.base))
+
+
+def recorded_definition(stored: dict[str, Any], name: str, base: Path) -> Definition:
+    """Return a survey from its record in the registry."""
     settings = MeasureSettings.from_record(stored.get("settings", {})).to_dict()
-    return parse_definition({**stored, "settings": settings}, schedule.name, Path(schedule.base))
+    return parse_definition({**stored, "settings": settings}, name, base)
 
 
 def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:

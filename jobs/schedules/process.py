@@ -1,4 +1,4 @@
-"""The process that runs a tick, its lease, and whether it still exists.
+"""The process that runs what it took, its lease, and whether it still exists.
 
 A process of the same kernel and the same space of process numbers can be looked up: it is gone as
 soon as it has ended. Of any other process, such as one on another host, nothing is seen but its
@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from catalog.registry.rows import Tick
-from catalog.registry.schedules import ProcessIdentity
+from catalog.registry.claims import ProcessIdentity
+from catalog.registry.rows import Claimed
 from survey.errors import StoreError
 
 _PROC = Path("/proc")
@@ -31,12 +31,12 @@ def this_process() -> ProcessIdentity:
     return ProcessIdentity(socket.gethostname(), pid, f"{_kernel()}/{birth(pid)}")
 
 
-def is_gone(tick: Tick, now: datetime) -> bool:
-    """Return whether the process of a running tick has ended."""
-    kernel, _, born = (tick.process or "").partition("/")
-    if tick.pid is not None and kernel and kernel == _kernel():
-        return birth(tick.pid) != born
-    return tick.lease_until is None or tick.lease_until < now
+def is_gone(taken: Claimed, now: datetime) -> bool:
+    """Return whether the process that took a due time or a submitted survey has ended."""
+    kernel, _, born = (taken.process or "").partition("/")
+    if taken.pid is not None and kernel and kernel == _kernel():
+        return birth(taken.pid) != born
+    return taken.lease_until is None or taken.lease_until < now
 
 
 @contextmanager

@@ -8,33 +8,30 @@ durable are not measured again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from catalog.home import Home
+from catalog.registry.claims import Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
-from catalog.registry.schedules import Schedules, Settlement
+from catalog.registry.schedules import Schedules
+from jobs.schedules.claimed_run import ClaimedRun, Clock, Ended, Pace, abandoned, take, utc_now
 from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
-from jobs.schedules.process import is_gone, renewed_lease, this_process
-from survey import ClusterError, StoreError, SurveyError
+from jobs.schedules.process import is_gone
 
 if TYPE_CHECKING:
-    from jobs.run import Outcome
     from jobs.runners.base import Runner
     from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
 
-#: Processes that may die over one due time.
-MOST_LOSSES = 5
-
 #: A moment further ahead than this was recorded by a clock that was wrong.
 AHEAD = timedelta(hours=1)
 
-Clock = Callable[[], datetime]
+#: What becomes of a due time that was to stop when its process died.
+_REPLACED = Settlement("replaced", "a later run took its place; its process is gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +39,12 @@ class Ran:
     """A tick that this process ran, or left waiting."""
 
     schedule: Schedule
-    #: The tick afterwards.
-    tick: Tick
-    #: Why it was left waiting; None if it was settled.
-    left: SurveyError | None = None
-    #: Whether it was left because another scan is writing to the home.
-    busy: bool = False
-    #: The outcome of its survey, where that came to an end.
-    outcome: Outcome | None = None
-    #: What to do about its survey, where that could not be run.
-    hint: str | None = None
+    ended: Ended[Tick]
 
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long things may take, in seconds."""
-
-    #: How late a due time may be seen and still not count as missed.
-    grace: float = GRACE_SECONDS
-    #: Time between two renewals of a lease.
-    beat: float = 15.0
-    #: Time from the last renewal until other hosts consider a process dead.
-    lease: float = 90.0
+    @property
+    def tick(self) -> Tick:
+        """The tick afterwards."""
+        return self.ended.row
 
 
 def tick(
@@ -80,6 +56,7 @@ def tick(
     limits: Limits | None = None,
     now: Clock = utc_now,
     pace: Pace | None = None,
+    most: int | None = None,
 ) -> list[Ran]:
     """Run every due time that no other process runs, until none is left.
 
@@ -99,6 +76,8 @@ def tick(
         The clock.
     pace : Pace, optional
         How long things may take.
+    most : int, optional
+        How many to run at most; all by default.
 
     Returns
     -------
@@ -114,17 +93,37 @@ def tick(
     ran, passed = list[Ran](), set[int]()
     with Registry(home) as registry:
         schedules = registry.schedules
-        while following := _next(schedules, passed, now(), pace.grace):
+        while len(ran) != most and (following := _next(schedules, passed, now(), pace.grace)):
             schedule, due = following
             passed.add(due.id)
             # Before the due time is taken: options that cannot be used leave it waiting.
             runner = make_runner()
-            moment = now()
-            lease_until = moment + timedelta(seconds=pace.lease)
-            if taken := schedules.take(due, this_process(), moment, lease_until):
-                run = _Run(home, schedules, schedule, taken, now, pace)
-                ran.append(run.carry_out(runner, reporter, offline=offline, limits=limits))
+            if taken := take(schedules, due, now(), pace):
+                run = _run(home, schedules, schedule, taken, now, pace)
+                ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
+                ran.append(Ran(schedule, ended))
     return ran
+
+
+def _run(
+    home: Home, schedules: Schedules, schedule: Schedule, taken: Tick, now: Clock, pace: Pace
+) -> ClaimedRun[Tick]:
+    def look_again(moment: datetime) -> None:
+        # What falls due during this run overlaps with it, also if no other process looks.
+        look(schedules, moment, pace.grace)
+
+    return ClaimedRun(
+        home,
+        schedules,
+        taken,
+        schedule.name,
+        f"schedule {schedule.name}, due {_utc(taken.due_at)}",
+        lambda: definition_of(schedule),
+        Settlement("replaced", "a later run took its place"),
+        now,
+        pace,
+        look_again,
+    )
 
 
 def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -183,117 +182,11 @@ def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Tick 
     for candidate in schedules.open_ticks(schedule):
         if candidate.state == "waiting":
             return candidate
+        if abandoned(schedules, candidate, now, _REPLACED):
+            return candidate
         if not is_gone(candidate, now):
             return None
-        if candidate.cancel_at is not None:
-            reason = "a later run took its place; its process is gone"
-            schedules.settle(candidate, Settlement("replaced", reason), now)
-        elif candidate.losses + 1 >= MOST_LOSSES:
-            reason = f"{MOST_LOSSES} processes died over it, the last on {candidate.host}"
-            schedules.settle(candidate, Settlement("failed", reason), now)
-        else:
-            return candidate
     return None
-
-
-class _Stopped(Exception):
-    """A run has to stop: a later one replaces it, or another process took it over."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The run of a tick that this process took."""
-
-    home: Home
-    schedules: Schedules
-    schedule: Schedule
-    tick: Tick
-    now: Clock
-    pace: Pace
-
-    def carry_out(
-        self, runner: Runner, reporter: Reporter, *, offline: bool, limits: Limits | None
-    ) -> Ran:
-        """Run the survey and record its outcome."""
-        # Imported only when there is something to run: looking has to be quick.
-        from jobs.run import run_survey
-        from jobs.scan.progress_file import ProgressFile
-
-        try:
-            with renewed_lease(self._renew, self.pace.beat) as stop:
-                definition = definition_of(self.schedule)
-                stopping = cast("Reporter", _StoppingReporter(reporter, stop))
-                with ProgressFile(self.home, stopping) as passing:
-                    outcome = run_survey(
-                        self.home, definition, runner, passing, offline=offline, limits=limits
-                    )
-        except _Stopped:
-            return self._settle(Settlement("replaced", "a later run took its place"))
-        except KeyboardInterrupt:
-            self.schedules.release(self.tick, "interrupted", begun=True)
-            raise
-        except (StoreError, ClusterError) as error:
-            return self._leave(error)
-        except SurveyError as error:
-            return self._settle(Settlement("failed", error.message), hint=error.hint)
-        except Exception as error:
-            self._settle(Settlement("failed", f"{type(error).__name__}: {error}"))
-            raise
-        return self._settle(_settlement(outcome), outcome)
-
-    def _renew(self) -> bool:
-        """Renew the lease; return whether the run may go on."""
-        moment = self.now()
-        self.schedules.renew(self.tick, moment + timedelta(seconds=self.pace.lease))
-        # What falls due during this run overlaps with it, also if no other process looks.
-        look(self.schedules, moment, self.pace.grace)
-        return not self.schedules.cancel_requested(self.tick)
-
-    def _settle(
-        self, settlement: Settlement, outcome: Outcome | None = None, hint: str | None = None
-    ) -> Ran:
-        self.schedules.settle(self.tick, settlement, self.now())
-        return Ran(self.schedule, self._latest(), outcome=outcome, hint=hint)
-
-    def _leave(self, error: SurveyError) -> Ran:
-        from catalog.store.writer_lock import writing_process
-
-        # Not the survey's fault: the store or the cluster may be there at the next look.
-        busy = isinstance(error, StoreError) and writing_process(self.home) is not None
-        self.schedules.release(self.tick, error.message, begun=not busy)
-        return Ran(self.schedule, self._latest(), left=error, busy=busy)
-
-    def _latest(self) -> Tick:
-        return self.schedules.latest(self.tick) or self.tick
-
-
-def _settlement(outcome: Outcome) -> Settlement:
-    """Return the settlement of a tick whose survey came to its end."""
-    failed, unfetched = len(outcome.failed), len(outcome.unfetched)
-    reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
-    reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
-    return Settlement(
-        "failed" if reasons else "done",
-        "; ".join(reasons) or None,
-        measured=len(outcome.done),
-        failed=failed,
-        skipped=len(outcome.plan.jobs) - len(outcome.plan.todo),
-    )
-
-
-class _StoppingReporter:
-    """Passes reports on, and ends the scan once it has to stop."""
-
-    def __init__(self, reporter: Reporter, stop: threading.Event) -> None:
-        self._reporter, self._stop = reporter, stop
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        def report(*values: object) -> None:
-            getattr(self._reporter, name)(*values)
-            if self._stop.is_set():
-                raise _Stopped("a later run takes its place")
-
-        return report
 
 
 def _utc(moment: datetime) -> str:

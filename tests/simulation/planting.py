@@ -105,7 +105,7 @@ FAULTS = (
     ),
     Fault(
         "due time run twice",
-        "catalog.registry.schedules:_taken",
-        ((", TICKS.c.claim == tick.claim, TICKS.c.state == state", ""),),
+        "catalog.registry.claims:_taken",
+        ((", table.c.claim == row.claim, table.c.state == state", ""),),
     ),
 )

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from catalog.home import Home
+from catalog.registry.claims import ProcessIdentity, Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Tick
-from catalog.registry.schedules import ProcessIdentity, Settlement
 from jobs.schedules.cron import new_entry
 from jobs.schedules.tick import look
 from tests.jobs.jobs import declared

@@ -38,7 +38,7 @@ def main(home: str, first: str, step: str, count: str, kill: str) -> None:
         now = datetime.fromisoformat(first) + timedelta(seconds=float(step) * number)
         reporter = KillsItself(int(kill))
         for ran in tick(opened, lambda: LocalRunner(ON_CPU), reporter, now=lambda now=now: now):
-            if ran.left is None:
+            if ran.ended.left is None:
                 due = ran.tick
                 print(ran.schedule.name, due.due_at.isoformat(), due.state, flush=True)  # noqa: T201
 

@@ -18,9 +18,10 @@ import pytest
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.registry.claims import ProcessIdentity, Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
-from catalog.registry.schedules import Due, ProcessIdentity, Settlement
+from catalog.registry.schedules import Due
 from catalog.store.reader import query
 from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition
@@ -28,9 +29,10 @@ from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
 from jobs.scan.reporter import Reporter
+from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
-from jobs.schedules.tick import MOST_LOSSES, Pace, Ran, look, tick
+from jobs.schedules.tick import Ran, look, tick
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=12)
@@ -150,7 +152,7 @@ def test_a_due_time_keeps_to_the_limits_of_its_jobs(fresh):
         now=lambda: at(9),
     )
     assert (ran.tick.state, ran.tick.failed) == ("failed", 1)
-    assert "the deadline of a job" in ran.outcome.failed[0][1].message
+    assert "the deadline of a job" in ran.ended.outcome.failed[0][1].message
 
 
 @pytest.mark.parametrize(
@@ -276,8 +278,8 @@ def test_another_scan_makes_a_due_time_wait(home):
     schedule = added(home)
     with Writer.open(home):
         (left,) = ticked(home, 9)
-        assert left.busy
-        assert left.left is not None
+        assert left.ended.busy
+        assert left.ended.left is not None
         assert "another scan is writing" in str(left.tick.reason)
     assert states(home, schedule) == [(9, "waiting")]
     assert ran_at(ticked(home, 9.1)) == [(9, "done")]
@@ -301,7 +303,7 @@ def test_a_survey_that_cannot_be_planned_fails_with_its_reason(home):
         gone = {**made.definition, "models": [{"name": "small:gone_13"}]}
         schedule = registry.schedules.add(dataclasses.replace(made, definition=gone), BEGIN)
     (ran,) = ticked(home, 9)
-    assert (ran.tick.state, ran.outcome) == ("failed", None)
+    assert (ran.tick.state, ran.ended.outcome) == ("failed", None)
     assert "gone_13" in str(ran.tick.reason)
     assert states(home, schedule) == [(9, "failed")]
 

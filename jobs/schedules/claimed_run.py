@@ -1,0 +1,245 @@
+"""The run of what a process took: a survey under a lease, and what becomes of it.
+
+Due times and submitted surveys are run alike. If the process dies, the next one that looks takes
+over and continues the same run: batches that are durable are not measured again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from catalog.home import Home
+from catalog.registry.claims import Claims, Row, Settlement
+from catalog.registry.events import Events
+from catalog.registry.rows import EventEntry
+from jobs.schedules.cron import GRACE_SECONDS
+from jobs.schedules.process import is_gone, renewed_lease, this_process
+from survey import ClusterError, StoreError, SurveyError
+
+if TYPE_CHECKING:
+    from jobs.planning.definition import Definition
+    from jobs.planning.plan import Plan
+    from jobs.run import Outcome
+    from jobs.runners.base import Runner
+    from jobs.runners.options import Limits
+    from jobs.scan.reporter import Reporter
+
+#: Processes that may die over one row.
+MOST_LOSSES = 5
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things may take, in seconds."""
+
+    #: How late a due time may be seen and still not count as missed.
+    grace: float = GRACE_SECONDS
+    #: Time between two renewals of a lease.
+    beat: float = 15.0
+    #: Time from the last renewal until other hosts consider a process dead.
+    lease: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Generic[Row]):
+    """A row that this process ran, or left waiting."""
+
+    #: The row afterwards.
+    row: Row
+    #: Why it was left waiting; None if it was settled.
+    left: SurveyError | None = None
+    #: Whether it was left because another scan is writing to the home.
+    busy: bool = False
+    #: The outcome of its survey, where that came to an end.
+    outcome: Outcome | None = None
+    #: What to do about its survey, where that could not be run.
+    hint: str | None = None
+
+
+class _Stopped(Exception):
+    """A run has to stop: it was asked to, or another process took it over."""
+
+
+@dataclass(frozen=True)
+class ClaimedRun(Generic[Row]):
+    """The run of a row that this process took.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    claims : Claims
+        The rows that the row is one of.
+    row : Claimed
+        The row, as it was taken.
+    title : str
+        What its events call it.
+    cause : str
+        What tells its events from those of other runs.
+    definition : callable
+        Returns its survey.
+    stopped : Settlement
+        What becomes of it if it is asked to stop.
+    now : callable
+        The clock.
+    pace : Pace
+        How long things may take.
+    meanwhile : callable
+        Called with the moment at every renewal of the lease.
+    """
+
+    home: Home
+    claims: Claims[Row]
+    row: Row
+    title: str
+    cause: str
+    definition: Callable[[], Definition]
+    stopped: Settlement
+    now: Clock
+    pace: Pace
+    meanwhile: Callable[[datetime], None] = lambda _: None
+
+    def carry_out(
+        self, runner: Runner, reporter: Reporter, *, offline: bool, limits: Limits | None
+    ) -> Ended[Row]:
+        """Run the survey, record its outcome, and the events that follow."""
+        # Imported only when there is something to run: looking has to be quick.
+        from catalog.open_home import open_home
+        from jobs.run import run_survey
+        from jobs.scan.progress_file import ProgressFile
+
+        try:
+            with renewed_lease(self._renew, self.pace.beat) as stop:
+                # An older home may lack the tables that events are recorded in.
+                open_home(self.home.path, create=True, registry_url=self.home.registry_url)
+                watching = cast("Reporter", _WatchingReporter(reporter, stop, self._note_stale))
+                with ProgressFile(self.home, watching) as passing:
+                    definition = self.definition()
+                    outcome = run_survey(
+                        self.home, definition, runner, passing, offline=offline, limits=limits
+                    )
+            # A stop that was asked for after the last job changes nothing.
+            stopped = outcome.cancelled and self.claims.cancel_requested(self.row)
+            return self._settle(self.stopped if stopped else _settlement(outcome), outcome)
+        except _Stopped:
+            return self._settle(self.stopped)
+        except KeyboardInterrupt:
+            self.claims.release(self.row, "interrupted", begun=True)
+            raise
+        except (StoreError, ClusterError) as error:
+            return self._leave(error)
+        except SurveyError as error:
+            return self._settle(Settlement("failed", error.message), hint=error.hint)
+        except Exception as error:
+            self._settle(Settlement("failed", f"{type(error).__name__}: {error}"))
+            raise
+
+    def _renew(self) -> bool:
+        """Renew the lease; return whether the run may go on."""
+        moment = self.now()
+        self.claims.renew(self.row, moment + timedelta(seconds=self.pace.lease))
+        self.meanwhile(moment)
+        return not self.claims.cancel_requested(self.row)
+
+    def _note_stale(self, plan: Plan) -> None:
+        """Record that results are stale, before any of them is measured again."""
+        from jobs.schedules.notices import stale_notice
+
+        if notice := stale_notice(plan):
+            Events(self.claims.database).record(self._event(*notice))
+
+    def _settle(
+        self, settlement: Settlement, outcome: Outcome | None = None, hint: str | None = None
+    ) -> Ended[Row]:
+        events = self._events(settlement) if settlement.state in ("done", "failed") else []
+        self.claims.settle(self.row, settlement, self.now(), events)
+        return Ended(self._latest(), outcome=outcome, hint=hint)
+
+    def _events(self, settlement: Settlement) -> Sequence[EventEntry]:
+        from jobs.schedules.notices import drift_notice, end_notice
+
+        events = [self._event(*end_notice(self.title, settlement))]
+        if moved := drift_notice(self.home, self.row.started_at):
+            events.append(self._event(*moved))
+        return events
+
+    def _event(self, kind: Any, title: str, detail: dict[str, Any]) -> EventEntry:
+        detail = {"survey": self.title, **detail}
+        return EventEntry(kind, self.cause, title, detail, self.now())
+
+    def _leave(self, error: SurveyError) -> Ended[Row]:
+        from catalog.store.writer_lock import writing_process
+
+        # Not the survey's fault: the store or the cluster may be there at the next look.
+        busy = isinstance(error, StoreError) and writing_process(self.home) is not None
+        self.claims.release(self.row, error.message, begun=not busy)
+        return Ended(self._latest(), left=error, busy=busy)
+
+    def _latest(self) -> Row:
+        return self.claims.latest(self.row) or self.row
+
+
+def take(claims: Claims[Row], row: Row, now: datetime, pace: Pace) -> Row | None:
+    """Take a row for this process; None if another one came first."""
+    return claims.take(row, this_process(), now, now + timedelta(seconds=pace.lease))
+
+
+def abandoned(claims: Claims[Row], row: Row, now: datetime, stopped: Settlement) -> bool:
+    """Return whether the process of a running row is gone and another one may take it.
+
+    Rows that were asked to stop, or over which too many processes died, are settled instead.
+    """
+    if not is_gone(row, now):
+        return False
+    if row.cancel_at is not None:
+        claims.settle(row, stopped, now)
+        return False
+    if row.losses + 1 >= MOST_LOSSES:
+        reason = f"{MOST_LOSSES} processes died over it, the last on {row.host}"
+        claims.settle(row, Settlement("failed", reason), now)
+        return False
+    return True
+
+
+def _settlement(outcome: Outcome) -> Settlement:
+    """Return the settlement of a row whose survey came to its end."""
+    failed, unfetched = len(outcome.failed), len(outcome.unfetched)
+    reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
+    reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
+    return Settlement(
+        "failed" if reasons else "done",
+        "; ".join(reasons) or None,
+        measured=len(outcome.done),
+        failed=failed,
+        skipped=len(outcome.plan.jobs) - len(outcome.plan.todo),
+    )
+
+
+class _WatchingReporter:
+    """Passes reports on, hands on the plan, and ends the scan once it has to stop."""
+
+    def __init__(
+        self, reporter: Reporter, stop: threading.Event, planned: Callable[[Plan], None]
+    ) -> None:
+        self._reporter, self._stop, self._planned = reporter, stop, planned
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def report(*values: Any) -> None:
+            getattr(self._reporter, name)(*values)
+            if name == "planned":
+                self._planned(values[0])
+            if self._stop.is_set():
+                raise _Stopped("it was asked to stop")
+
+        return report
