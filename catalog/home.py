@@ -89,6 +89,16 @@ class Home:
         """The text that names the process which holds the writer's lock."""
         return self.path / "writer.txt"
 
+    @property
+    def driver_lock(self) -> Path:
+        """The file whose lock the one driver of a service holds."""
+        return self.path / "driver.lock"
+
+    @property
+    def driver_state(self) -> Path:
+        """The file in which that driver tells what it does."""
+        return self.path / "driver.json"
+
 
 def segment_paths(folder: Path) -> list[Path]:
     """Return the whole segments in a folder, in the order they were written."""

@@ -33,6 +33,7 @@ __all__ = [
     "needed_files",
     "open_dataset",
     "order_seed_of",
+    "path_of",
     "selected_name",
 ]
 
@@ -98,6 +99,22 @@ def needed_files(name: str) -> tuple[RemoteFile, ...]:
     """
     whole, _ = split_name(name)
     return _declared(whole)[1].files
+
+
+def path_of(name: str, base_dir: Path) -> Path | None:
+    """Return the file or folder that a dataset's name holds; None where it holds none.
+
+    Raises
+    ------
+    UnknownName, DatasetError
+        As ``needed_files``.
+    """
+    whole, _ = split_name(name)
+    _, info = _declared(whole)
+    # What an installed kind calls its detail is not known: it may be a path.
+    if not info.subset.isupper() or info.subset in ("IMAGES", "SHA256"):
+        return None
+    return DatasetRequest(whole, info, base_dir).path
 
 
 def _declared(name: str) -> tuple[DatasetKind, DatasetInfo]:

@@ -90,6 +90,10 @@ class Claims(Generic[Row]):
         """Renew the lease of a taken row; False if another process has it by now."""
         return self._change(row, {"lease_until": lease_until}, "running")
 
+    def progressed(self, row: Row) -> None:
+        """Forget the processes that a taken row lost: it goes on."""
+        self._change(row, {"losses": 0}, "running")
+
     def release(self, row: Row, reason: str, *, begun: bool) -> bool:
         """Let a taken row wait again, for the next process that looks."""
         values: dict[str, Any] = {"state": self.waiting, "reason": reason, "lease_until": None}

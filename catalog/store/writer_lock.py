@@ -20,10 +20,11 @@ def writing_process(home: Home) -> str | None:
     The lock decides, on whatever machine its holder runs: a killed writer leaves its note behind,
     and by now another process may have its number.
     """
-    return holder(home) if _is_locked(home.writer_lock) else None
+    return holder(home) if is_locked(home.writer_lock) else None
 
 
-def _is_locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
+    """Return whether a process, on whatever machine, holds the lock of a file."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

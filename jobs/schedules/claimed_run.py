@@ -16,6 +16,7 @@ from catalog.home import Home
 from catalog.registry.claims import Claims, Row, Settlement
 from catalog.registry.events import Events
 from catalog.registry.rows import EventEntry
+from catalog.store.records import BatchRecord
 from jobs.schedules.cron import GRACE_SECONDS
 from jobs.schedules.process import is_gone, renewed_lease, this_process
 from survey import ClusterError, StoreError, SurveyError
@@ -123,7 +124,7 @@ class ClaimedRun(Generic[Row]):
             with renewed_lease(self._renew, self.pace.beat) as stop:
                 # An older home may lack the tables that events are recorded in.
                 open_home(self.home.path, create=True, registry_url=self.home.registry_url)
-                watching = cast("Reporter", _WatchingReporter(reporter, stop, self._note_stale))
+                watching = cast("Reporter", _WatchingReporter(reporter, stop, self))
                 with ProgressFile(self.home, watching) as passing:
                     definition = self.definition()
                     outcome = run_survey(
@@ -152,12 +153,17 @@ class ClaimedRun(Generic[Row]):
         self.meanwhile(moment)
         return not self.claims.cancel_requested(self.row)
 
-    def _note_stale(self, plan: Plan) -> None:
+    def planned(self, plan: Plan) -> None:
         """Record that results are stale, before any of them is measured again."""
         from jobs.schedules.notices import stale_notice
 
         if notice := stale_notice(plan):
             Events(self.claims.database).record(self._event(*notice))
+
+    def progressed(self) -> None:
+        """Note that a batch is durable: what its process dies of is not its survey's fault."""
+        if self.row.losses:
+            self.claims.progressed(self.row)
 
     def _settle(
         self, settlement: Settlement, outcome: Outcome | None = None, hint: str | None = None
@@ -227,18 +233,20 @@ def _settlement(outcome: Outcome) -> Settlement:
 
 
 class _WatchingReporter:
-    """Passes reports on, hands on the plan, and ends the scan once it has to stop."""
+    """Passes reports on, notes the plan and the first batch, and ends the scan that has to stop."""
 
-    def __init__(
-        self, reporter: Reporter, stop: threading.Event, planned: Callable[[Plan], None]
-    ) -> None:
-        self._reporter, self._stop, self._planned = reporter, stop, planned
+    def __init__(self, reporter: Reporter, stop: threading.Event, run: ClaimedRun[Any]) -> None:
+        self._reporter, self._stop, self._run = reporter, stop, run
+        self._progressed = False
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def report(*values: Any) -> None:
             getattr(self._reporter, name)(*values)
             if name == "planned":
-                self._planned(values[0])
+                self._run.planned(values[0])
+            elif name == "event" and not self._progressed and isinstance(values[1], BatchRecord):
+                self._progressed = True
+                self._run.progressed()
             if self._stop.is_set():
                 raise _Stopped("it was asked to stop")
 

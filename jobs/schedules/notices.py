@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.home import Home
 from catalog.registry.claims import Settlement
-from catalog.registry.rows import EventKind
+from catalog.registry.rows import EventKind, Submission, Tick
 from catalog.store.reader import query_rows
 from jobs.planning.plan import Plan
 from jobs.planning.staleness import summary
@@ -23,17 +23,28 @@ MOST_ROWS = 50
 #: A kind of event, its sentence, and what else it tells.
 Notice = tuple[EventKind, str, dict[str, Any]]
 
+#: What became of a run.
+Settled = Settlement | Tick | Submission
+
+_COUNTS = ("measured", "failed", "skipped")
+
 _LOG = logging.getLogger(__name__)
 
 _FINISHED = "SELECT count(*) AS runs FROM runs WHERE status = 'done' AND finished_at >= $since"
 
 
-def end_notice(title: str, settlement: Settlement) -> Notice:
+def end_notice(title: str, settled: Settled) -> Notice:
     """Return that a survey came to its end, or failed."""
-    kind: EventKind = "failed" if settlement.state == "failed" else "finished"
-    counts = {name: getattr(settlement, name) for name in ("measured", "failed", "skipped")}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count is not None)
-    return kind, f"{title}: {settlement.reason or told}", {**counts, "reason": settlement.reason}
+    kind: EventKind = "failed" if settled.state == "failed" else "finished"
+    counts = {name: getattr(settled, name) for name in _COUNTS}
+    return kind, f"{title}: {outcome_of(settled)}", {**counts, "reason": settled.reason}
+
+
+def outcome_of(settled: Settled) -> str:
+    """Return what became of a run: the reason, or its counts of jobs."""
+    counts = ((name, getattr(settled, name)) for name in _COUNTS)
+    known = ", ".join(f"{count} {name}" for name, count in counts if count is not None)
+    return "; ".join(filter(None, (settled.state, settled.reason or known)))
 
 
 def drift_notice(home: Home, since: datetime | None) -> Notice | None:

@@ -8,7 +8,7 @@ durable are not measured again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -93,7 +93,7 @@ def tick(
     ran, passed = list[Ran](), set[int]()
     with Registry(home) as registry:
         schedules = registry.schedules
-        while len(ran) != most and (following := _next(schedules, passed, now(), pace.grace)):
+        while len(ran) != most and (following := next_due(schedules, now(), pace.grace, passed)):
             schedule, due = following
             passed.add(due.id)
             # Before the due time is taken: options that cannot be used leave it waiting.
@@ -162,10 +162,22 @@ def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> N
                 schedules.settle(former, Settlement("replaced", reason), now)
 
 
-def _next(
-    schedules: Schedules, passed: set[int], now: datetime, grace_seconds: float
+def next_due(
+    schedules: Schedules, now: datetime, grace_seconds: float, passed: Collection[int] = ()
 ) -> tuple[Schedule, Tick] | None:
-    """Look what is due; return what has waited longest, of what this process may take."""
+    """Look what is due; return what has waited longest, of what this process may take.
+
+    Parameters
+    ----------
+    schedules : Schedules
+        The schedules.
+    now : datetime
+        The moment.
+    grace_seconds : float
+        How late a due time may be seen and still not count as missed.
+    passed : collection of int
+        Numbers of ticks to leave out.
+    """
     look(schedules, now, grace_seconds)
     candidates = [
         (schedule, candidate)

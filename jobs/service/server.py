@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 
 import uvicorn
@@ -19,7 +19,9 @@ from survey.errors import SettingsError
 _WAITING_CLIENTS = 1024
 
 
-def serve(settings: ServiceSettings, say: Callable[[str], None]) -> None:
+def serve(
+    settings: ServiceSettings, say: Callable[[str], None], beside: AbstractContextManager[object]
+) -> None:
     """Answer requests until the process is told to stop.
 
     Parameters
@@ -28,6 +30,8 @@ def serve(settings: ServiceSettings, say: Callable[[str], None]) -> None:
         Where, and what.
     say : callable
         Takes a line about the address.
+    beside : context manager
+        Entered once the address is had, and left at the end.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def serve(settings: ServiceSettings, say: Callable[[str], None]) -> None:
         )
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
-        with suppress(KeyboardInterrupt):
+        with beside, suppress(KeyboardInterrupt):
             uvicorn.Server(config).run([listener])
 
 

@@ -57,6 +57,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "click",
             "cronsim",
             "fastapi",
+            "filelock",
             "grpc",
             "numpy",
             "platformdirs",

@@ -2,13 +2,81 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.option_fields import option
+from jobs.cli.consent import recall_consent
+from jobs.cli.run import runner_of
 from jobs.cli.signals import termination_interrupts
+from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
+from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError
+
+if TYPE_CHECKING:
+    from jobs.service.driver import DriverSettings
+    from jobs.service.receivers import Receiver
+
+#: The variable with the secret that webhooks are signed with, where no file is named.
+SECRET = "SURVEY_WEBHOOK_SECRET"  # noqa: S105 - its name alone
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeOptions:
+    """Who is sent events, and how they are signed."""
+
+    webhook: list[str] | None = option(
+        None, "Address that every event is posted to, signed; may be repeated.", metavar="URL"
+    )
+    webhook_secret: Path | None = option(
+        None,
+        "File with the secret that webhooks are signed with.",
+        metavar="FILE",
+        none=f"${SECRET}",
+    )
+    on_drift: str | None = option(
+        None,
+        "Program with arguments that is run on drift, without a shell; the event is its input.",
+        metavar="CMD",
+    )
+
+    def receivers(self) -> tuple[Receiver, ...]:
+        """Return who is sent events.
+
+        Raises
+        ------
+        SettingsError
+            If an address, the command or the secret cannot be used.
+        """
+        from jobs.service.receivers import DriftCommand, Webhook
+
+        secret = self._secret() if self.webhook else b""
+        hooks = tuple(Webhook(url, secret) for url in self.webhook or ())
+        return hooks if self.on_drift is None else (*hooks, DriftCommand.of(self.on_drift))
+
+    def _secret(self) -> bytes:
+        from jobs.service.receivers import parsed_secret
+
+        if self.webhook_secret is None and SECRET not in os.environ:
+            raise SettingsError(
+                "webhooks are signed, and there is no secret",
+                hint=f"name a file with --webhook-secret, or set {SECRET}",
+            )
+        if self.webhook_secret is None:
+            return parsed_secret(os.environ[SECRET])
+        try:
+            return parsed_secret(self.webhook_secret.read_text(errors="surrogateescape"))
+        except OSError as error:
+            raise SettingsError(
+                f"--webhook-secret {self.webhook_secret} cannot be read: {error.strerror}"
+            ) from None
 
 
 @verb
@@ -27,22 +95,63 @@ def serve(
         flags=("--allow",),
         metavar="PATH",
     ),
+    schedules_only: bool = option(
+        False, "Run what is due, and what was submitted, without answering requests."
+    ),
+    grace: float = option(60.0, "Seconds after which a due time counts as missed.", minimum=0.0),
+    notices: NoticeOptions,
+    offline: OfflineOption = False,
+    options: RunnerOptions,
+    limits: Limits,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Answer requests over HTTP until it is told to stop; a home is made where there is none."""
+    """Run schedules and submitted surveys, and answer requests over HTTP, until it is stopped.
+
+    A home is made where there is none.
+    """
     from catalog.open_home import open_home
-    from jobs.service.server import serve as answer_requests
-    from jobs.service.settings import ServiceSettings
+    from jobs.service.driver import DriverSettings
+    from jobs.service.driver_process import DriverProcess
 
     for folder in allowed or ():
         if not folder.is_dir():
             raise SettingsError(f"--allow {folder} is no folder", hint="name one that exists")
-    settings = ServiceSettings(
-        open_home(home, create=True),
-        host,
-        port,
-        tuple(names or ()),
-        tuple(folder.resolve() for folder in allowed or ()),
+    opened, folders = open_home(home, create=True), tuple(each.resolve() for each in allowed or ())
+    driving = DriverSettings(
+        opened,
+        partial(runner_of, options),
+        say,
+        recall_consent,
+        folders,
+        notices.receivers(),
+        offline,
+        limits,
+        grace,
     )
+    if schedules_only:
+        drive_here(driving)
+        return
+    from jobs.service.server import serve as answer_requests
+    from jobs.service.settings import ServiceSettings
+
+    settings = ServiceSettings(opened, host, port, tuple(names or ()), folders)
     with termination_interrupts():
-        answer_requests(settings, say)
+        answer_requests(settings, say, DriverProcess(drive_below, driving))
+
+
+def drive_here(settings: DriverSettings) -> None:
+    """Drive a home until this process is told to stop."""
+    from jobs.service.driver import drive
+
+    with termination_interrupts(), suppress(KeyboardInterrupt):
+        drive(settings)
+
+
+def drive_below(settings: DriverSettings) -> None:
+    """Drive a home until the process that started this one stops it, or is gone."""
+    from jobs.service.driver_process import stop_with_parent
+
+    # Ctrl-C is for the other process, which stops this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop_with_parent()
+    drive_here(settings)

@@ -1,0 +1,84 @@
+"""The driver in a process of its own, which is started again when it dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import wait
+
+from jobs.service.driver import DriverSettings
+
+#: Seconds before a driver that died is started again, doubled each time; and the longest.
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+#: Seconds that a driver which is told to stop may take.
+STOP_SECONDS = 60.0
+
+
+class DriverProcess:
+    """Keeps a driver running, as a context manager.
+
+    Parameters
+    ----------
+    target : callable
+        Drives a home; a function of a module, for a process that imports it anew.
+    settings : DriverSettings
+        What it is given.
+    """
+
+    def __init__(self, target: Callable[[DriverSettings], None], settings: DriverSettings) -> None:
+        self._target, self._settings = target, settings
+        self._stopping, self._over = multiprocessing.Pipe()
+        self._thread = threading.Thread(target=self._keep, name="driver's keeper", daemon=True)
+
+    def __enter__(self) -> DriverProcess:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.close()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        """Run drivers, one after another, until this is over."""
+        pause = FIRST_PAUSE
+        while True:
+            # Anew, not forked: this process has threads.
+            process = multiprocessing.get_context("spawn").Process(
+                target=self._target, args=(self._settings,), name="driver"
+            )
+            began = time.monotonic()
+            process.start()
+            if self._over in wait([process.sentinel, self._over]):
+                process.terminate()
+                process.join(STOP_SECONDS)
+                process.kill()
+                process.join()
+                return
+            process.join()
+            if time.monotonic() - began > LONGEST_PAUSE:
+                pause = FIRST_PAUSE
+            self._settings.say(
+                f"the driver ended with exit code {process.exitcode}; it is started again in"
+                f" {pause:g} s"
+            )
+            if wait([self._over], pause):
+                return
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def stop_with_parent() -> None:
+    """End this process as SIGTERM does once the process that started it is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent's end", daemon=True).start()

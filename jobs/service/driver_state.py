@@ -1,0 +1,96 @@
+"""What the driver of a home does, as it tells other processes; and that there is but one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+
+from catalog.home import Home
+from catalog.store.writer_lock import is_locked
+
+#: Seconds between two tries to become the driver.
+_TRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """What the driver of a home does."""
+
+    #: Its process, as ``process 123 on host``.
+    process: str
+    #: It waits for something to do; it waits for what keeps it from that; it scans; or there is
+    #: none.
+    state: Literal["idle", "waiting", "running", "absent"]
+    #: What it runs or would run, such as ``schedule weekly``.
+    doing: str = ""
+    #: Why it waits.
+    reason: str = ""
+    #: Since when, in seconds since 1970.
+    since: float = 0.0
+
+
+class DriverFile:
+    """The file in which the driver tells what it does; it appears whole under its name."""
+
+    def __init__(self, home: Home) -> None:
+        self._path = home.driver_state
+        self._last: DriverState | None = None
+
+    def write(self, state: Literal["idle", "waiting", "running"], doing: str, reason: str) -> bool:
+        """Write what the driver does; return whether that is something new."""
+        new = DriverState(_this_process(), state, doing, reason, time.time())
+        if self._last == replace(new, since=self._last.since if self._last else 0.0):
+            return False
+        self._last = new
+        partial = self._path.with_name(self._path.name + ".partial")
+        # What it does goes on although nobody can read of it.
+        with suppress(OSError):
+            partial.write_text(json.dumps(asdict(self._last)), encoding="utf-8")
+            partial.replace(self._path)
+        return True
+
+
+def driver_state(home: Home) -> DriverState:
+    """Return what the driver of a home does, in whatever process."""
+    try:
+        values: dict[str, Any] = json.loads(home.driver_state.read_bytes())
+        state = DriverState(**values)
+    # Of another version of this program, or torn by a loss of power.
+    except (OSError, ValueError, TypeError):
+        return DriverState("", "absent")
+    return state if is_locked(home.driver_lock) else DriverState("", "absent")
+
+
+@contextmanager
+def only_driver(home: Home, say: Callable[[str], None]) -> Iterator[None]:
+    """Wait until no other process drives a home, and be its driver meanwhile."""
+    lock = FileLock(home.driver_lock, timeout=0, thread_local=False)
+    waits = False
+    while not lock.is_locked:
+        try:
+            lock.acquire()
+        except Timeout:
+            if not waits:
+                who = driver_state(home).process or "a process that just began"
+                say(f"another service drives this home ({who}); this one goes on once it ends")
+            waits = True
+            time.sleep(_TRY_SECONDS)
+    try:
+        if waits:
+            say(f"this service drives the home from {datetime.now(UTC):%H:%M:%S} UTC on")
+        yield
+    finally:
+        lock.release()
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,0 +1,158 @@
+"""Surveys that are submitted, cancelled and retried; and the run of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from catalog.home import Home
+from catalog.registry.claims import Settlement
+from catalog.registry.registry import Registry
+from catalog.registry.rows import Submission
+from catalog.registry.submissions import Submissions
+from catalog.store.reader import run_states
+from jobs.planning.definition import Definition
+from jobs.planning.targets import require_names
+from jobs.run import declared
+from jobs.runners.base import Runner
+from jobs.runners.options import Limits
+from jobs.scan.reporter import Reporter
+from jobs.schedules.claimed_run import ClaimedRun, Ended, Pace, abandoned, take, utc_now
+from jobs.schedules.cron import recorded_definition
+from jobs.schedules.process import is_gone
+from jobs.service.allowed_files import require_allowed
+from survey.errors import SettingsError
+
+#: Whether a survey was cancelled is looked at with every renewal of its lease.
+_PACE = Pace(beat=2.0)
+
+_CANCELLED = Settlement("cancelled", "it was cancelled")
+
+
+def submit(registry: Registry, definition: Definition) -> Submission:
+    """Let the driver run a survey.
+
+    Raises
+    ------
+    UnknownName, CatalogError, SettingsError
+        If it names what nobody has.
+    """
+    require_names(definition)
+    survey_id = registry.record_survey(definition.name, declared(definition))
+    return registry.submissions.add(survey_id, datetime.now(UTC))
+
+
+def cancel(home: Home, registry: Registry, submission: Submission) -> None:
+    """Cancel a submission and those of its jobs that are not over, as ``survey cancel`` does.
+
+    Raises
+    ------
+    SettingsError
+        If it is over.
+    """
+    if not registry.submissions.cancel(submission, datetime.now(UTC)):
+        raise SettingsError(
+            f"survey {submission.id} is over", hint="what is measured stays: survey show shows it"
+        )
+    cancel_jobs(home, registry, submission)
+
+
+def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
+    """Cancel the jobs of a submission that are not over; a scan stops them within seconds."""
+    # Rows come before the registry: a scan killed in between has done the job all the same.
+    done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
+    keys = [job.key for job in registry.jobs(submission.survey_id) if job.run_id not in done]
+    registry.set_states(keys, "cancelled", ("todo", "running"))
+
+
+def retry(registry: Registry, submission: Submission) -> None:
+    """Let a submission that is over run again, with its jobs that failed or were cancelled.
+
+    Raises
+    ------
+    SettingsError
+        If it is not over.
+    """
+    keys = [job.key for job in registry.jobs(submission.survey_id)]
+    if not registry.submissions.retry(submission, datetime.now(UTC)):
+        raise SettingsError(
+            f"survey {submission.id} is {submission.state}", hint="only what is over is retried"
+        )
+    registry.set_states(keys, "todo", ("failed", "parked", "cancelled"))
+
+
+def next_submission(submissions: Submissions, now: datetime) -> Submission | None:
+    """Return the submission that waits longest; settle those that are given up."""
+    for submission in submissions.open():
+        if submission.state == "queued" or abandoned(submissions, submission, now, _CANCELLED):
+            return submission
+        if not is_gone(submission, now):
+            # Another process runs it, and no other can write to the home.
+            return None
+    return None
+
+
+def title_of(submission: Submission, name: str) -> str:
+    """Return what messages and events call a submission."""
+    return f"survey {submission.id} ({name})"
+
+
+def run_submission(
+    home: Home,
+    registry: Registry,
+    submission: Submission,
+    make_runner: Callable[[], Runner],
+    reporter: Reporter,
+    *,
+    allowed: Sequence[Path] = (),
+    offline: bool = False,
+    limits: Limits | None = None,
+) -> Ended[Submission] | None:
+    """Run a submission, unless another process takes it first.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    registry : Registry
+        Its registry.
+    submission : Submission
+        What waits, or was left by a process that is gone.
+    make_runner : callable
+        Makes its runner.
+    reporter : Reporter
+        Shows the progress.
+    allowed : sequence of Path
+        Folders below which the files lie that it may name.
+    offline : bool
+        Whether to fetch nothing.
+    limits : Limits, optional
+        What jobs are allowed.
+    """
+    submissions = registry.submissions
+    runner = make_runner()
+    taken = take(submissions, submission, utc_now(), _PACE)
+    if taken is None:
+        return None
+    name, stored = submissions.survey(taken)
+
+    def definition() -> Definition:
+        # Links may have changed since it was submitted.
+        return require_allowed(definition_of(name, stored), allowed)
+
+    title = title_of(taken, name)
+    cause = f"survey {taken.id}, submitted {taken.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC"
+    run = ClaimedRun(home, submissions, taken, title, cause, definition, _CANCELLED, utc_now, _PACE)
+    ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
+    if ended.row.state == "cancelled":
+        # Its jobs may have been planned after it was cancelled.
+        cancel_jobs(home, registry, taken)
+    return ended
+
+
+def definition_of(name: str, stored: dict[str, Any]) -> Definition:
+    """Return a survey from its record in the registry."""
+    base = Path(stored["base"])
+    return recorded_definition({k: v for k, v in stored.items() if k != "base"}, name, base)

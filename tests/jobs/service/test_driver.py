@@ -1,0 +1,276 @@
+"""The driver: submitted surveys and due times, one after another, beside others that write."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from catalog.home import Home
+from catalog.open_home import open_home
+from catalog.registry.claims import ProcessIdentity, Settlement
+from catalog.registry.registry import Registry
+from catalog.registry.rows import EventRow
+from catalog.store.reader import query
+from catalog.store.writer import Writer
+from jobs.planning.definition import Definition, parse_definition
+from jobs.run import run_survey
+from jobs.runners.local import LocalRunner
+from jobs.scan.reporter import Reporter
+from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
+from jobs.schedules.cron import new_entry
+from jobs.service import driver
+from jobs.service.allowed_files import require_allowed
+from jobs.service.driver import DriverSettings, _Driver
+from jobs.service.driver_state import driver_state, only_driver
+from jobs.service.submissions import cancel, next_submission, retry, submit
+from survey.errors import SettingsError, SurveyError, UntrustedCode
+from tests.jobs.jobs import ON_CPU
+
+pytestmark = pytest.mark.slow(seconds=8)
+
+GONE = ProcessIdentity("elsewhere", 1, "")
+
+
+def small_survey(**changes: object) -> Definition:
+    values = {
+        "models": [{"name": "small:digits_vgg7"}],
+        "datasets": [{"name": "digits:heldout"}],
+        "settings": {"images_per_score": 128},
+        **changes,
+    }
+    return parse_definition(values, "zoo", Path("/"))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that holds what the survey asks for, so that running it again is quick."""
+    path = open_home(tmp_path_factory.mktemp("measured") / "home", create=True).path
+    run_survey(Home(path), small_survey(), LocalRunner(ON_CPU), Reporter())
+    return path
+
+
+@pytest.fixture
+def home(measured: Path, tmp_path: Path) -> Home:
+    shutil.copytree(measured, tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def looked(home: Home) -> Callable[[], tuple[float, list[str]]]:
+    """Return a function that lets a driver look once, and returns its wait and its lines."""
+
+    def look() -> tuple[float, list[str]]:
+        lines: list[str] = []
+        settings = DriverSettings(home, lambda: LocalRunner(ON_CPU), lines.append)
+        with Registry(home) as registry:
+            return _Driver(settings, registry, Reporter()).look(), lines
+
+    return look
+
+
+def events(home: Home) -> list[EventRow]:
+    with Registry(home) as registry:
+        return registry.events.latest(50)
+
+
+def due_now(home: Home, definition: Definition) -> None:
+    entry = new_entry("often", definition, Path("z"), cron="* * * * *", timezone="UTC")
+    with Registry(home) as registry:
+        registry.schedules.add(entry, datetime.now(UTC) - timedelta(minutes=5))
+
+
+def test_a_submitted_survey_is_run_once_and_noticed_once(home, looked):
+    with Registry(home) as registry:
+        first = submit(registry, small_survey())
+        assert submit(registry, small_survey()) == first
+        assert looked()[0] == 0.0
+        ended = registry.submissions.named(first.id)
+        assert (ended.state, ended.measured, ended.skipped) == ("done", 0, 1)
+        assert looked()[0] == driver.LOOK_SECONDS
+        assert driver_state(home).state == "absent"
+        (event,) = events(home)
+        assert (event.kind, event.detail["skipped"]) == ("finished", 1)
+        retry(registry, ended)
+        looked()
+        assert len({each.id for each in events(home)}) == 2
+
+
+def test_due_times_and_submissions_take_turns(home, looked):
+    due_now(home, small_survey())
+    with Registry(home) as registry:
+        for number in range(2):
+            submit(registry, small_survey(tags={"n": number}))
+        titles = [
+            line.partition(" (")[0].partition(":")[0] for _ in range(3) for line in looked()[1]
+        ]
+    assert titles == ["schedule often", "survey 1", "survey 2"]
+
+
+def test_what_moved_or_was_stale_is_noticed_with_the_run(home, looked):
+    moved = "UPDATE batch_scores SET affinity = affinity / 2"
+    stale = "UPDATE runs SET finished_at = finished_at - INTERVAL 1 DAY, dataset_fingerprint = 'x'"
+    import duckdb
+
+    with duckdb.connect(str(home.signatures)) as connection:
+        for statement in (moved, stale):
+            connection.execute(statement)
+        # As if its key were another one.
+        for table in ("runs", "batches", "batch_scores", "network_scores"):
+            connection.execute(f"UPDATE {table} SET run_id = 'before'")
+    due_now(home, small_survey())
+    looked()
+    kinds = {event.kind: event for event in events(home)}
+    assert set(kinds) == {"finished", "drift", "stale"}
+    assert kinds["drift"].detail["rows"][0]["verdict"] == "moved"
+    assert "1 stale" in kinds["stale"].title
+    assert len({event.cause for event in kinds.values()}) == 1
+
+
+def test_a_home_that_another_scan_writes_to_is_waited_for_and_nothing_is_taken(home, looked):
+    due_now(home, small_survey())
+    with Registry(home) as registry:
+        submission = submit(registry, small_survey())
+        with Writer.open(home):
+            for _ in range(2):
+                wait, lines = looked()
+                assert wait == driver.BUSY_SECONDS
+                assert "another scan is writing" in lines[0]
+        assert registry.submissions.named(submission.id) == submission
+        while looked()[0] == 0.0:
+            pass
+        assert registry.submissions.named(submission.id).state == "done"
+
+
+def test_one_driver_a_home_and_the_next_takes_over(home):
+    lines, entered = list[str](), threading.Event()
+
+    def second() -> None:
+        with only_driver(home, lines.append):
+            entered.set()
+
+    with only_driver(home, lines.append):
+        thread = threading.Thread(target=second)
+        thread.start()
+        while not lines:
+            time.sleep(0.01)
+        assert "another service" in lines[0]
+        assert not entered.is_set()
+    thread.join()
+    assert entered.is_set()
+
+
+def test_a_submission_whose_process_is_gone_goes_on_and_is_given_up_in_the_end(home, looked):
+    with Registry(home) as registry:
+        submissions = registry.submissions
+        submission = submit(registry, small_survey())
+        now = utc_now()
+        taken = submissions.take(submission, GONE, now, now + timedelta(hours=1))
+        assert taken
+        assert next_submission(submissions, now) is None
+        later = now + timedelta(hours=2)
+        assert next_submission(submissions, later) == taken
+        assert submissions.take(submission, GONE, now, now) is None
+        for _ in range(MOST_LOSSES - 1):
+            taken = submissions.take(taken, GONE, now, now)
+            assert taken
+        assert next_submission(submissions, later) is None
+        assert submissions.named(submission.id).state == "failed"
+        retry(registry, submissions.named(submission.id))
+        looked()
+        assert submissions.named(submission.id).state == "done"
+        assert not submissions.settle(taken, Settlement("failed"), now)
+
+
+def test_cancelling_holds_the_jobs_that_are_not_over(home, looked):
+    with Registry(home) as registry:
+        # Of one that was measured, and one that was not.
+        both = small_survey(models=[{"name": "small:digits_vgg7"}, {"name": "small:digits_vgg9"}])
+        submission = submit(registry, both)
+        cancel(home, registry, submission)
+        assert registry.submissions.named(submission.id).state == "cancelled"
+        with pytest.raises(SettingsError):
+            cancel(home, registry, submission)
+        running = submit(registry, both)
+        now = utc_now()
+        taken = registry.submissions.take(running, GONE, now, now)
+        cancel(home, registry, taken)
+        assert looked()[0] == driver.LOOK_SECONDS
+        assert registry.submissions.named(running.id).state == "cancelled"
+
+
+def test_a_running_scan_that_is_cancelled_stops_and_keeps_its_batches(home, monkeypatch):
+    class Cancels(Reporter):
+        def event(self, *_: object) -> None:
+            with Registry(home) as registry:
+                (open_one,) = registry.submissions.open()
+                if open_one.cancel_at is None:
+                    cancel(home, registry, open_one)
+
+    monkeypatch.setattr("jobs.service.submissions._PACE", driver.Pace(beat=0.01))
+    more = small_survey(models=[{"name": "small:digits_vgg9"}, {"name": "small:digits_plain14"}])
+    with Registry(home) as registry:
+        submission = submit(registry, more)
+        settings = DriverSettings(home, lambda: LocalRunner(ON_CPU), lambda _: None)
+        _Driver(settings, registry, Cancels()).look()
+        assert registry.submissions.named(submission.id).state == "cancelled"
+        states = {job.state for job in registry.jobs(submission.survey_id)}
+        assert "cancelled" in states
+        assert states <= {"cancelled", "done"}
+        retry(registry, registry.submissions.named(submission.id))
+        _Driver(settings, registry, Reporter()).look()
+        assert registry.submissions.named(submission.id).state == "done"
+    done = query(home, "SELECT count(*) AS n FROM runs WHERE status = 'done'")["n"][0].as_py()
+    assert done == 3
+
+
+@pytest.mark.parametrize(
+    ("declared", "error"),
+    [
+        ({"models": [{"name": "python:nets:net"}]}, UntrustedCode),
+        ({"models": [{"name": "memory:Net-1234"}]}, UntrustedCode),
+        ({"datasets": [{"name": "folder:/etc"}]}, SettingsError),
+        ({"datasets": [{"name": "folder:{allowed}/../secret"}]}, SettingsError),
+        ({"datasets": [{"name": "folder:{allowed}/link[:10]"}]}, SettingsError),
+        ({"datasets": [{"name": "parquet:/etc/passwd"}]}, SettingsError),
+        ({"datasets": [{"name": "imagenet:/data"}]}, SettingsError),
+        ({"datasets": [{"name": "folder:relative"}]}, SettingsError),
+        ({"datasets": [{"name": "folder:~"}]}, SettingsError),
+        ({"checkpoints": "file:/etc/passwd"}, SettingsError),
+        ({"checkpoints": "file:/etc/*"}, SettingsError),
+        ({"checkpoints": "file:{allowed}/link.pth"}, SettingsError),
+        ({"checkpoints": "file:{allowed}/l*.pth"}, SettingsError),
+        ({"checkpoints": "file:{allowed}/*/../../secret/*.pth"}, SettingsError),
+        ({"checkpoints": "file:{allowed}/link/weights.pth"}, SettingsError),
+        ({"checkpoints": "file:{allowed}/own.pth"}, None),
+        ({"checkpoints": "file:{allowed}/o*.pth"}, None),
+        ({"checkpoints": "init:3"}, None),
+        ({"datasets": [{"name": "folder:{allowed}/pictures[:10]"}]}, None),
+        ({"datasets": [{"name": "random:100"}]}, None),
+    ],
+)
+def test_surveys_from_elsewhere_name_no_code_and_only_allowed_files(tmp_path, declared, error):
+    allowed, secret = tmp_path / "allowed", tmp_path / "secret"
+    for folder in (allowed, secret):
+        folder.mkdir()
+    (secret / "weights.pth").touch()
+    (allowed / "own.pth").touch()
+    (allowed / "link.pth").symlink_to(secret / "weights.pth")
+    (allowed / "link").symlink_to(secret)
+    text = repr(declared).replace("{allowed}", str(allowed))
+    values = eval(text)
+    if "checkpoints" in values:
+        values = {"models": [{"name": "small:digits_vgg7", **values}]}
+    definition = small_survey(**values)
+    if error is None:
+        assert require_allowed(definition, [allowed]) is definition
+        return
+    with pytest.raises(error) as caught:
+        require_allowed(definition, [allowed])
+    assert isinstance(caught.value, SurveyError)
+    assert str(secret) not in caught.value.message
