@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 import torch
 
+from analysis.data.measured_rows import score_frame
 from analysis.data.validation import require_columns
 from analysis.figures.theme import AFFINITY, styled
 from catalog.checkpoint_references import resolve
@@ -80,24 +81,15 @@ def signature(
     """
     model = load_model(architecture, resolve(reference, architecture, Path())).model
     settings = MeasureSettings(images_per_score=images_per_score)
-    scores = pd.DataFrame(
-        {
-            "site": row.site,
-            "site_name": row.site_name,
-            "activation": row.activation,
-            "images_per_score": images_per_score,
-            "affinity": float("nan") if row.affinity is None else row.affinity,
-            "reason": row.reason,
-        }
-        for row in measure(model, images.split(256), settings)
-    )
-    keys = ["site", "site_name", "activation", "images_per_score"]
+    scores = score_frame(measure(model, images.split(256), settings)).astype({"affinity": "float"})
+    keys = ["site", "site_name", "activation"]
     averaged = scores.groupby(keys, as_index=False).agg(
         batches=("affinity", "size"),
         affinity=("affinity", "mean"),
         affinity_std=("affinity", "std"),
         reason=("reason", "first"),
     )
+    averaged.insert(len(keys), "images_per_score", images_per_score)
     reasons = averaged["reason"].astype(object).where(averaged["reason"].notna(), None)
     names = pd.DataFrame({"architecture": architecture.name, **labels}, averaged.index)
     return pd.concat([names, averaged.assign(reason=reasons)], axis="columns")
