@@ -63,13 +63,17 @@ def test_intervals_of_unlike_series_hold(lags) -> None:
     assert held >= 0.93
 
 
+def test_intervals_of_three_unlike_series_hold() -> None:
+    """Those of two sources alone held in 0.89 of these."""
+    _, held, _ = trial("shared", [(0.6,), (0.9,), (-0.6,)], 0.6, 150, 150)
+    assert held >= 0.93
+
+
 @pytest.mark.long
 @pytest.mark.slow(seconds=8)
 @pytest.mark.parametrize("n", SITES)
 @pytest.mark.parametrize(("kind", "lags"), KINDS, ids=str)
 def test_intervals_hold_from_alternation_to_persistence(kind, lags, n: int) -> None:
-    # Three unlike series are more than the interval's two. Of 500 with a coverage of 0.95, chance
-    # makes 0.925 once in 100 times.
-    least = 0.88 if len(set(lags)) == 3 else 0.925
+    # Of 500 with a coverage of 0.95, chance makes 0.925 once in 100 times.
     for truth in possible(kind, lags):
-        assert trial(kind, lags, truth, n, 500)[1] >= least, truth
+        assert trial(kind, lags, truth, n, 500)[1] >= 0.925, truth
