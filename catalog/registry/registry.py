@@ -84,6 +84,12 @@ class Registry:
                 for portion in portions(entries):
                     connection.execute(new, portion)
 
+    def survey_of(self, job_key: str) -> int | None:
+        """Return the number of the newest survey that asks for a job; None if none does."""
+        newest = select(func.max(SURVEY_JOBS.c.survey_id)).where(SURVEY_JOBS.c.job_key == job_key)
+        with self._database.transaction() as connection:
+            return connection.execute(newest).scalar()
+
     def set_states(
         self, keys: Collection[str], state: JobState, among: Collection[JobState]
     ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Table, insert, select, update
+from sqlalchemy import ColumnElement, Table, insert, select, update
 
 from catalog.registry.claims import Claims
 from catalog.registry.rows import Submission, SubmissionState
@@ -44,9 +44,27 @@ class Submissions(Claims[Submission]):
                 number = connection.execute(added).scalar_one()
         return self.named(number)
 
-    def all(self) -> list[Submission]:
-        """Return the submissions, the newest first."""
-        return self._rows(order=[SUBMISSIONS.c.id.desc()])
+    def latest_ones(
+        self, most: int, state: SubmissionState | None = None, before: int | None = None
+    ) -> list[Submission]:
+        """Return the newest submissions, the newest first.
+
+        Parameters
+        ----------
+        most : int
+            How many.
+        state : str, optional
+            Only those in this state.
+        before : int, optional
+            Only those with a smaller number.
+        """
+        chosen: list[ColumnElement[bool]] = []
+        if state is not None:
+            chosen.append(SUBMISSIONS.c.state == state)
+        if before is not None:
+            chosen.append(SUBMISSIONS.c.id < before)
+        newest = [SUBMISSIONS.c.id.desc()]
+        return self.database.rows(Submission, SUBMISSIONS, *chosen, order=newest, most=most)
 
     def open(self) -> list[Submission]:
         """Return the submissions that are not over, the oldest first."""
@@ -63,7 +81,7 @@ class Submissions(Claims[Submission]):
         """
         for submission in self._rows(SUBMISSIONS.c.id == number, order=[SUBMISSIONS.c.id]):
             return submission
-        known = (str(each.id) for each in self.all())
+        known = (str(each.id) for each in self.latest_ones(20))
         raise UnknownName("submitted survey", str(number), known)
 
     def survey(self, submission: Submission) -> tuple[str, dict[str, Any]]:

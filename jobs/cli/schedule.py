@@ -19,7 +19,7 @@ from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
 from jobs.runners.options import Limits, RunnerOptions
-from survey.errors import SettingsError, StoreError
+from survey.errors import StoreError
 
 if TYPE_CHECKING:
     from catalog.registry.rows import Schedule
@@ -144,17 +144,10 @@ def resume(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
 @verb
 def remove(*, name: str = _name(), home: HomeOption = DEFAULT_HOME) -> None:
     """Remove a schedule and its history. What it measured stays."""
-    from jobs.schedules.process import is_gone
+    from jobs.schedules.removal import remove_schedule
 
     with _schedules(home) as schedules:
-        schedule = schedules.named(name)
-        for run in schedules.open_ticks(schedule):
-            if run.state == "running" and not is_gone(run, datetime.now(UTC)):
-                raise SettingsError(
-                    f"a run of {name} is in progress on {run.host}, process {run.pid}",
-                    hint=f"wait for it or stop it; `survey schedule pause {name}` prevents others",
-                )
-        schedules.remove(schedule)
+        remove_schedule(schedules, name, datetime.now(UTC))
     say(f"{name} is removed")
 
 

@@ -68,6 +68,27 @@ def watch(path: Path, interval: float) -> Iterator[Look]:
         time.sleep(interval)
 
 
+def look_at(home: Home) -> Look:
+    """Return one look at a home's scan; the last one's end stays to be seen.
+
+    Raises
+    ------
+    SettingsError
+        If its file cannot be read.
+    """
+    progress, now = _progress(home), time.time()
+    if progress is None:
+        return Look("waiting", now, None)
+    if progress.end is not None:
+        return Look("ended", now, progress)
+    # The lock is asked for only while a scan should hold it.
+    if writing_process(home) is not None:
+        return Look("running", now, progress)
+    # It may have ended since its file was read.
+    last = _progress(home) or progress
+    return Look("killed" if last.end is None else "ended", now, last)
+
+
 def _progress(home: Home) -> ScanProgress | None:
     try:
         return read_progress(home.progress)

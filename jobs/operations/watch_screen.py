@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -74,16 +75,24 @@ def plain_line(look: Look) -> str:
     return "; ".join(parts if look.state == "running" else [*parts, state_line(look)])
 
 
-def json_line(look: Look) -> str:
-    """Return a look as JSON on one line, for programs."""
+def look_values(look: Look) -> dict[str, Any]:
+    """Return a look as plain values, for programs."""
     progress = look.progress
     facts = {"state": look.state, "at": look.at}
     if progress is None or look.state == "waiting":
-        return json.dumps(facts)
+        return facts
     speed, left = progress.images_per_second(look.at), progress.seconds_left(look.at)
-    return json.dumps(
-        {**facts, **dataclasses.asdict(progress), "images_per_second": speed, "seconds_left": left}
-    )
+    return {
+        **facts,
+        **dataclasses.asdict(progress),
+        "images_per_second": speed,
+        "seconds_left": left,
+    }
+
+
+def json_line(look: Look) -> str:
+    """Return a look as JSON on one line, for programs."""
+    return json.dumps(look_values(look))
 
 
 def _failures(progress: ScanProgress) -> Table:

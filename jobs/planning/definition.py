@@ -26,6 +26,7 @@ from jobs.planning.survey_tables import (
     Tags,
     listed,
     refuse_unknown,
+    require_text,
 )
 from survey import MeasureSettings, SettingsError, UnknownName
 
@@ -66,7 +67,7 @@ class Definition(SurveyTable):
     sought_elsewhere = ("name", "settings")
 
     #: Its name in the registry.
-    name: Annotated[str, BeforeValidator(str)]
+    name: Annotated[str, BeforeValidator(str), AfterValidator(require_text)]
     #: The models; never empty.
     models: Annotated[tuple[ModelChoice, ...], AfterValidator(ModelChoice.without_args)] = ()
     #: The datasets; never empty.

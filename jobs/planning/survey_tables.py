@@ -33,15 +33,13 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
-def _require_text(name: str) -> str:
-    """Refuse a name that no store can keep: of a file whose bytes are no text."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
+def require_text(name: str) -> str:
+    """Refuse a name that no store can keep, such as that of a file whose bytes are no text."""
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
         raise SettingsError(
-            f"{name!r} must be text in UTF-8",
+            f"{name!r} must be text in UTF-8, without NUL",
             hint="rename the file or folder, or name it by a link",
-        ) from None
+        )
     return name
 
 
@@ -62,7 +60,7 @@ def _checkpoints(value: object) -> list[object]:
     return tables
 
 
-Name = Annotated[str, AfterValidator(_require_text)]
+Name = Annotated[str, AfterValidator(require_text)]
 Value = bool | int | FiniteFloat | str
 Label = Annotated[str, AfterValidator(checked_label)]
 Tags = Annotated[dict[str, Any], AfterValidator(checked_tags)]

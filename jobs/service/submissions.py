@@ -10,9 +10,10 @@ from typing import Any
 from catalog.home import Home
 from catalog.registry.claims import Settlement
 from catalog.registry.registry import Registry
-from catalog.registry.rows import Submission
+from catalog.registry.rows import JobRow, Submission
 from catalog.registry.submissions import Submissions
 from catalog.store.reader import run_states
+from jobs.operations.control import move_jobs
 from jobs.planning.definition import Definition
 from jobs.planning.targets import require_names
 from jobs.run import declared
@@ -41,6 +42,21 @@ def submit(registry: Registry, definition: Definition) -> Submission:
     """
     require_names(definition)
     survey_id = registry.record_survey(definition.name, declared(definition))
+    return registry.submissions.add(survey_id, datetime.now(UTC))
+
+
+def retry_job(home: Home, registry: Registry, job: JobRow) -> Submission:
+    """Let a job run again, with what else its survey lacks.
+
+    Raises
+    ------
+    SettingsError
+        If it did not fail, and was not parked or cancelled; or no survey asks for it any more.
+    """
+    survey_id = registry.survey_of(job.key)
+    if survey_id is None:
+        raise SettingsError(f"no survey asks for run {job.run_id}", hint="submit one that does")
+    move_jobs(home, "todo", [job])
     return registry.submissions.add(survey_id, datetime.now(UTC))
 
 

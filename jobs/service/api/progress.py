@@ -1,0 +1,90 @@
+"""How far the scan is: as JSON, and live by server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any, Literal
+
+from fastapi import APIRouter, Depends
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel
+
+from catalog.home import Home
+from jobs.operations.watch import look_at
+from jobs.operations.watch_screen import look_values
+from jobs.service.dependencies import HomeOfService
+from jobs.service.driver_state import driver_state
+from jobs.service.problems import Refusal
+
+router = APIRouter(tags=["scan"])
+
+#: Seconds between two looks at the scan, and the longest between two events.
+LOOK_SECONDS, ALIVE_SECONDS = 1.0, 15.0
+
+#: Streams at once.
+MOST_STREAMS = 200
+
+_PLACES = threading.BoundedSemaphore(MOST_STREAMS)
+
+
+class DriverView(BaseModel):
+    """What the driver does, which runs schedules and submitted surveys."""
+
+    state: Literal["idle", "waiting", "running", "absent"]
+    doing: str
+    reason: str
+    since: float
+
+
+class Progress(BaseModel):
+    """How far the scan is, and what the driver does."""
+
+    driver: DriverView
+    #: As ``survey status --watch --json`` has it: state, at, jobs, done, failed, fraction,
+    #: images_per_second, seconds_left, working (each worker with its job), failures, ...
+    scan: dict[str, Any]
+
+
+@router.get("/progress")
+def progress(home: HomeOfService) -> Progress:
+    """Return how far the scan is that runs, or how the last one ended."""
+    driver = driver_state(home)
+    view = {name: getattr(driver, name) for name in DriverView.model_fields}
+    return Progress(driver=DriverView(**view), scan=look_values(look_at(home)))
+
+
+async def _place() -> AsyncIterator[None]:
+    """Take a place among the streams until the client goes away."""
+    if not _PLACES.acquire(blocking=False):
+        raise Refusal(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"{MOST_STREAMS} clients watch the scan already",
+            "ask /api/v1/progress now and then",
+        )
+    try:
+        yield
+    finally:
+        _PLACES.release()
+
+
+@router.get("/progress/stream", response_class=EventSourceResponse, dependencies=[Depends(_place)])
+async def stream(home: HomeOfService) -> AsyncIterator[ServerSentEvent]:
+    """Send how far the scan is whenever that changes, until the client goes away."""
+    async for event in _events(home):
+        yield event
+
+
+async def _events(home: Home) -> AsyncIterator[ServerSentEvent]:
+    last, sent = None, 0.0
+    while True:
+        now = await run_in_threadpool(progress, home)
+        known = {**now.model_dump(), "scan": {**now.scan, "at": None, "seconds_left": None}}
+        if known != last or time.monotonic() - sent > ALIVE_SECONDS:
+            last, sent = known, time.monotonic()
+            yield ServerSentEvent(event="progress", data=now.model_dump())
+        await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,192 @@
+"""Surveys, schedules, events and progress over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import anyio
+import hypothesis
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import strategies
+
+from catalog.home import Home
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
+from catalog.registry.rows import EventEntry
+from jobs.scan.scan_progress import ScanProgress
+from jobs.service.api import progress
+from jobs.service.application import make_application
+from jobs.service.settings import ServiceSettings
+
+ZOO: dict[str, Any] = {"name": "zoo", "models": [{"name": "small:digits_vgg7"}]}
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return open_home(tmp_path / "home", create=True)
+
+
+@pytest.fixture
+def client(home: Home) -> Iterator[TestClient]:
+    app = make_application(ServiceSettings(home))
+    with TestClient(app, base_url="http://127.0.0.1:8765/api/v1") as client:
+        yield client
+
+
+def test_a_survey_is_submitted_cancelled_and_retried(client):
+    response = client.post("/surveys", json=ZOO)
+    assert response.status_code == 201
+    submitted = response.json()
+    assert (submitted["id"], submitted["state"], submitted["name"]) == (1, "queued", "zoo")
+    assert submitted["definition"]["models"][0]["name"] == "small:digits_vgg7"
+    assert "base" not in submitted["definition"]
+    assert client.post("/surveys", json=ZOO).json() == submitted
+    assert client.post("/surveys/1/retry", json={}).status_code == 400
+    assert client.post("/surveys/1/cancel", json={}).json()["state"] == "cancelled"
+    assert client.post("/surveys/1/cancel", json={}).status_code == 400
+    assert client.post("/surveys/1/retry", json={}).json()["state"] == "queued"
+    assert client.get("/surveys/1").json()["state"] == "queued"
+    assert client.get("/surveys/2").status_code == 404
+    assert client.get(f"/surveys/{10**30}").status_code == 422
+
+
+def test_lists_have_pages(client):
+    for number in range(5):
+        client.post("/surveys", json={**ZOO, "tags": {"n": number}})
+    client.post("/surveys/2/cancel", json={})
+    first = client.get("/surveys?limit=2&state=queued").json()
+    rest = client.get(f"/surveys?limit=2&state=queued&next={first['next']}").json()
+    assert [each["id"] for each in first["items"] + rest["items"]] == [5, 4, 3, 1]
+    assert rest["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("survey", "status", "words"),
+    [
+        ({"models": [{"name": "small:digits_vgg8"}]}, 404, "digits_vgg7"),
+        ({"models": [{"nam": "small:digits_vgg7"}]}, 404, "did you mean name"),
+        ({"models": []}, 400, "no model"),
+        ({"models": [{"name": "python:os:system"}]}, 403, "code"),
+        ({**ZOO, "datasets": [{"name": "folder:/etc"}]}, 400, "--allow"),
+        ({**ZOO, "settings": {"images_per_score": 1}}, 400, "images_per_score"),
+        ({**ZOO, "name": "\ud800"}, 400, "UTF-8"),
+        ({**ZOO, "datasets": [{"name": "folder:\0"}]}, 400, "NUL"),
+        (
+            {**ZOO, "models": [{"name": "small:digits_vgg7", "checkpoints": ["file:\0"]}]},
+            400,
+            "NUL",
+        ),
+        ([], 422, "openapi"),
+    ],
+)
+def test_a_survey_that_cannot_be_is_refused_with_a_hint(client, survey, status, words):
+    body, kind = json.dumps(survey).encode(), {"Content-Type": "application/json"}
+    response = client.post("/surveys", content=body, headers=kind)
+    assert response.status_code == status
+    assert words in response.text
+    assert client.get("/surveys").json()["items"] == []
+
+
+_JSON = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.floats(allow_nan=False)
+    | strategies.text(),
+    lambda inner: (
+        strategies.lists(inner, max_size=3)
+        | strategies.dictionaries(
+            strategies.sampled_from(["name", "ref", "args", "label", "tags", "limit", "mean"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+_KEYS = ("name", "models", "datasets", "settings", "remeasure", "tags", "base")
+
+
+@hypothesis.given(
+    changes=strategies.dictionaries(strategies.sampled_from(_KEYS), _JSON, max_size=3)
+)
+@hypothesis.settings(
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=150
+)
+def test_no_survey_is_a_fault_of_the_server(client, changes):
+    response = client.post(
+        "/surveys",
+        content=json.dumps({**ZOO, **changes}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    assert response.status_code in (201, 400, 403, 404)
+
+
+def test_schedules_are_added_paused_resumed_and_removed(client):
+    asked = {"name": "nightly", "survey": ZOO, "cron": "@daily", "timezone": "Europe/Paris"}
+    added = client.post("/schedules", json=asked)
+    assert added.status_code == 201
+    assert added.json()["cron"] == "0 0 * * *"
+    assert len(added.json()["next_due"]) == 5
+    assert client.post("/schedules", json=asked).status_code == 400
+    assert client.post("/schedules/nightly/pause", json={}).json()["next_due"] == []
+    assert client.post("/schedules/nightly/resume", json={}).json()["paused_at"] is None
+    assert [each["name"] for each in client.get("/schedules").json()["items"]] == ["nightly"]
+    assert client.get("/schedules/nightly").json()["survey"]["name"] == "zoo"
+    assert client.delete("/schedules/nightly").status_code == 204
+    assert client.get("/schedules/nightly").status_code == 404
+    for wrong in ({"cron": "0 25 * * *"}, {"cron": 3}, {"timezone": "Mars"}, {"survey": {}}):
+        assert client.post("/schedules", json=asked | wrong).status_code in (400, 404, 422)
+    code = {"models": [{"name": "python:os:system"}]}
+    assert client.post("/schedules", json={**asked, "survey": code}).status_code == 403
+
+
+def test_events_are_listed_and_fed(client, home):
+    with Registry(home) as registry:
+        for number in range(3):
+            moment = datetime(2026, 11, 2, 8, number, tzinfo=UTC)
+            title = f"{number} < 5 & \x07 'x'"
+            kind = "drift" if number else "finished"
+            registry.events.record(EventEntry(kind, f"run {number}", title, {"n": number}, moment))
+    first = client.get("/events?limit=2").json()
+    rest = client.get(f"/events?limit=2&next={first['next']}").json()
+    assert [each["data"]["n"] for each in first["items"] + rest["items"]] == [2, 1, 0]
+    assert [each["type"] for each in client.get("/events?kind=drift").json()["items"]] == [
+        *("drift", "drift")
+    ]
+    assert client.get(f"/events/{first['items'][0]['id']}").json() == first["items"][0]
+    assert client.get("/events/none").status_code == 404
+    response = client.get("/events.atom")
+    assert response.headers["content-type"] == "application/atom+xml"
+    root = ElementTree.fromstring(response.content)
+    ids = [entry.findtext(f"{ATOM}id") for entry in root.iter(f"{ATOM}entry")]
+    assert ids == [f"urn:uuid:{each['id']}" for each in first["items"] + rest["items"]]
+    assert root.find(f"{ATOM}entry/{ATOM}title").text == "2 < 5 &  'x'"  # type: ignore[union-attr]
+
+
+def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home, monkeypatch):
+    assert client.get("/progress").json()["scan"]["state"] == "waiting"
+    assert client.get("/progress").json()["driver"]["state"] == "absent"
+    going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, done=2, end="failed")
+    home.progress.write_text(going.to_json())
+    assert client.get("/progress").json()["scan"]["done"] == 2
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+
+    async def two() -> list[dict[str, Any]]:
+        streamed = []
+        async for event in progress._events(home):
+            streamed.append(event.data)
+            if len(streamed) == 2:
+                break
+            home.progress.write_text(going.to_json().replace('"done": 2', '"done": 3'))
+        return streamed
+
+    assert [each["scan"]["done"] for each in anyio.run(two)] == [2, 3]
