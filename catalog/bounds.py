@@ -7,11 +7,12 @@ readers here count what really comes. Every reader of a file from elsewhere uses
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 #: How many times its own size the content of a file may have; weights and pictures hardly shrink.
 MOST_EXPANSION = 10
@@ -117,6 +118,41 @@ def open_file(path: Path) -> BufferedReader:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def read_json(path: Path, most_bytes: int) -> Any:
+    """Return what a JSON file holds; see ``parse_json``.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    most_bytes : int
+        Most bytes that it may have.
+
+    Raises
+    ------
+    OSError
+        As ``open_file``.
+    ValueError
+        If it has more bytes, or holds something else.
+    """
+    with open_file(path) as file:
+        return parse_json(read_at_most(file, most_bytes, str(path)))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON holds.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or its values are nested deeper than Python follows.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as problem:
+        raise ValueError("its values are nested too deep") from problem
 
 
 def kind_of(mode: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -80,7 +81,8 @@ def files_of(path: Path) -> list[Path]:
     if not weights.name.endswith(INDEX_ENDING):
         return [weights]
     files = [path / name for name in shards_of(weights)]
-    if absent := next((file for file in files if not file.is_file()), None):
+    # A name may be one that no file can have.
+    if absent := next((file for file in files if not os.path.isfile(file)), None):  # noqa: PTH113
         raise CheckpointError(
             f"{absent} is not there, which {weights.name} names",
             hint="copy the whole folder: all shards are needed",

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from catalog.bounds import read_json
 from survey.errors import SettingsError
 
 #: The file that says a folder is a report, and which files it holds.
@@ -22,6 +23,8 @@ MARKER = "report.json"
 #: The marker's ``kind``.
 KIND = "model-zoo-survey report"
 
+#: Bytes of the largest marker that is read.
+_MOST_BYTES = 2**26
 
 #: Writes a file of a report: its path within the report, with slashes, and what it holds.
 Write = Callable[[str, str | bytes], None]
@@ -123,12 +126,13 @@ def _files(out: Path) -> list[Path]:
 
 def _written_by_us(out: Path) -> set[str] | None:
     try:
-        marker = json.loads((out / MARKER).read_text(encoding="utf-8"))
+        marker = read_json(out / MARKER, _MOST_BYTES)
     except (OSError, ValueError):
         return None
     if not isinstance(marker, dict) or marker.get("kind") != KIND:
         return None
-    return {str(name) for name in marker.get("files", ())}
+    names = marker.get("files")
+    return set(map(str, names)) if isinstance(names, list) else set()
 
 
 @contextmanager

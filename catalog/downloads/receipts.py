@@ -9,10 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from catalog.bounds import read_json
 from catalog.files import file_identity
 from catalog.models.base import RemoteFile
 
 _PIECE_BYTES = 2**20
+
+#: Bytes of the largest note that is read.
+_MOST_BYTES = 2**16
 
 _Note = TypeVar("_Note")
 
@@ -101,7 +105,7 @@ def difference(file: RemoteFile, content: FileDigests) -> str | None:
 def read_note(path: Path, kind: type[_Note]) -> _Note | None:
     """Return a note of a dataclass; None where there is none or it cannot be understood."""
     try:
-        note = kind(**json.loads(path.read_text(encoding="utf-8")))
+        note = kind(**read_json(path, _MOST_BYTES))
     except (OSError, ValueError, TypeError):
         return None
     hints = get_type_hints(kind)

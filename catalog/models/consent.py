@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from catalog.models.user_code import UserCode, user_code
 from survey.errors import UntrustedCode
 
-#: The name of a network from the user's code.
-_NAME = re.compile(r"python:([A-Za-z_][\w.]*):[A-Za-z_]\w*(\?.*)?", re.DOTALL)
+#: The name of a network from the user's code: text, and no bytes that are none.
+_NAME = re.compile(r"python:([A-Za-z_][\w.]*):[A-Za-z_]\w*(\?[^\ud800-\udfff]*)?")
 
 #: A process imports a module once, for all that runs in it; so consent is the process's.
 _admitted: set[str] = set()

@@ -5,7 +5,6 @@ A query of the store shows them, and that library takes longer to import than mo
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections import defaultdict
@@ -13,9 +12,17 @@ from collections.abc import Iterable
 from contextlib import closing
 from urllib.parse import quote
 
+from catalog.bounds import parse_json
 from catalog.home import REPAIR_HINT, Home
-from catalog.tags import RunLabels, TagValue
-from survey.errors import StoreError
+from catalog.tags import RunLabels, TagValue, checked_tags
+from survey.errors import SettingsError, StoreError
+
+# Casts: in a damaged file a value may be of any type.
+_LABELS = """
+SELECT CAST(run_id AS TEXT), CAST(model AS TEXT), CAST(checkpoint AS TEXT), CAST(dataset AS TEXT)
+FROM run_labels
+"""
+_TAGS = "SELECT CAST(run_id AS TEXT), CAST(name AS TEXT), value FROM run_tags ORDER BY name"
 
 
 def labels_in_file(home: Home) -> dict[str, RunLabels]:
@@ -38,19 +45,20 @@ def labels_in_file(home: Home) -> dict[str, RunLabels]:
             tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'run_tags'")
             if tables.fetchone() is None:
                 return {}
-            labels = connection.execute("SELECT run_id, model, checkpoint, dataset FROM run_labels")
-            tags = connection.execute("SELECT run_id, name, value FROM run_tags ORDER BY name")
-            return labels_by_run(labels, ((run, name, _value(text)) for run, name, text in tags))
-    except (sqlite3.Error, ValueError) as error:
+            labels, tags = connection.execute(_LABELS), connection.execute(_TAGS)
+            return labels_by_run(labels, (_tag(*row) for row in tags))
+    # SQLite takes some damage for a lack of memory.
+    except (sqlite3.Error, ValueError, TypeError, SettingsError, MemoryError) as error:
+        what = str(error) or "it is damaged"
         raise StoreError(
-            f"the labels in {home.registry} cannot be read: {error}", hint=REPAIR_HINT
+            f"the labels in {home.registry} cannot be read: {what}", hint=REPAIR_HINT
         ) from error
 
 
-def _value(stored: TagValue) -> TagValue:
+def _tag(run_id: str, name: str, stored: TagValue) -> tuple[str, str, TagValue]:
     # SQLite keeps what looks like a number as one, whatever wrote it as JSON.
-    value: TagValue = json.loads(stored) if isinstance(stored, str) else stored
-    return value
+    value = parse_json(stored) if isinstance(stored, str) else stored
+    return run_id, name, checked_tags({name: value})[name]
 
 
 def labels_by_run(

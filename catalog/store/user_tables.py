@@ -37,6 +37,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
+#: What a file's rows are called on their way: a name that no file is given.
+_INCOMING = "incoming rows"
+
 _TAKEN = """
 SELECT 'a word of SQL' FROM duckdb_keywords()
 WHERE keyword_name = lower($name) AND keyword_category = 'reserved'
@@ -136,15 +139,16 @@ def _load(connection: duckdb.DuckDBPyConnection, table: UserTable, memory_bytes:
     import duckdb
 
     config = {**_CONFIG, "memory_limit": f"{memory_bytes}B"}
+    named = str(table.path)
     try:
         # By its descriptor: DuckDB would take a name with * or ? for many files.
         with table.path.open("rb") as file, duckdb.connect(config=config) as other:
             named = f"/dev/fd/{file.fileno()}"
             reader = _READERS[table.path.suffix.lower()]
             rows = other.sql(f"FROM {reader}", params={"file": named}).to_arrow_table()
-        connection.register("incoming", rows)
-        connection.execute(f'CREATE TEMP TABLE "{table.name}" AS FROM incoming').fetchall()
-        connection.unregister("incoming")
+        connection.register(_INCOMING, rows)
+        connection.execute(f'CREATE TEMP TABLE "{table.name}" AS FROM "{_INCOMING}"').fetchall()
+        connection.unregister(_INCOMING)
     except OSError as error:
         raise SettingsError(
             f"--with {table}: the file cannot be read: {os.strerror(error.errno or 0)}"

@@ -39,9 +39,10 @@ def is_locked(path: Path) -> bool:
 def holder(home: Home) -> str:
     """Return what the last writer wrote about itself."""
     try:
-        return home.writer_note.read_text(encoding="utf-8").strip() or "unknown process"
+        note = home.writer_note.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "unknown process"
+        note = ""
+    return note.strip() or "unknown process"
 
 
 def require_locks(folder: Path) -> None:

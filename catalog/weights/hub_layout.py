@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from catalog.bounds import open_file, read_at_most
+from catalog.bounds import read_json
 from survey.errors import CheckpointError
 from survey.text import first_names
 
@@ -70,11 +69,10 @@ def shards_of(index: Path) -> list[str]:
         If the index cannot be read, or names anything but files beside or below it.
     """
     try:
-        with open_file(index) as file:
-            listed = json.loads(read_at_most(file, _MOST_BYTES, str(index)))["weight_map"]
+        listed = read_json(index, _MOST_BYTES)["weight_map"]
         names = sorted(set(dict(listed).values()))
         paths = [PurePosixPath(name) for name in names]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
+    except (OSError, ValueError, TypeError, KeyError) as problem:
         raise CheckpointError(
             f"{index} cannot be read as an index of shards: {type(problem).__name__}: {problem}",
             hint="it must be JSON with a weight_map from tensors to files: fetch it again",

@@ -25,7 +25,8 @@ def read_log(folder: Path, run_id: str) -> str:
         If there is none: no attempt at the job began.
     """
     try:
-        return log_path(folder, run_id).read_text(encoding="utf-8").rstrip("\n")
+        # A loss of power may have cut a character.
+        return log_path(folder, run_id).read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
         raise StoreError(
             f"there is no log of run {run_id}: {error.strerror}",

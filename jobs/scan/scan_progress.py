@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from catalog.bounds import open_file, read_at_most
 
 End = Literal["done", "failed", "interrupted", "error"]
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Moment = Annotated[float, Field(ge=0.0, lt=1e12)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+#: Bytes of the largest file that is read: a thousand workers take some hundred each.
+_MOST_BYTES = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +28,14 @@ class WorkerProgress:
 
     #: Its machine, its process there, and its device's own name.
     hostname: str
-    pid: int
+    pid: Count
     device_name: str
     #: The run that it measures, None between two jobs; and what the job is.
     run_id: str | None = None
     title: str = ""
     #: Images of that job that are durable, and all of them.
-    images: int = 0
-    total_images: int = 0
+    images: Count = 0
+    total_images: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +55,35 @@ class ScanProgress:
 
     #: The process that scans, as ``123 on host``.
     process: str
-    began_at: float
+    began_at: Moment
     #: Jobs that the scan has to measure, and those that it skips.
-    jobs: int
-    measured_before: int
+    jobs: Count
+    measured_before: Count
     #: Jobs measured and jobs failed since it began, and the last of these failures.
-    done: int = 0
-    failed: int = 0
+    done: Count = 0
+    failed: Count = 0
     failures: tuple[JobFailure, ...] = ()
     #: Images measured since it began, and those that it had to measure.
-    images: int = 0
-    total_images: int = 0
+    images: Count = 0
+    total_images: Count = 0
     #: The part of its work that is done, by the expected time of each job.
-    fraction: float = 0.0
+    fraction: Fraction = 0.0
     #: When the first worker began to measure.
-    measuring_since: float | None = None
+    measuring_since: Moment | None = None
     #: Images measured lately, and since when.
-    recent_images: int = 0
-    recent_since: float | None = None
+    recent_images: Count = 0
+    recent_since: Moment | None = None
     #: The number of workers, their device, the threads of each; and those that have begun.
-    workers: int = 0
+    workers: Count = 0
     device: str = ""
-    threads: int = 0
+    threads: Count = 0
     working: tuple[WorkerProgress, ...] = ()
     #: When the scan ended, and how: everything was measured, some jobs failed or lack a file, it
     #: was interrupted, or an error ended it, with the error's exit code.
-    ended_at: float | None = None
+    ended_at: Moment | None = None
     end: End | None = None
     error: str | None = None
-    error_code: int | None = None
+    error_code: Count | None = None
 
     def images_per_second(self, now: float) -> float | None:
         """Return how many images a second were measured lately; None before the first batch."""
@@ -88,7 +100,8 @@ class ScanProgress:
 
     def to_json(self) -> str:
         """Return it as one line."""
-        return json.dumps(asdict(self))
+        # The name of a file may be no text, and then no JSON that every reader takes.
+        return json.dumps(asdict(self), ensure_ascii=False).encode(errors="replace").decode()
 
 
 def read_progress(path: Path) -> ScanProgress | None:
@@ -100,10 +113,14 @@ def read_progress(path: Path) -> ScanProgress | None:
         If the file cannot be opened, other than by its absence.
     """
     try:
-        values: dict[str, Any] = json.loads(path.read_bytes())
-        values["failures"] = tuple(JobFailure(**each) for each in values["failures"])
-        values["working"] = tuple(WorkerProgress(**each) for each in values["working"])
-        return ScanProgress(**values)
+        with open_file(path) as file:
+            content = read_at_most(file, _MOST_BYTES, str(path))
+        return _schema().validate_json(content)
     # Of another version of this program, or torn by a loss of power.
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except (FileNotFoundError, ValueError):
         return None
+
+
+@functools.cache
+def _schema() -> TypeAdapter[ScanProgress]:
+    return TypeAdapter(ScanProgress)

@@ -208,6 +208,7 @@ def _check_cron(cron: str) -> None:
 def _parses(cron: str) -> bool:
     try:
         CronSim(cron, datetime.now(UTC))
-    except CronSimError:
+    # The second of a number with thousands of digits.
+    except (CronSimError, ValueError):
         return False
     return True

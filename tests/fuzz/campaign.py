@@ -22,53 +22,36 @@ import time
 import traceback
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
+
+from tests.fuzz.mutation import mutated, mutated_document
 
 #: Memory that one input may take beyond what the process has at its start, in bytes.
 MOST_BYTES = 400 * 2**20
-#: Seconds that one input may take.
-MOST_SECONDS = 10
-_INSTRUMENTED = ("catalog", "jobs.planning", "tarfile", "zipfile", "pickletools", "tomllib", "gzip")
+#: Seconds of processor time that one input may take, and seconds in all: others may be at work.
+MOST_SECONDS, MOST_SECONDS_WAITING = 10, 600
+#: What is guided by: the product, and what it reads with that is Python.
+_INSTRUMENTED = (
+    *("catalog", "jobs", "analysis.report.folder", "survey.text", "cronsim"),
+    *("tarfile", "zipfile", "pickletools", "tomllib", "gzip"),
+)
 
 
 class TooMuch(Exception):
     """An input takes more memory or time than it may."""
 
 
-def mutated(data: bytes, generator: random.Random) -> bytes:
-    """Return bytes changed in one to six places."""
-    content = bytearray(data)
-    for _ in range(generator.randint(1, 6)):
-        place = generator.randrange(len(content) + 1)
-        span = generator.choice((1, 2, 4, 8, 32))
-        kind = generator.randrange(5)
-        if kind == 0:
-            content[place : place + span] = generator.randbytes(span)
-        elif kind == 1:
-            del content[place : place + span]
-        elif kind == 2:
-            content[place:place] = content[place : place + span] * generator.choice((1, 2, 100))
-        elif kind == 3 and place < len(content):
-            content[place] ^= 1 << generator.randrange(8)
-        else:
-            number = generator.choice(
-                (0, 1, 0x7F, 0xFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1)
-            )
-            content[place : place + 8] = number.to_bytes(8, "little")[:span]
-    return bytes(content)
-
-
 class Campaign:
     """Runs one target, and keeps what it finds."""
 
     def __init__(self, name: str, out: Path, pause: Path | None = None) -> None:
-        from tests.fuzz.seeds import kept, seeds, temporary_folder
-        from tests.fuzz.targets import TARGETS
+        from tests.fuzz.readers import TARGETS, kept
 
         warnings.simplefilter("ignore")
         self.name, self.out, self.target, self.pause = name, out, TARGETS[name], pause
-        self.seeds = seeds(name) + kept(name)
-        self.folder = temporary_folder()
+        self.seeds = self.target.right() + kept(name)
+        self.folder = _folder_in_memory()
         self.executions, self.findings = 0, set[str]()
         for data in self.seeds:
             self.one(data)
@@ -80,16 +63,17 @@ class Campaign:
 
     def one(self, data: bytes) -> None:
         """Run the target on some bytes; write them down where that is a finding."""
-        from tests.fuzz.targets import run
+        from tests.fuzz.readers import run
 
         while self.pause is not None and self.pause.exists():
             time.sleep(5)
         self.executions += 1
         # What is killed, or ends the process, has left its input here.
         (self.out / f"{self.name}.last").write_bytes(data)
-        signal.alarm(MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+        signal.alarm(MOST_SECONDS_WAITING)
         try:
-            run(self.target, data, Path(self.folder.name))
+            run(self.name, data, Path(self.folder.name))
             peak = _peak()
             if self.executions > len(self.seeds) and peak > self.most_kilobytes:
                 self.most_kilobytes = peak + 50_000
@@ -99,6 +83,7 @@ class Campaign:
         except Exception as problem:  # noqa: BLE001 - whatever it is, it is a finding
             self._keep(data, problem)
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
 
     def _keep(self, data: bytes, problem: BaseException) -> None:
@@ -120,24 +105,40 @@ class Campaign:
             file.write(json.dumps(line | {"findings": sorted(self.findings)}) + "\n")
 
 
+def _folder_in_memory() -> TemporaryDirectory[str]:
+    """Return a folder for a target's files, in memory where the machine has such a place."""
+    memory = Path("/dev/shm")
+    return TemporaryDirectory(dir=memory if memory.is_dir() else None)
+
+
+def worked() -> float:
+    """Return the seconds of processor time that this process and its children took so far."""
+    return sum(os.times()[:4])
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _too_long(_signal: int, _frame: FrameType | None) -> None:
-    raise TooMuch(f"{MOST_SECONDS} seconds")
+def _too_long(number: int, _frame: FrameType | None) -> None:
+    seconds = MOST_SECONDS if number == signal.SIGPROF else MOST_SECONDS_WAITING
+    raise TooMuch(f"{seconds} seconds")
 
 
 def blind(campaign: Campaign, seconds: float, seed: int = 0) -> None:
     """Mutate seeds and what came of them, without coverage."""
-    started = time.monotonic()
+    started = worked()
     generator, pool = random.Random(seed), list(campaign.seeds)
-    while time.monotonic() - started < seconds:
-        data = mutated(generator.choice(pool), generator)
+    while worked() - started < seconds:
+        data = generator.choice(pool)
+        if campaign.target.document and generator.random() < 0.5:
+            data = mutated_document(data, generator)
+        else:
+            data = mutated(data, generator, pool)
         campaign.one(data)
         if generator.random() < 0.02:
             pool.append(data[:20_000])
-    campaign.tally(time.monotonic() - started)
+    campaign.tally(worked() - started)
 
 
 def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
@@ -145,7 +146,7 @@ def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
     import atheris
 
     with atheris.instrument_imports(include=list(_INSTRUMENTED)):
-        campaign, started = Campaign(name, out, pause), time.monotonic()
+        campaign, started = Campaign(name, out, pause), worked()
     corpus = out / f"{name}.corpus"
     corpus.mkdir(exist_ok=True)
     for number, data in enumerate(campaign.seeds):
@@ -153,8 +154,8 @@ def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
 
     def one(data: bytes) -> None:
         campaign.one(data)
-        if time.monotonic() - started > seconds:
-            campaign.tally(time.monotonic() - started)
+        if worked() - started > seconds:
+            campaign.tally(worked() - started)
             campaign.folder.cleanup()
             os._exit(0)
 
@@ -165,14 +166,29 @@ def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
         "-verbosity=0",
         "-print_final_stats=0",
     ]
-    atheris.Setup([sys.argv[0], *options, str(corpus)], one)
+
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        generator = random.Random(seed)
+        if generator.random() < 0.5:
+            return mutated_document(data, generator)[:most]
+        changed: bytes = atheris.Mutate(data, most)
+        return changed
+
+    custom = {"custom_mutator": change} if campaign.target.document else {}
+    atheris.Setup([sys.argv[0], *options, str(corpus)], one, **custom)
     atheris.Fuzz()
+
+
+def _all_targets() -> list[str]:
+    from tests.fuzz.readers import TARGETS
+
+    return list(TARGETS)
 
 
 def main() -> None:
     """Run the targets named, or all, in turn and each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("seconds", type=int, help="for each target")
+    parser.add_argument("seconds", type=int, help="of processor time, for each target")
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--out", type=Path, default=Path("fuzzing"))
     parser.add_argument("--plain", action="store_true", help="mutate blindly")
@@ -186,9 +202,7 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if not given.here:
-        from tests.fuzz.targets import TARGETS
-
-        for name in given.targets or TARGETS:
+        for name in given.targets or _all_targets():
             options = ["--out", str(given.out), "--seed", str(given.seed), "--here"]
             options += ["--plain"] if given.plain else []
             options += ["--pause", str(given.pause)] if given.pause else []
@@ -198,7 +212,8 @@ def main() -> None:
                 last = given.out / f"{name}.last"
                 last.rename(given.out / f"{name}-exit{ended.returncode}-{time.time_ns()}.input")
         return
-    signal.signal(signal.SIGALRM, _too_long)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, _too_long)
     try:
         import atheris  # noqa: F401
 

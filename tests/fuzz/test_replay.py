@@ -11,25 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.campaign import mutated
-from tests.fuzz.seeds import kept, seeds
-from tests.fuzz.targets import TARGETS, run
+from tests.fuzz.mutation import mutated, mutated_document
+from tests.fuzz.readers import TARGETS, kept, run
 
-#: Each input starts a process.
-APART = {"devkit"}
+#: Those that start a process for each input.
+APART = {name for name, target in TARGETS.items() if target.apart}
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_right_files_and_those_kept_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    generator = random.Random(0)
-    right = seeds(name)
-    changed = (
-        [] if name in APART else [mutated(right[n % len(right)], generator) for n in range(15)]
-    )
+    inputs = kept(name) if name in APART else [*kept(name), *_inputs(name)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for data in [*([] if name in APART else right), *kept(name), *changed]:
-            run(TARGETS[name], data, tmp_path)
+        for data in inputs:
+            run(name, data, tmp_path)
+
+
+def _inputs(name: str) -> list[bytes]:
+    """Return a target's right inputs, and some changed ones."""
+    right, generator = TARGETS[name].right(), random.Random(0)
+    changed = [mutated(right[n % len(right)], generator, right) for n in range(15)]
+    if TARGETS[name].document:
+        changed += [mutated_document(right[n % len(right)], generator) for n in range(15)]
+    return right + changed
 
 
 @pytest.mark.long

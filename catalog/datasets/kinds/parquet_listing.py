@@ -6,7 +6,6 @@ class names stand in the file's metadata.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.bounds import parse_json
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.kinds.parquet_pages import Footer, Pages
@@ -125,10 +125,10 @@ def _values(opened: pq.ParquetFile, footer: Footer, leaf: str) -> list[Any]:
 def _class_names(schema: pa.Schema, label: str | None) -> tuple[str, ...] | None:
     """Return the class names that the hub's tools write beside the columns, if they are there."""
     try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        features = parse_json((schema.metadata or {})[b"huggingface"])["info"]["features"]
         names = features[label]["names"]
         return tuple(str(name) for name in names) if isinstance(names, list) and names else None
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -29,6 +29,13 @@ def connection(home: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
+def test_a_table_may_have_any_name(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n", encoding="utf-8")
+    load(connection, user_tables([f"incoming={path}", f"rows={path}"]), 10**9)
+    assert connection.execute("SELECT incoming.a FROM incoming JOIN rows USING (a)").fetchall()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -172,3 +172,11 @@ def test_any_title_is_kept_on_one_line(scan: ProgressFile, home: Home) -> None:
     line = progress.to_json()
     assert "\n" not in line
     assert json.loads(line)["working"][0]["title"] == LONG.title
+
+
+def test_a_failure_that_names_a_file_of_no_text_is_read(scan: ProgressFile, home: Home) -> None:
+    scan.event(LONG, dataclasses.replace(failed(LONG), message="no file \udcff.pth"))
+    home.progress.write_text(written(scan, home).to_json(), encoding="utf-8")
+    progress = read_progress(home.progress)
+    assert progress is not None
+    assert progress.failures[-1].message == "no file ?.pth"
