@@ -19,35 +19,32 @@ from survey.settings import Pooling
 _BY_CHANNEL = ("mean", "pre", "sum")
 
 
-def site_widths(full_name: str, pooling: Pooling = "mean") -> Mapping[int, int]:
-    """Return how many sites of an architecture have how many channels.
+def listed_widths(full_name: str, pooling: Pooling = "mean") -> Mapping[int, int]:
+    """Return how many sites of an architecture have how many channels, from the table of costs.
 
     Parameters
     ----------
     full_name : str
-        The architecture's, such as ``torchvision:resnet50``. Where the table of costs lacks it, it
-        is built without data and followed once.
+        The architecture's, such as ``torchvision:resnet50``.
     pooling : {"mean", "pre", "sum", "flatten", "public_code"}
         How tensors become matrices; see ``MeasureSettings``.
 
     Returns
     -------
     mapping of int to int
-        Sites by channels. Sites that cannot be pooled are left out; empty where the network cannot
-        be followed, and measuring it will fail.
+        Sites by channels; empty where the table has none.
     """
-    return listed_widths(full_name, pooling) or counted_widths(full_name, pooling)
-
-
-def listed_widths(full_name: str, pooling: Pooling = "mean") -> Mapping[int, int]:
-    """Return the same from the table of costs; empty where it has none."""
     known = counted(*full_name.split(":", 1)) if pooling in _BY_CHANNEL else None
     return known.widths if known else {}
 
 
 @functools.cache
 def counted_widths(full_name: str, pooling: Pooling = "mean") -> Mapping[int, int]:
-    """Return the same, counted on the network whatever the table holds."""
+    """Return the same, counted on the network: it is built without data and followed once.
+
+    Sites that cannot be pooled are left out. Empty where the network cannot be followed, and
+    measuring it will fail.
+    """
     (architecture,) = find(full_name)
     try:
         _, pairs = followed(architecture, lambda capture, images: capture.forward(images), pooling)

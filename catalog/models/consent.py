@@ -33,6 +33,11 @@ def admit(hashes: Iterable[str]) -> None:
     _admitted.update(hashes)
 
 
+def admitted() -> frozenset[str]:
+    """Return the sha256 of the code that this process may import."""
+    return frozenset(_admitted)
+
+
 def trust(name: str) -> None:
     """Let this process import the code of a network as it is now; runs none of it.
 

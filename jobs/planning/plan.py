@@ -21,7 +21,7 @@ from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
 from jobs.planning.pairing import Misfit, misfits
-from jobs.planning.score_images import with_number
+from jobs.planning.score_images import widths_to_choose_by, with_number
 from jobs.planning.staleness import Staleness
 from jobs.planning.survey_tables import DatasetChoice
 from jobs.planning.targets import Target, targets
@@ -106,6 +106,8 @@ def make_plan(
     left_out = {each.pair for each in unfit if each.passed_over}
     left_out -= {each.pair for each in unfit if not each.passed_over}
     here = [each for each in here if (each.architecture.full_name, each.checkpoint) not in left_out]
+    names = (target.architecture.full_name for target in here)
+    widths = widths_to_choose_by(definition.settings, names)
     jobs: dict[str, Job] = {}
     lacking: list[Lacking] = []
     for choice in definition.datasets:
@@ -115,7 +117,7 @@ def make_plan(
             for target in ([*here, *absent] if dataset is None else absent)
         ]
         if dataset is not None:
-            for job in _jobs(definition, choice, dataset, here, hashed, holdings):
+            for job in _jobs(definition, choice, dataset, here, hashed, holdings, widths):
                 jobs.setdefault(job.key, job)
     run_ids = frozenset(job.run_id for job in jobs.values())
     done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
@@ -158,6 +160,7 @@ def _jobs(
     here: list[Target],
     hashed: Mapping[Checkpoint, str],
     holdings: Holdings,
+    widths: Mapping[str, Mapping[int, int]],
 ) -> Iterator[Job]:
     """Yield the jobs of all models on one dataset."""
     stat, fingerprint = dataset.stat_signature(), holdings.fingerprint(dataset)
@@ -180,7 +183,9 @@ def _jobs(
             dataset_stat=stat,
             images=len(dataset),
             transform=target.transform,
-            settings=with_number(definition.settings, architecture.full_name, len(dataset)),
+            settings=with_number(
+                definition.settings, widths.get(architecture.full_name, {}), len(dataset)
+            ),
             home=holdings.home.path if holdings.home else None,
             facts=ModelFacts(
                 family_group=family.group,

@@ -6,7 +6,9 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from catalog.site_widths import listed_widths, site_widths
+from catalog.isolated_widths import isolated_widths
+from catalog.models.memory import MemorySource
+from catalog.site_widths import counted_widths, listed_widths
 from jobs.planning.job import Job
 from survey import MeasureSettings
 from survey.few_images import automatic_images, enough_images, flagged_sites
@@ -18,21 +20,45 @@ from survey.text import counted
 MOST_NAMES = 3
 
 
-def with_number(settings: MeasureSettings, full_name: str, available: int) -> MeasureSettings:
+def widths_to_choose_by(
+    settings: MeasureSettings, full_names: Iterable[str]
+) -> Mapping[str, Mapping[int, int]]:
+    """Return the widths of the networks whose number is to be chosen, none where it is declared.
+
+    Parameters
+    ----------
+    settings : MeasureSettings
+        The declared settings.
+    full_names : iterable of str
+        The architectures' full names. What no table lists is run once in another process.
+    """
+    if settings.images_per_score != AUTO:
+        return {}
+    known = {name: listed_widths(name, settings.pooling) for name in full_names}
+    unlisted = [name for name, widths in known.items() if not widths]
+    # Another process does not have the networks that are in memory here.
+    here = [name for name in unlisted if name.startswith(f"{MemorySource.name}:")]
+    known |= {name: counted_widths(name, settings.pooling) for name in here}
+    apart = tuple(name for name in unlisted if name not in here)
+    return {**known, **isolated_widths(apart, settings.pooling)}
+
+
+def with_number(
+    settings: MeasureSettings, widths: Mapping[int, int], available: int
+) -> MeasureSettings:
     """Return settings with a number of images in one score, declared or chosen for a network.
 
     Parameters
     ----------
     settings : MeasureSettings
         The declared settings.
-    full_name : str
-        The architecture's full name.
+    widths : mapping of int to int
+        The network's sites by channels.
     available : int
         Images in the dataset.
     """
     if settings.images_per_score != AUTO:
         return settings
-    widths = site_widths(full_name, settings.pooling)
     return dataclasses.replace(settings, images_per_score=automatic_images(widths, available))
 
 
