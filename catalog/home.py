@@ -80,6 +80,11 @@ class Home:
         return self.path / "scan.json"
 
     @property
+    def downloads(self) -> Path:
+        """The file in which a scan says how far it is with the files that it fetches first."""
+        return self.path / "fetching.json"
+
+    @property
     def writer_lock(self) -> Path:
         """The file whose lock the one writer holds."""
         return self.path / "writer.lock"

@@ -39,6 +39,7 @@ from jobs.runners.events import Failed
 from jobs.runners.options import Limits
 from jobs.scan.dispatch import Dispatcher
 from jobs.scan.job_progress import JobProgress
+from jobs.scan.progress_file import ProgressFile
 from jobs.scan.recorder import Recorder
 from jobs.scan.reporter import Reporter
 from survey import CatalogError
@@ -100,10 +101,23 @@ def run_survey(
     ClusterError
         If the runner cannot start.
     """
-    limits = limits or Limits()
     store = FileStore(home.files, offline=offline)
-    # Before the writer's lock is taken: fetching takes long, and another scan may write meanwhile.
-    unfetched = tuple(supply(definition, store, reporter.fetching).values())
+    with ProgressFile(home, reporter) as noting:
+        # Before the writer's lock is taken: fetching takes long, and another scan may write then.
+        unfetched = tuple(supply(definition, store, noting.fetching).values())
+        outcome = _measure(home, definition, runner, noting, store, limits or Limits())
+    return dataclasses.replace(outcome, unfetched=unfetched)
+
+
+def _measure(
+    home: Home,
+    definition: Definition,
+    runner: Runner,
+    reporter: Reporter,
+    store: FileStore,
+    limits: Limits,
+) -> Outcome:
+    """Plan a survey and measure its jobs, as the one scan that writes to the home."""
     with Registry(home) as registry, Writer.open(home) as writer:
         writer.merge()
         registry.mark_interrupted()
@@ -117,7 +131,7 @@ def run_survey(
         for note in notes(plan.misfits):
             reporter.warned(note)
         if not plan.todo:
-            return Outcome(plan, (), (), unfetched)
+            return Outcome(plan, (), ())
         with runner:
             require_room(home, plan.todo, states, runner.devices, runner.machines)
             history = history_of(home, runner.devices.kind)
@@ -141,7 +155,7 @@ def run_survey(
     done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)
     present = (dispatcher.replaced.get(job.run_id, job) for job in plan.jobs)
     plan = dataclasses.replace(plan, jobs=tuple({job.key: job for job in present}.values()))
-    return Outcome(plan, done, failed, unfetched, tuple(dispatcher.cancelled))
+    return Outcome(plan, done, failed, cancelled=tuple(dispatcher.cancelled))
 
 
 def held_jobs(registry: Registry) -> dict[str, JobState]:

@@ -75,13 +75,11 @@ def carry_out(
     from jobs.planning.plan import check
     from jobs.run import run_survey
     from jobs.scan.progress_display import progress_reporter
-    from jobs.scan.progress_file import ProgressFile
 
     check(definition, home)
     with termination_interrupts(), progress_reporter() as display:
         opened = open_home(home, create=True)
-        with ProgressFile(opened, display) as reporter:
-            return run_survey(opened, definition, runner, reporter, offline=offline, limits=limits)
+        return run_survey(opened, definition, runner, display, offline=offline, limits=limits)
 
 
 def report(home: Path, outcome: Outcome, table: TableOptions) -> None:

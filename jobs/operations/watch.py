@@ -10,6 +10,7 @@ from typing import Literal
 
 from catalog.home import Home
 from catalog.store.writer_lock import writing_process
+from jobs.scan.download_file import DownloadProgress, read_download
 from jobs.scan.scan_progress import ScanProgress, read_progress
 from survey.errors import SettingsError
 
@@ -21,12 +22,15 @@ LAST_WORD_SECONDS = 5.0
 class Look:
     """What one look at a home shows."""
 
-    #: No scan yet; it runs; it has ended; its process is gone without having written an end.
-    state: Literal["waiting", "running", "ended", "killed"]
+    #: No scan yet; its files are fetched; it runs; it has ended; its process is gone without having
+    #: written an end.
+    state: Literal["waiting", "fetching", "running", "ended", "killed"]
     #: When, in seconds since 1970.
     at: float
     #: How far the scan is; while there is none, the last scan.
     progress: ScanProgress | None
+    #: The file that is fetched, while no scan runs.
+    download: DownloadProgress | None = None
 
 
 def watch(path: Path, interval: float) -> Iterator[Look]:
@@ -64,7 +68,8 @@ def watch(path: Path, interval: float) -> Iterator[Look]:
                 return
             yield Look("running", now, progress)
         else:
-            yield Look("waiting", now, progress)
+            download = read_download(home.downloads, now)
+            yield Look("fetching" if download else "waiting", now, progress, download)
         time.sleep(interval)
 
 

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.operations.watch import Look
+from jobs.scan.download_file import DownloadProgress
 from jobs.scan.scan_progress import ScanProgress
 from jobs.scan.title_line import TitleLine
-from survey.text import counted, format_duration, printable
+from survey.text import counted, format_bytes, format_duration, printable
 
 #: Most failures at the top of the screen.
 MOST_FAILURES = 3
@@ -40,16 +41,22 @@ def screen(home: Path, look: Look, width: int) -> RenderableType:
         TitleLine(str(home), "bold"),
         Text(printable(state_line(look)), "dim"),
     ]
+    if download := look.download:
+        share = download.bytes / download.total_bytes if download.total_bytes else 0.0
+        file = TitleLine(download.file)
+        return Group(*head, file, _bar(share), *map(Text, _download_facts(download)))
     progress = look.progress
     if progress is None or look.state == "waiting":
         return Group(*head)
     facts = map(Text, _facts(look, progress))
-    shown = Group(*head, _failures(progress), _bar(progress), *facts)
+    shown = Group(*head, _failures(progress), _bar(progress.fraction), *facts)
     return Group(shown, _workers(progress, width)) if look.state == "running" else shown
 
 
 def state_line(look: Look) -> str:
     """Return whether a scan is waited for, runs or has ended, and how, in a sentence."""
+    if look.download is not None:
+        return f"a scan fetches its files: process {look.download.process}"
     progress = look.progress
     if progress is None or look.state == "waiting":
         return "no scan is writing to this home; waiting for one"
@@ -68,6 +75,8 @@ def state_line(look: Look) -> str:
 
 def plain_line(look: Look) -> str:
     """Return a look in one line, for what is no terminal."""
+    if download := look.download:
+        return "; ".join((f"fetching {printable(download.file)}", *_download_facts(download)))
     progress = look.progress
     if progress is None or look.state == "waiting":
         return state_line(look)
@@ -79,6 +88,9 @@ def look_values(look: Look) -> dict[str, Any]:
     """Return a look as plain values, for programs."""
     progress = look.progress
     facts = {"state": look.state, "at": look.at}
+    if download := look.download:
+        speed = download.bytes_per_second
+        return {**dataclasses.asdict(download), **facts, "bytes_per_second": speed}
     if progress is None or look.state == "waiting":
         return facts
     speed, left = progress.images_per_second(look.at), progress.seconds_left(look.at)
@@ -109,11 +121,11 @@ def _failures(progress: ScanProgress) -> Table:
     return table
 
 
-def _bar(progress: ScanProgress) -> Table:
+def _bar(fraction: float) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column()
-    table.add_row(ProgressBar(1.0, progress.fraction), f"{progress.fraction:.0%}")
+    table.add_row(ProgressBar(1.0, fraction), f"{fraction:.0%}")
     return table
 
 
@@ -136,6 +148,17 @@ def _facts(look: Look, progress: ScanProgress) -> list[str]:
         if (starting := progress.workers - len(progress.working)) > 0:
             workers += f", {starting} starting"
     return [jobs, images, taken, workers]
+
+
+def _download_facts(download: DownloadProgress) -> list[str]:
+    """Return the numbers of a download: bytes, speed and time."""
+    here, total = format_bytes(download.bytes), download.total_bytes
+    facts = [here if total is None else f"{here} of {format_bytes(total)}"]
+    if speed := download.bytes_per_second:
+        facts.append(f"{format_bytes(int(speed))} a second")
+        if total is not None:
+            facts.append(f"about {format_duration((total - download.bytes) / speed)} left")
+    return facts
 
 
 def _workers(progress: ScanProgress, width: int) -> Table:

@@ -1,4 +1,4 @@
-"""The file in a home that tells other processes how far its scan is."""
+"""The files in a home that tell other processes how far its scan is, and its downloads before."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Started
+from jobs.scan.download_file import DownloadFile
 from jobs.scan.reporter import Reporter
-from jobs.scan.scan_progress import End, JobFailure, ScanProgress, WorkerProgress
+from jobs.scan.scan_progress import (
+    End,
+    JobFailure,
+    ScanProgress,
+    WorkerProgress,
+    write_progress,
+)
 from survey.errors import SurveyError
 
 #: Seconds between two times that the file is written, if there is anything new.
@@ -33,10 +40,10 @@ MOST_FAILURES, RECENT_BATCHES = 20, 32
 
 
 class ProgressFile(Reporter):
-    """Passes reports on and keeps the file of a home's scan up to date, until the scan ends.
+    """Passes reports on and keeps the files of a home's scan up to date, until the scan ends.
 
-    The file needs no lock: it appears whole under its name. A thread of its own writes it, at most
-    once a second, so that no scan waits for it, and none fails if it cannot be written.
+    The files need no lock: they appear whole under their names. A thread of its own writes them, at
+    most once a second, so that no scan waits for it, and none fails if they cannot be written.
 
     Parameters
     ----------
@@ -48,6 +55,7 @@ class ProgressFile(Reporter):
 
     def __init__(self, home: Home, reporter: Reporter) -> None:
         self._path, self._reporter = home.progress, reporter
+        self._downloads = DownloadFile(home.downloads)
         #: None until the scan holds the home's writer lock and its jobs are known.
         self._progress: ScanProgress | None = None
         self._lacking = 0
@@ -75,6 +83,8 @@ class ProgressFile(Reporter):
         self._ended.set()
         self._changed.set()
         self._thread.join()
+        self._downloads.download = None
+        self._write()
         if self._progress is None:
             return
         end: End = "failed" if self._progress.failed or self._lacking else "done"
@@ -88,8 +98,10 @@ class ProgressFile(Reporter):
         self._write()
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
-        """Pass the report on: nothing is written before the scan holds the home."""
+        """Note how far a download is; the scan itself has not begun."""
         self._reporter.fetching(file, here, total)
+        self._downloads.note(file, here, total)
+        self._changed.set()
 
     def warned(self, warning: str) -> None:
         """Pass the report on."""
@@ -98,6 +110,7 @@ class ProgressFile(Reporter):
     def planned(self, plan: Plan) -> None:
         """Begin the file of this scan."""
         self._reporter.planned(plan)
+        self._downloads.download = None
         self._lacking = len(plan.lacking)
         process = f"{os.getpid()} on {platform.node()}"
         self._progress = ScanProgress(process, time.time(), len(plan.todo), len(plan.done))
@@ -201,16 +214,15 @@ class ProgressFile(Reporter):
 
     def _keep(self) -> None:
         while not self._ended.is_set():
-            self._changed.wait()
+            # A download that stalls is renewed too: its process is there.
+            self._changed.wait(WRITE_SECONDS if self._downloads.download else None)
             self._changed.clear()
             self._write()
             self._ended.wait(WRITE_SECONDS)
 
     def _write(self) -> None:
-        if self._progress is None:
-            return
-        partial = self._path.with_name(self._path.name + ".partial")
+        self._downloads.write()
         # A disk that is full ends the scan by what it measured, not by this.
         with suppress(OSError):
-            partial.write_text(self._progress.to_json(), encoding="utf-8")
-            partial.replace(self._path)
+            if self._progress is not None:
+                write_progress(self._path, self._progress)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from catalog.bounds import open_file, read_at_most
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Progress = TypeVar("_Progress")
 
 End = Literal["done", "failed", "interrupted", "error"]
 
@@ -100,12 +104,35 @@ class ScanProgress:
 
     def to_json(self) -> str:
         """Return it as one line."""
-        # The name of a file may be no text, and then no JSON that every reader takes.
-        return json.dumps(asdict(self), ensure_ascii=False).encode(errors="replace").decode()
+        return as_json(self)
+
+
+def as_json(progress: DataclassInstance) -> str:
+    """Return progress as one line."""
+    # The name of a file may be no text, and then no JSON that every reader takes.
+    return json.dumps(asdict(progress), ensure_ascii=False).encode(errors="replace").decode()
+
+
+def write_progress(path: Path, progress: DataclassInstance) -> None:
+    """Write progress into a file that appears whole under its name.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(as_json(progress), encoding="utf-8")
+    partial.replace(path)
 
 
 def read_progress(path: Path) -> ScanProgress | None:
-    """Return what the last scan wrote into its file; None if there is none that can be read.
+    """Return what the last scan wrote into its file; see ``read_written``."""
+    return read_written(path, ScanProgress)
+
+
+def read_written(path: Path, kind: type[_Progress]) -> _Progress | None:
+    """Return what ``write_progress`` wrote into a file; None if there is none that can be read.
 
     Raises
     ------
@@ -115,12 +142,7 @@ def read_progress(path: Path) -> ScanProgress | None:
     try:
         with open_file(path) as file:
             content = read_at_most(file, _MOST_BYTES, str(path))
-        return _schema().validate_json(content)
+        return TypeAdapter(kind).validate_json(content)
     # Of another version of this program, or torn by a loss of power.
     except (FileNotFoundError, ValueError):
         return None
-
-
-@functools.cache
-def _schema() -> TypeAdapter[ScanProgress]:
-    return TypeAdapter(ScanProgress)

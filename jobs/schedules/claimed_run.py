@@ -118,18 +118,16 @@ class ClaimedRun(Generic[Row]):
         # Imported only when there is something to run: looking has to be quick.
         from catalog.open_home import open_home
         from jobs.run import run_survey
-        from jobs.scan.progress_file import ProgressFile
 
         try:
             with renewed_lease(self._renew, self.pace.beat) as stop:
                 # An older home may lack the tables that events are recorded in.
                 open_home(self.home.path, create=True, registry_url=self.home.registry_url)
                 watching = cast("Reporter", _WatchingReporter(reporter, stop, self))
-                with ProgressFile(self.home, watching) as passing:
-                    definition = self.definition()
-                    outcome = run_survey(
-                        self.home, definition, runner, passing, offline=offline, limits=limits
-                    )
+                definition = self.definition()
+                outcome = run_survey(
+                    self.home, definition, runner, watching, offline=offline, limits=limits
+                )
             # A stop that was asked for after the last job changes nothing.
             stopped = outcome.cancelled and self.claims.cancel_requested(self.row)
             return self._settle(self.stopped if stopped else _settlement(outcome), outcome)

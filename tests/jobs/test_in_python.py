@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from catalog.home import Home
 from jobs import survey_models
+from jobs.scan.scan_progress import read_progress
 from survey import MeasureSettings, measure
 from survey.errors import SurveyError
 
@@ -57,6 +59,12 @@ def test_a_network_in_memory_has_the_scores_of_measure(home: Path) -> None:
     means = [sum(row.affinity or 0.0 for row in rows if row.site == site) / 3 for site in (0, 1)]
     assert set(frame["run_id"]) == {run_id}
     assert frame["affinity"].tolist() == pytest.approx(means, abs=1e-9)
+
+
+def test_others_can_watch_it(home: Path) -> None:
+    progress = read_progress(Home(home).progress)
+    assert progress is not None
+    assert progress.end == "done"
 
 
 def test_accuracy_is_that_of_the_labels(home: Path) -> None:

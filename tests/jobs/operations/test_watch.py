@@ -22,7 +22,8 @@ from jobs.cli.status import exit_code
 from jobs.operations import watch as watching
 from jobs.operations.watch import LAST_WORD_SECONDS, Look, watch
 from jobs.operations.watch_screen import json_line, plain_line, screen
-from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress
+from jobs.scan.download_file import STALE_SECONDS, DownloadProgress
+from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress, write_progress
 from survey.errors import SettingsError
 
 
@@ -127,6 +128,17 @@ def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
         next(watch(tmp_path / "file" / "home", 1.0))
 
 
+def test_downloads_are_shown_while_their_process_is_there(tmp_path: Path, clock: Clock) -> None:
+    home = open_home(tmp_path / "home", create=True)
+    clock.then = [
+        lambda: write_progress(home.downloads, dataclasses.replace(DOWNLOAD, at=clock.now)),
+        *[lambda: None] * int(STALE_SECONDS),
+        lambda: write(home, dataclasses.replace(SCAN, ended_at=clock.now, end="done")),
+    ]
+    seen = states(watch(home.path, 1.0))
+    assert seen == ["waiting", *["fetching"] * (int(STALE_SECONDS) + 1), "ended"]
+
+
 HOSTILE = "\x1b[31m\u202e\n"
 LONG = f"file:/data/someone/{'deep/' * 30}seed0/epoch_30.pth"
 BUSY = dataclasses.replace(
@@ -152,8 +164,21 @@ BUSY = dataclasses.replace(
 )
 
 
+DOWNLOAD = DownloadProgress("1 on host", f"net{HOSTILE}.pth", 1000.0, 1000, 1010.0, 3000, 9000)
+
+
+def test_a_download_is_written_with_its_speed_and_the_time_left() -> None:
+    look = Look("fetching", 1010.0, None, DOWNLOAD)
+    values = json.loads(json_line(look))
+    assert (values["state"], values["bytes"], values["total_bytes"]) == ("fetching", 3000, 9000)
+    assert values["bytes_per_second"] == pytest.approx(200.0)
+    line = plain_line(look)
+    assert line.isprintable()
+    assert line.endswith("3 kB of 9 kB; 200 bytes a second; about 30 s left")
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
-@pytest.mark.parametrize("state", ["waiting", "running", "ended", "killed"])
+@pytest.mark.parametrize("state", ["waiting", "fetching", "running", "ended", "killed"])
 def test_the_screen_fits_the_terminal_and_obeys_no_name(width: int, state: str) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=False, highlight=False)
@@ -161,7 +186,8 @@ def test_the_screen_fits_the_terminal_and_obeys_no_name(width: int, state: str) 
         dataclasses.replace(BUSY, ended_at=1110.0, end="failed") if state == "ended" else BUSY
     )
     home = Path(f"/data/{HOSTILE}/{'deep/' * 50}home")
-    console.print(screen(home, Look(state, 1110.0, progress), width))  # type: ignore[arg-type]
+    look = Look(state, 1110.0, progress, DOWNLOAD if state == "fetching" else None)  # type: ignore[arg-type]
+    console.print(screen(home, look, width))
     lines = stream.getvalue().splitlines()
     assert max(map(cell_len, lines)) <= width
     assert all(each.isprintable() for line in lines for each in line)

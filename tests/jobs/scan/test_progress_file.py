@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from catalog.home import Home
+from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
 from jobs.planning.estimate import Estimate
 from jobs.planning.holdings import Holdings
@@ -17,6 +19,7 @@ from jobs.planning.job import Job
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Failed, Finished, Host, Lost, Started
+from jobs.scan.download_file import read_download
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.reporter import Reporter
 from jobs.scan.scan_progress import ScanProgress, read_progress
@@ -180,3 +183,18 @@ def test_a_failure_that_names_a_file_of_no_text_is_read(scan: ProgressFile, home
     progress = read_progress(home.progress)
     assert progress is not None
     assert progress.failures[-1].message == "no file ?.pth"
+
+
+def test_downloads_have_a_file_until_the_jobs_are_known(home: Home) -> None:
+    file = ProgressFile(home, Reporter())
+    for here in (0, 100):
+        file.fetching(RemoteFile.at("https://example.org/net.pth"), here, 400)
+    file._write()
+    download = read_download(home.downloads, time.time())
+    assert download is not None
+    assert (download.file, download.bytes, download.total_bytes) == ("net.pth", 100, 400)
+    assert download.bytes_before == 0
+    assert not home.progress.exists()
+    file.planned(Plan((), frozenset()))
+    file._write()
+    assert not home.downloads.exists()
