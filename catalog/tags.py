@@ -120,6 +120,11 @@ def parsed_value(text: str) -> TagValue:
     return text
 
 
+def tags_text(tags: Tags) -> str:
+    """Return tags in a line, such as ``lr=0.1, seed=0``."""
+    return ", ".join(f"{name}={value}" for name, value in tags.items())
+
+
 def _checked_value(name: str, value: Any) -> TagValue:
     whole = not isinstance(value, int) or abs(value) < 2**63
     finite = not isinstance(value, float) or math.isfinite(value)

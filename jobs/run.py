@@ -173,7 +173,11 @@ def record_plan(registry: Registry, definition: Definition, plan: Plan) -> None:
     """Record a survey, its jobs, and the labels and tags of these in the registry."""
     survey_id = registry.record_survey(definition.name, declared(definition))
     registry.add_jobs(survey_id, [job.to_entry() for job in plan.jobs])
-    registry.labels.set({job.run_id: job.labels for job in plan.jobs})
+    labels = {job.run_id: job.labels for job in plan.jobs}
+    if definition.origin is None:
+        registry.labels.set(labels)
+    else:
+        registry.labels.declare(definition.origin, labels, definition.by_hand)
     steps = {job.run_id: training_step(job.checkpoint.reference) for job in plan.jobs}
     registry.labels.add_tags(steps)
 

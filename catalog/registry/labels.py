@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, inspect
+from sqlalchemy import bindparam, delete, func, inspect, select
 
 from catalog.home import Home
 from catalog.registry.database import Database, portions
 from catalog.registry.label_file import labels_by_run, labels_in_file
-from catalog.registry.rows import RunLabel, RunTag
 from catalog.registry.tables import RUN_LABELS, RUN_TAGS
 from catalog.tags import LABELLED, RunLabels, Tags
+
+#: A statement, and the rows that it is executed with.
+_Write = tuple[Any, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +33,66 @@ class Labels:
         with self.database.transaction() as connection:
             if not inspect(connection).has_table(RUN_TAGS.name):
                 return {}
-        tags = self.database.rows(RunTag, RUN_TAGS, order=[RUN_TAGS.c.name])
-        labels = self.database.rows(RunLabel, RUN_LABELS, order=[])
+            columns = (RUN_LABELS.c[name] for name in ("run_id", *LABELLED))
+            labels = connection.execute(select(*columns)).all()
+            columns = (RUN_TAGS.c[name] for name in ("run_id", "name", "value"))
+            tags = connection.execute(select(*columns).order_by(RUN_TAGS.c.name)).all()
         return labels_by_run(
             ((row.run_id, row.model, row.checkpoint, row.dataset) for row in labels),
             ((tag.run_id, tag.name, tag.value) for tag in tags),
         )
 
     def set(self, labels: Mapping[str, RunLabels]) -> None:
-        """Give runs labels and tags, by run id; what is not among these stays as it is."""
-        parts = {run_id: _parts(each) for run_id, each in labels.items()}
+        """Give runs labels and tags by hand, by run id; what is not among these stays as it is."""
+        self._write(*self._given(labels, None))
+
+    def declare(
+        self, origin: str, labels: Mapping[str, RunLabels], by_hand: Collection[str] = ()
+    ) -> None:
+        """Give runs what a survey declares, and take away what it declared and no longer does.
+
+        Parameters
+        ----------
+        origin : str
+            The survey's file or schedule.
+        labels : mapping of str to RunLabels
+            All that it declares of these runs, by run id. What others gave them stays.
+        by_hand : collection of str
+            Names of tags that were given beside the declaration, and stay.
+        """
+        runs = [{"declared_run": run_id} for run_id in labels]
+        old = [
+            delete(table).where(
+                table.c.run_id == bindparam("declared_run"), table.c.declared_by == origin
+            )
+            for table in (RUN_LABELS, RUN_TAGS)
+        ]
+        given = {run_id: _tags_among(each.tags, by_hand) for run_id, each in labels.items()}
+        self._write(
+            *((statement, runs) for statement in old),
+            *self._given(labels, origin),
+            *self._given(given, None),
+        )
+
+    def _given(self, labels: Mapping[str, RunLabels], origin: str | None) -> tuple[_Write, _Write]:
+        """Return what writes labels and tags; one that is declared stays whose it was before."""
+        declared: dict[str, Any] = {"declared_by": origin}
+        anew = declared if origin is None else {}
         new, tag = self.database.insert(RUN_LABELS), self.database.insert(RUN_TAGS)
         kept = {part: func.coalesce(new.excluded[part], RUN_LABELS.c[part]) for part in LABELLED}
         value = {"value": tag.excluded.value}
-        self._write(
+        parts = {run_id: _parts(each) for run_id, each in labels.items()}
+        label_rows = [
+            {"run_id": run_id, **each, **declared}
+            for run_id, each in parts.items()
+            if any(each.values())
+        ]
+        tags = _tag_rows({run_id: each.tags for run_id, each in labels.items()})
+        return (
+            (new.on_conflict_do_update(index_elements=["run_id"], set_=kept | anew), label_rows),
             (
-                new.on_conflict_do_update(index_elements=["run_id"], set_=kept),
-                [
-                    {"run_id": run_id, **each}
-                    for run_id, each in parts.items()
-                    if any(each.values())
-                ],
-            ),
-            (
-                tag.on_conflict_do_update(index_elements=["run_id", "name"], set_=value),
-                _tag_rows({run_id: each.tags for run_id, each in labels.items()}),
+                tag.on_conflict_do_update(index_elements=["run_id", "name"], set_=value | anew),
+                [row | declared for row in tags],
             ),
         )
 
@@ -76,7 +113,7 @@ class Labels:
             for portion in portions(run_ids):
                 connection.execute(delete(RUN_LABELS).where(RUN_LABELS.c.run_id.in_(portion)))
 
-    def _write(self, *statements: tuple[Any, list[dict[str, Any]]]) -> None:
+    def _write(self, *statements: _Write) -> None:
         """Execute statements with the rows of each, all of them or none."""
         with self.database.transaction() as connection:
             for statement, rows in statements:
@@ -105,6 +142,10 @@ def labels_of(home: Home) -> dict[str, RunLabels]:
 
 def _parts(labels: RunLabels) -> dict[str, str | None]:
     return {part: getattr(labels, part) for part in LABELLED}
+
+
+def _tags_among(tags: Tags, names: Collection[str]) -> RunLabels:
+    return RunLabels(tags={name: value for name, value in tags.items() if name in names})
 
 
 def _tag_rows(tags: Mapping[str, Tags]) -> list[dict[str, Any]]:

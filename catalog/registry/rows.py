@@ -68,6 +68,9 @@ class JobOverview(NamedTuple):
     error: str | None
 
 
+DECLARED_BY = "The survey file or schedule that declares it; NULL where it was given by hand."
+
+
 @dataclass(frozen=True, slots=True)
 class RunLabel:
     """What a user calls a run."""
@@ -76,6 +79,7 @@ class RunLabel:
     model: str | None = optional("The label of its architecture.")
     checkpoint: str | None = optional("The label of its weights.")
     dataset: str | None = optional("The label of its dataset.")
+    declared_by: str | None = optional(DECLARED_BY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class RunTag:
     run_id: str = column("The run in the signature store.")
     name: str = column("The tag's name.")
     value: TagValue = column("A number, a truth value or a text, as JSON.", "JSON")
+    declared_by: str | None = optional(DECLARED_BY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ def _shown(row: dict[str, Any], table: TableOptions) -> dict[str, Any]:
     """Return a row as a format has it: tags as an object in JSON, as text elsewhere."""
     if table.format == "json":
         return row
-    tags = row["tags"]
-    pairs = (f"{name}={value}" for name, value in tags.items())
-    return row | {"tags": ", ".join(pairs) if table.format == "table" else json.dumps(tags)}
+    from catalog.tags import tags_text
+
+    write = tags_text if table.format == "table" else json.dumps
+    return row | {"tags": write(row["tags"])}

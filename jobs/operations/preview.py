@@ -17,6 +17,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import run_states
 from catalog.store.records import RunState
+from catalog.tags import tags_text
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, estimate, history_of
@@ -45,6 +46,8 @@ COLUMNS = pa.schema(
         ("state", pa.string()),
         ("why", pa.string()),
         ("seconds", pa.float64()),
+        ("label", pa.string()),
+        ("tags", pa.string()),
     ]
 )
 
@@ -84,6 +87,8 @@ class Forecast:
                 "state": "cannot load" if job.run_id in unfit else self.states[job.run_id],
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
                 "seconds": round(self.estimates[job.run_id].seconds, 1),
+                "label": job.labels.label,
+                "tags": tags_text(job.labels.tags) or None,
             }
             for job in self.plan.jobs
         ]

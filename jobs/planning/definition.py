@@ -80,6 +80,8 @@ class Definition(SurveyTable):
     tags: Tags = Field(default_factory=dict)
     _base: Path = PrivateAttr(default_factory=Path.cwd)
     _crossed: bool = PrivateAttr(default=False)
+    _origin: str | None = PrivateAttr(default=None)
+    _by_hand: frozenset[str] = PrivateAttr(default=frozenset())
 
     @property
     def base(self) -> Path:
@@ -90,6 +92,16 @@ class Definition(SurveyTable):
     def crossed(self) -> bool:
         """Whether every model was named once for all checkpoints: not every pair was meant."""
         return self._crossed
+
+    @property
+    def origin(self) -> str | None:
+        """The file or the schedule that declares it; None where it was given by hand."""
+        return self._origin
+
+    @property
+    def by_hand(self) -> frozenset[str]:
+        """The names of tags that were given beside its file."""
+        return self._by_hand
 
     @property
     def library_versions(self) -> tuple[tuple[str, str], ...]:
@@ -143,7 +155,10 @@ def read_definition(
         ) from None
     except ValueError as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
-    return parse_definition(values, path.stem, path.parent, settings, remeasure, tags)
+    origin = str(path.absolute())
+    return parse_definition(
+        values, path.stem, path.parent, settings, remeasure, tags, origin=origin
+    )
 
 
 def _of_short_keys(text: str) -> str:
@@ -162,6 +177,7 @@ def parse_definition(
     tags: Mapping[str, TagValue] | None = None,
     *,
     crossed: bool = False,
+    origin: str | None = None,
 ) -> Definition:
     """Check plain values and build a definition from them; see ``read_definition``."""
     declared = _table(values, "settings")
@@ -186,7 +202,8 @@ def parse_definition(
         )
     # Workers may run in another folder.
     definition._base = base.absolute()
-    definition._crossed = crossed
+    definition._crossed, definition._origin = crossed, origin
+    definition._by_hand = frozenset(tags or ())
     return definition
 
 

@@ -113,13 +113,16 @@ def new_entry(
 
 def definition_of(schedule: ScheduleEntry) -> Definition:
     """Return the survey a schedule runs."""
-    return recorded_definition(schedule.definition, schedule.name, Path(schedule.base))
+    name, base = schedule.name, Path(schedule.base)
+    return recorded_definition(schedule.definition, name, base, f"schedule {name}")
 
 
-def recorded_definition(stored: dict[str, Any], name: str, base: Path) -> Definition:
-    """Return a survey from its record in the registry."""
+def recorded_definition(
+    stored: dict[str, Any], name: str, base: Path, origin: str | None = None
+) -> Definition:
+    """Return a survey from its record in the registry; see ``Definition.origin``."""
     settings = MeasureSettings.from_record(stored.get("settings", {})).to_dict()
-    return parse_definition({**stored, "settings": settings}, name, base)
+    return parse_definition({**stored, "settings": settings}, name, base, origin=origin)
 
 
 def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:

@@ -54,6 +54,22 @@ def test_what_is_set_replaces_its_like_and_nothing_else(home: Home) -> None:
         assert registry.labels.all() == {"r1": RunLabels(tags={"lr": "high", "epoch": 7})}
 
 
+def test_a_survey_takes_away_what_it_no_longer_declares_and_no_more(home: Home) -> None:
+    with Registry(home) as registry:
+        labels = registry.labels
+        labels.set({"r1": RunLabels(tags={"mine": 1, "lr": 0.3}), "r2": RunLabels("Own")})
+        first = RunLabels("VGG", "last", tags={"lr": 0.1, "seed": 0, "given": 5})
+        labels.declare("zoo.toml", dict.fromkeys(("r1", "r2"), first), by_hand=["given"])
+        labels.declare("other.toml", {"r1": RunLabels(tags={"other": 2})})
+        assert labels.all()["r1"].tags == {**first.tags, "mine": 1, "other": 2}
+        labels.declare("zoo.toml", {"r1": RunLabels(checkpoint="final")})
+        assert labels.all() == {
+            # The run had an lr before the survey declared one.
+            "r1": RunLabels(None, "final", tags={"lr": 0.1, "given": 5, "mine": 1, "other": 2}),
+            "r2": RunLabels("VGG", "last", tags=first.tags),
+        }
+
+
 def test_thousands_of_runs_are_labelled_at_once(home: Home) -> None:
     many = {f"r{n:05}": RunLabels(tags={"epoch": n}) for n in range(12_000)}
     with Registry(home) as registry:
