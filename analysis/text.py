@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: From here on a number is written by its size: its digits would fill the table.
 LARGE = 1e6
@@ -32,6 +35,24 @@ def chance(value: Any) -> str:
     if value is None or not math.isfinite(float(value)):
         return "no p"
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def range_finding(lead: str, values: pd.Series[float], over: str) -> str:
+    """Return from what to what values go, as a sentence; that they are alike where they print so.
+
+    Parameters
+    ----------
+    lead : str
+        Subject and verb, such as ``Median affinity goes``.
+    values : pandas.Series
+        At least one, in order; the index names what each is of.
+    over : str
+        What they are of, such as ``3 models``.
+    """
+    first, last = number(values.iloc[0]), number(values.iloc[-1])
+    if first == last:
+        return f"{lead.rpartition(' ')[0]} is {first} in all of {over}"
+    return f"{lead} from {first} ({values.index[0]}) to {last} ({values.index[-1]}) over {over}"
 
 
 def listed(names: Iterable[str], limit: int = 4) -> str:

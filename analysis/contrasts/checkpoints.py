@@ -104,9 +104,11 @@ def robustness_finding(robustness: pd.DataFrame) -> str:
         ours = int((steadiest.index == "affinity").sum())
         count = counted(len(steadiest), "architecture")
         return f"Affinity varies least over checkpoints in {ours} of {count}"
-    metric = steadiest.index[0]
+    metric, least = steadiest.index[0], number(steadiest.iloc[0])
     other = metric != "affinity" and "affinity" in spread
-    return f"{metric} varies least over checkpoints ({number(steadiest.iloc[0])} of its mean" + (
+    if other and number(spread["affinity"]) == least:
+        return f"{metric} and the affinity vary least over checkpoints ({least} of their means)"
+    return f"{metric} varies least over checkpoints ({least} of its mean" + (
         f"; affinity {number(spread['affinity'])})" if other else ")"
     )
 

@@ -201,10 +201,13 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     effect = known["cliffs_delta"]
     size = f"{number(effect.min())} to {number(effect.max())}, median {number(effect.median())}"
     size = number(effect.iloc[0]) if effect.nunique() == 1 else size
+    every = _compared(contrast)
+    tested = (every["p"] <= SIGNIFICANT).any()
+    lead = "" if tested else "No difference beyond chance; "
     return (
-        f"Sites after the shortcut are closer to affine in {int((known['difference'] > 0).sum())}"
-        f" of {counted(len(known), 'trained network')}: Cliff's delta {size}"
-        f" ({over_networks(_compared(contrast))})"
+        f"{lead}{'S' if tested else 's'}ites after the shortcut are closer to affine in"
+        f" {int((known['difference'] > 0).sum())} of {counted(len(known), 'trained network')}:"
+        f" Cliff's delta {size} ({over_networks(every)})"
     )
 
 

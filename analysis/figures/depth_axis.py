@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
+from analysis.figures.hollow_marks import few_images, hollowed
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
 
 #: Area of a mark on a line, in square pixels: a hollow one is seen to be so.
@@ -57,15 +58,8 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     if "model" not in frame:
         names = frame["checkpoint"].map(short_names(frame["checkpoint"]))
         frame["model"] = frame["architecture"] + " (" + names + ")"
-    flags = frame["flags"] if "flags" in frame else [()] * len(frame)
-    frame["few_images"] = ["few_images" in each for each in flags]
+    frame["few_images"] = few_images(frame)
     return frame
-
-
-def hollow_note(rows: pd.DataFrame) -> str:
-    """Return what hollow marks mean, where rows of ``depths`` have any; else nothing."""
-    hollow = rows["few_images"] & rows["affinity"].notna()
-    return " Hollow: few_images, no more images than channels." if hollow.any() else ""
 
 
 def over_depth(
@@ -104,9 +98,7 @@ def over_depth(
         color="#222222",
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
-    if data["few_images"].any():
-        flagged = base.encode(y=y).transform_filter("datum.few_images")
-        drawn.append(flagged.mark_circle(size=0.4 * size, color="white", opacity=1))
+    drawn += hollowed(base.encode(y=y), data, size)
     layered: Any = alt.layer(*missing, *drawn, labels).properties(width=width, height=height)
     return layered
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import altair as alt
@@ -13,9 +13,10 @@ import pandas as pd
 from analysis.data.model_names import trained
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
+from analysis.figures.hollow_marks import few_images, hollow_note
 from analysis.figures.theme import ACCENT, AFFINITY_ACROSS, UNKNOWN, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
-from analysis.text import number
+from analysis.text import number, range_finding
 from survey.text import counted, printable
 
 By = Literal["model", "family"]
@@ -62,7 +63,8 @@ def distribution_rows(
     -------
     pandas.DataFrame
         ``name`` (of the model or family), ``label`` (with n and, where known, the bimodality
-        coefficient and the dip's p), ``median`` (over the strip), ``affinity``. Most linear first.
+        coefficient and the dip's p), ``median`` (over the strip), ``affinity``, ``few_images``
+        (whether the site has that flag). Most linear first.
     """
     require_columns(signatures, ("model", "family", "checkpoint", "affinity"))
     if shapes is not None:
@@ -83,7 +85,9 @@ def distribution_rows(
             labels[name] += f", BC {number(bimodality)}, dip p {number(p)}"
     rows["label"] = rows["name"].map(labels) + ")"
     ordered = rows.sort_values(["median", "name"], ascending=[False, True], kind="stable")
-    return ordered[["name", "label", "median", "affinity"]].reset_index(drop=True)
+    ordered["few_images"] = few_images(ordered)
+    names = ["name", "label", "median", "affinity", "few_images"]
+    return ordered[names].reset_index(drop=True)
 
 
 def density_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +141,7 @@ def distribution_chart(
     shown = rows[rows["name"].isin(names[:MOST])]
     order = list(dict.fromkeys(shown["label"]))
     note = "Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
-    note += " 1 is affine."
+    note += " 1 is affine." + hollow_note(shown)
     if shapes is not None and by == "model":
         note += " BC: Sarle's bimodality coefficient, over 0.56 more than uniform;"
         note += " dip p: Hartigan's test."
@@ -169,15 +173,20 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
         alt.Chart(heaps)
         .mark_area(color=ACCENT, opacity=0.3, line={"color": ACCENT, "strokeWidth": 1})
         .encode(x=AFFINITY_ACROSS, y=alt.Y("top:Q", **lines), y2="line:Q", detail="name:N"),
-        alt.Chart(sites)
-        .mark_tick(
-            orient="vertical", opacity=0.6, thickness=1.4, size=_TICK * high, color=ACCENT
-        )
-        .encode(x=AFFINITY_ACROSS, y=alt.Y("below:Q", **lines)),
+        *_ticks(sites, alt.Y("below:Q", **lines), _TICK * high),
         alt.Chart(sites.drop_duplicates("name"))
         .mark_point(shape="diamond", filled=True, opacity=1, size=40, color="black")
         .encode(x="median:Q", y=alt.Y("line:Q", **lines)),
     ).properties(width=WIDTH, height=high * max(len(order), 1))  # fmt: skip
+
+
+def _ticks(sites: pd.DataFrame, y: alt.Y, size: float) -> Iterator[Any]:
+    """Yield the ticks of sites, and hollow ones of those that have the flag ``few_images``."""
+    looks: dict[bool, Any] = {False: {"color": ACCENT, "thickness": 1.4, "opacity": 0.6}}
+    looks[True] = {"fill": "white", "stroke": ACCENT, "strokeWidth": 0.8, "thickness": 2.6}
+    for flagged, rows in sites.groupby("few_images"):
+        ticks = alt.Chart(rows).mark_tick(orient="vertical", size=size, **looks[bool(flagged)])
+        yield ticks.encode(x=AFFINITY_ACROSS, y=y)
 
 
 def _lines(order: Sequence[str]) -> dict[str, Any]:
@@ -202,7 +211,4 @@ def _medians_finding(rows: pd.DataFrame, by: By) -> str:
     if len(medians) == 1:
         return f"{medians.index[0]}: median affinity {number(medians.iloc[0])} (n = {len(rows)})"
     count = counted(len(medians), by, "families" if by == "family" else "models")
-    return (
-        f"Median affinity falls from {number(medians.iloc[0])} ({medians.index[0]}) to"
-        f" {number(medians.iloc[-1])} ({medians.index[-1]}) over {count}"
-    )
+    return range_finding("Median affinity falls", medians, count)

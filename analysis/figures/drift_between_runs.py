@@ -8,10 +8,14 @@ import pandas as pd
 from analysis.contrasts.drift_verdicts import Drift
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
+from analysis.figures.hollow_marks import few_images, hollow_note, hollowed
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, marked
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 420, 280
+
+#: Area of a mark, in square pixels.
+MARK = 48
 
 #: The labels of a site's mark.
 MOVED, STAYED = "moved", "stayed"
@@ -28,13 +32,15 @@ def drift_rows(drift: Drift) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The columns of ``Drift.rows``, with ``mark`` (moved or stayed); ``low`` and ``high``, a 95 %
+        The columns of ``Drift.rows``, with ``mark`` (moved or stayed) and ``few_images`` (whether
+        the site has that flag); ``low`` and ``high``, a 95 %
         interval by Student's t, are the difference itself where there is no error. Runs without a
         site to compare have no row.
     """
     require_kind(drift, Drift, "drift(home)")
     rows = drift.rows[drift.rows["difference"].notna()].copy()
     rows["mark"] = rows["verdict"].eq(MOVED).map({True: MOVED, False: STAYED})
+    rows["few_images"] = few_images(rows)
     for end in ("low", "high"):
         rows[end] = rows[end].fillna(rows["difference"])
     # What moved is drawn last, on top.
@@ -59,16 +65,19 @@ def drift_chart(drift: Drift) -> Figure:
     )
     base = alt.Chart(rows).encode(x=before)
     bars = base.mark_rule(color=QUIET).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    points = base.mark_point(filled=True, opacity=1, size=48).encode(
-        y=alt.Y("difference:Q", scale=scale),
+    places = base.encode(y=alt.Y("difference:Q", scale=scale))
+    points = places.mark_point(filled=True, opacity=1, size=MARK).encode(
         **marked("mark", {MOVED: (CONTRAST, "square"), STAYED: (QUIET, "circle")}),
         tooltip=["architecture:N", "checkpoint:N", "dataset:N", "site_name:N", "difference:Q"],
     )
     return figure(
-        alt.layer(tolerated, bars, points).properties(width=WIDTH, height=HEIGHT),
+        alt.layer(tolerated, bars, points, *hollowed(places, rows, MARK)).properties(
+            width=WIDTH, height=HEIGHT
+        ),
         drift.finding(),
         note=f"Grey: the tolerance of {drift.tolerance:g}; bars: 95 % intervals (Student's t)."
-        f" Tested at a family-wise level of {drift.level:g} (Holm).",
+        f" Tested at a family-wise level of {drift.level:g} (Holm)."
+        + hollow_note(rows, "difference"),
         source=drift.rows,
         width=WIDTH + 70,
     )

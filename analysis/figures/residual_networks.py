@@ -14,6 +14,7 @@ from analysis.contrasts.residual_networks import (
 )
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
+from analysis.figures.hollow_marks import few_images, hollow_note, hollowed
 from analysis.figures.theme import AFFINITY_ACROSS, PALETTE, marked, names_down, text_width
 from analysis.text import sentence
 
@@ -27,6 +28,9 @@ KINDS = {
 #: Width of the strips, and height of one, in pixels.
 WIDTH, STRIP = 420, 26
 
+#: Area of a mark, in square pixels.
+MARK = 32
+
 
 def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     """Return the main sites with a score of residual networks and of their plain twins.
@@ -39,8 +43,8 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``model``, ``label`` (with n), ``kind`` (one of ``KINDS``), ``affinity``; each residual
-        network before its twin.
+        ``model``, ``label`` (with n), ``kind`` (one of ``KINDS``), ``affinity``, ``few_images``
+        (whether the site has that flag); each residual network before its twin.
     """
     require_columns(signatures, ("run_id", "site", "role", "repeat", "affinity"))
     sites = signatures.assign(after=post_shortcut(signatures))
@@ -57,7 +61,8 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     places = {name: place for place, name in enumerate(dict.fromkeys(shown))}
     kept = sites[sites["model"].isin(places)]
     ordered = kept.sort_values("model", key=lambda names: names.map(places), kind="stable")
-    return ordered[["model", "label", "kind", "affinity"]].reset_index(drop=True)
+    ordered["few_images"] = few_images(ordered)
+    return ordered[["model", "label", "kind", "affinity", "few_images"]].reset_index(drop=True)
 
 
 def residual_chart(signatures: pd.DataFrame) -> Figure:
@@ -69,16 +74,17 @@ def residual_chart(signatures: pd.DataFrame) -> Figure:
     order = list(dict.fromkeys(rows["label"]))
     lanes = (rows["kind"] == next(iter(KINDS))).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(
+        x=AFFINITY_ACROSS,
         y=names_down("label", order, grid=True),
         yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
     )
-    points = base.mark_point(filled=True, opacity=0.75, size=32).encode(
-        x=AFFINITY_ACROSS, **marked("kind", KINDS)
-    )
+    points = base.mark_point(filled=True, opacity=0.75, size=MARK).encode(**marked("kind", KINDS))
     return figure(
-        points.properties(width=WIDTH, height=STRIP * max(len(order), 1)),
+        alt.layer(points, *hollowed(base, rows, MARK)).properties(
+            width=WIDTH, height=STRIP * max(len(order), 1)
+        ),
         residual_finding(residual_contrast(signatures)),
-        note=sentence(twins_finding(twins(signatures))),
+        note=sentence(twins_finding(twins(signatures))) + hollow_note(rows),
         source=signatures,
         width=int(max(WIDTH + text_width(order), 560)),
     )

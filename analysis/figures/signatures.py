@@ -19,16 +19,16 @@ from analysis.figures.depth_axis import (
     SMALL,
     depth_choice,
     depths,
-    hollow_note,
     over_depth,
     thread,
 )
 from analysis.figures.export import save
 from analysis.figures.figure import Figure, figure, head
+from analysis.figures.hollow_marks import hollow_note
 from analysis.figures.representative_models import SAMPLED, sample
 from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
 from analysis.relations.network_depth import depth_finding
-from analysis.text import listed, number
+from analysis.text import listed, number, range_finding
 from catalog.checkpoint_files import natural_order
 from survey.errors import UnknownName
 from survey.text import counted
@@ -72,6 +72,8 @@ def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure
     lines = signature_lines(signatures)
     medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
     models = lines.groupby("family")["model"].nunique()
+    families = signatures["family"].fillna(UNKNOWN)
+    networks = signatures["architecture"].groupby(families).nunique()
     shown = _shown(lines, most)
     drawn = [name for name in medians.index if (shown["family"] == name).any()]
     panels = [_family_panel(shown[shown["family"] == name], name, models[name]) for name in drawn]
@@ -79,7 +81,7 @@ def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure
         alt.concat(*panels, columns=COLUMNS).resolve_scale(
             color="independent", strokeDash="independent"
         ),
-        _family_finding(lines, medians),
+        _family_finding(lines, medians, networks),
         note="One line a model, a gap where a site has no score. 1 is affine."
         + hollow_note(shown)
         + _sampled(shown, lines),
@@ -210,7 +212,9 @@ def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
     )
 
 
-def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
+def _family_finding(
+    lines: pd.DataFrame, medians: pd.Series[float], networks: pd.Series[int]
+) -> str:
     scored = lines[lines["affinity"].notna()]
     sites = f"{counted(scored['run_id'].nunique(), 'model')}, {counted(len(scored), 'site')}"
     known = medians.dropna()
@@ -219,9 +223,15 @@ def _family_finding(lines: pd.DataFrame, medians: pd.Series[float]) -> str:
     if len(known) == 1:
         return f"{known.index[0]}: median affinity {number(known.iloc[0])} ({sites})"
     high, low = known.index[0], known.index[-1]
+    ends = number(known.iloc[0]), number(known.iloc[-1])
+    if ends[0] == ends[1]:
+        return f"All {len(known)} families are equally affine: median {ends[0]} ({sites})"
+    # One network says nothing of its family.
+    alone = [name for name in (high, low) if networks[name] < 2]
+    doubt = f"; of {listed(alone)} one network alone" if alone else ""
     return (
-        f"{high} is the most affine family and {low} the least: median {number(known.iloc[0])}"
-        f" against {number(known.iloc[-1])} ({sites})"
+        f"{high} is the most affine family and {low} the least: median {ends[0]} against {ends[1]}"
+        f" ({sites}{doubt})"
     )
 
 
@@ -270,10 +280,7 @@ def _model_finding(rows: pd.DataFrame) -> str:
             f"{medians.index[0]}: affinity from {number(scores.min())} to {number(scores.max())},"
             f" median {number(scores.median())} ({_summary(rows)})"
         )
-    return (
-        f"Median affinity goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
-        f" {number(medians.iloc[-1])} ({medians.index[-1]}) over {counted(len(medians), 'model')}"
-    )
+    return range_finding("Median affinity goes", medians, counted(len(medians), "model"))
 
 
 def _width(panels: int) -> int:

@@ -143,14 +143,14 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
     row = means.iloc[int(np.argmax(means["mean"].abs()))]
     members = known["name"].nunique()
     count = counted(members, noun, "families" if noun == "family" else "")
-    if members == 1:
-        mean = number(row["mean"])
-        return f"{row.name} follows the affinity most: correlation {mean} ({count})"
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
     strongest = known[known["metric"].map(lambda name: PAPER_NAMES.get(name, name)) == row.name]
     tested = strongest["p_corrected"].dropna()
     small = f"{int((tested < SMALL).sum())} of {len(tested)} differ from 0 at {SMALL}"
     doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"
+    if members == 1:
+        mean = number(row["mean"])
+        return f"{row.name} follows the affinity most: correlation {mean} ({count}; {doubt})"
     return (
         f"{lead} that follows the affinity most, {row.name}, correlates with it from"
         f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count};"

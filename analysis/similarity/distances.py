@@ -204,6 +204,8 @@ def distances_finding(matrix: DistanceMatrix) -> str:
     pair = {place: f"{names[first[place]]} and {names[second[place]]}" for place in (near, far)}
     if len(matrix) == 2:
         return f"{pair[near]} are {number(apart[near])} apart"
+    if number(apart[near]) == number(apart[far]):
+        return f"All {len(matrix)} models are equally far apart: {number(apart[near])}"
     return (
         f"{pair[near]} are nearest ({number(apart[near])}), {pair[far]} furthest apart"
         f" ({number(apart[far])}; n = {len(matrix)} models)"

@@ -12,7 +12,7 @@ from analysis.array_types import Floats, Integers
 from analysis.data.validation import require_kind
 from analysis.similarity.agreement import agreement, agreement_words
 from analysis.similarity.distances import DistanceMatrix
-from analysis.text import number
+from analysis.text import number, range_finding
 from survey.errors import SettingsError
 from survey.text import counted
 
@@ -93,15 +93,13 @@ def barycentres_finding(result: Barycentres) -> str:
     """Return how far apart the clusters' mean curves are, as a sentence."""
     models = counted(len(result.table), "model")
     medians = result.curves.groupby("cluster")["affinity"].median().sort_values()
-    low, high = medians.iloc[0], medians.iloc[-1]
     if len(medians) == 1:
-        return f"{models} around one barycentre, its median affinity {number(low)}"
+        return f"{models} around one barycentre, its median affinity {number(medians.iloc[0])}"
     agreeing = agreement_words(result.agreement)
-    return (
-        f"{counted(len(medians), 'cluster')} of {models}: median affinity of the barycentres goes"
-        f" from {number(low)} (cluster {medians.index[0]}) to {number(high)} (cluster"
-        f" {medians.index[-1]})" + (f"; they agree {agreeing}" if agreeing else "")
-    )
+    named = medians.rename(index="cluster {}".format)
+    clusters = f"{counted(len(medians), 'cluster')} of {models}"
+    finding = range_finding("The median affinity of the barycentres goes", named, clusters)
+    return finding + (f"; they agree {agreeing}" if agreeing else "")
 
 
 def _fitted(

@@ -63,6 +63,9 @@ def neighbours_finding(table: pd.DataFrame) -> str:
     if nearest.empty:
         return "There is no other model to be near to"
     known = nearest[nearest["family"].notna() & nearest["other_family"].notna()]
+    if len(nearest) > 1:
+        # A model alone in its family has no neighbour of it.
+        known = known[known.groupby("family")["model"].transform("size") > 1]
     kin = known["family"] == known["other_family"]
     if len(nearest) == 1:
         row = nearest.iloc[0]
@@ -70,7 +73,9 @@ def neighbours_finding(table: pd.DataFrame) -> str:
             f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
             f" {'of' if kin.any() else 'not of'} its family"
         )
-    models = counted(len(known), "model")
+    if known.empty:
+        return f"No family has two of the {len(nearest)} models"
+    models = f"{counted(len(known), 'model')} whose family has several"
     return f"The nearest neighbour is of the same family in {int(kin.sum())} of {models}"
 
 
