@@ -73,8 +73,6 @@ class Claims(Generic[Row]):
         values: dict[str, Any] = {"state": "running", "claim": row.claim + 1, "reason": None}
         values |= values_of(holder, ProcessIdentity)
         values |= {"lease_until": lease_until, "started_at": row.started_at or now}
-        if _state(row) == "running":
-            values["losses"] = row.losses + 1
         taken = _taken(self.table, row, _state(row))
         with self.database.transaction() as connection:
             try:
@@ -90,13 +88,14 @@ class Claims(Generic[Row]):
         """Renew the lease of a taken row; False if another process has it by now."""
         return self._change(row, {"lease_until": lease_until}, "running")
 
-    def progressed(self, row: Row) -> None:
-        """Forget the processes that a taken row lost: it goes on."""
-        self._change(row, {"losses": 0}, "running")
+    def set_losses(self, row: Row, losses: int) -> None:
+        """Store how many processes in a row vanished over a taken row, if this one does too."""
+        self._change(row, {"losses": losses}, "running")
 
     def release(self, row: Row, reason: str, *, begun: bool) -> bool:
         """Let a taken row wait again, for the next process that looks."""
         values: dict[str, Any] = {"state": self.waiting, "reason": reason, "lease_until": None}
+        values["losses"] = row.losses
         if not begun:
             values["started_at"] = None
         return self._change(row, values, "running")
@@ -109,7 +108,7 @@ class Claims(Generic[Row]):
         False if another process has it by now.
         """
         seconds = (now - row.started_at).total_seconds() if row.started_at else None
-        values = {"ended_at": now, "lease_until": None, "seconds": seconds}
+        values = {"ended_at": now, "lease_until": None, "seconds": seconds, "losses": row.losses}
         values |= values_of(settlement, Settlement)
         settled = _taken(self.table, row, _state(row)).values(**values)
         with self.database.transaction() as connection:

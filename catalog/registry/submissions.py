@@ -44,7 +44,7 @@ class Submissions(Claims[Submission]):
                 number = connection.execute(added).scalar_one()
         return self.named(number)
 
-    def latest_ones(
+    def newest(
         self, most: int, state: SubmissionState | None = None, before: int | None = None
     ) -> list[Submission]:
         """Return the newest submissions, the newest first.
@@ -81,7 +81,7 @@ class Submissions(Claims[Submission]):
         """
         for submission in self._rows(SUBMISSIONS.c.id == number, order=[SUBMISSIONS.c.id]):
             return submission
-        known = (str(each.id) for each in self.latest_ones(20))
+        known = (str(each.id) for each in self.newest(20))
         raise UnknownName("submitted survey", str(number), known)
 
     def survey(self, submission: Submission) -> tuple[str, dict[str, Any]]:

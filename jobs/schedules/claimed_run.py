@@ -17,6 +17,7 @@ from catalog.registry.claims import Claims, Row, Settlement
 from catalog.registry.events import Events
 from catalog.registry.rows import EventEntry
 from catalog.store.records import BatchRecord
+from jobs.runners.events import Event, Started
 from jobs.schedules.cron import GRACE_SECONDS
 from jobs.schedules.process import is_gone, renewed_lease, this_process
 from survey import ClusterError, StoreError, SurveyError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
 
-#: Processes that may die over one row.
+#: Processes in a row that may die over one row while they measure, without a new batch.
 MOST_LOSSES = 5
 
 Clock = Callable[[], datetime]
@@ -158,10 +159,13 @@ class ClaimedRun(Generic[Row]):
         if notice := stale_notice(plan):
             Events(self.claims.database).record(self._event(*notice))
 
-    def progressed(self) -> None:
-        """Note that a batch is durable: what its process dies of is not its survey's fault."""
-        if self.row.losses:
-            self.claims.progressed(self.row)
+    def reported(self, event: Event) -> None:
+        """Count this process as one that dies of the survey, from a network until a batch.
+
+        Elsewhere it would be killed for another reason, as a service is that is started anew.
+        """
+        losses = self.row.losses + 1 if isinstance(event, Started) else 0
+        self.claims.set_losses(self.row, losses)
 
     def _settle(
         self, settlement: Settlement, outcome: Outcome | None = None, hint: str | None = None
@@ -209,7 +213,7 @@ def abandoned(claims: Claims[Row], row: Row, now: datetime, stopped: Settlement)
     if row.cancel_at is not None:
         claims.settle(row, stopped, now)
         return False
-    if row.losses + 1 >= MOST_LOSSES:
+    if row.losses >= MOST_LOSSES:
         reason = f"{MOST_LOSSES} processes died over it, the last on {row.host}"
         claims.settle(row, Settlement("failed", reason), now)
         return False
@@ -231,20 +235,21 @@ def _settlement(outcome: Outcome) -> Settlement:
 
 
 class _WatchingReporter:
-    """Passes reports on, notes the plan and the first batch, and ends the scan that has to stop."""
+    """Passes reports on, to the run too, and ends the scan that has to stop."""
 
     def __init__(self, reporter: Reporter, stop: threading.Event, run: ClaimedRun[Any]) -> None:
         self._reporter, self._stop, self._run = reporter, stop, run
-        self._progressed = False
+        #: The events that the run waits for: the first of each.
+        self._awaited: list[type] = [Started, BatchRecord]
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def report(*values: Any) -> None:
             getattr(self._reporter, name)(*values)
             if name == "planned":
                 self._run.planned(values[0])
-            elif name == "event" and not self._progressed and isinstance(values[1], BatchRecord):
-                self._progressed = True
-                self._run.progressed()
+            elif name == "event" and type(values[1]) in self._awaited:
+                self._awaited.remove(type(values[1]))
+                self._run.reported(values[1])
             if self._stop.is_set():
                 raise _Stopped("it was asked to stop")
 

@@ -127,10 +127,15 @@ class Webhook:
         limit.start()
         try:
             with closing(connection):
+                connection.connect()
+                if limit.finished.is_set():
+                    raise TimeoutError
                 connection.request("POST", path, body, self._headers(event, body, time.time()))
                 status = connection.getresponse().status
         except (OSError, http.client.HTTPException) as error:
-            raise NotAccepted(f"{type(error).__name__}: {_reason(error)}") from None
+            # Not what the server wrote: it may repeat the address.
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise NotAccepted(reason or type(error).__name__) from None
         finally:
             limit.cancel()
         if not 200 <= status < 300:
@@ -271,7 +276,3 @@ def _shut(connection: http.client.HTTPConnection) -> None:
     if connection.sock is not None:
         with suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or "no answer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +16,10 @@ from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
 from jobs.cli.signals import termination_interrupts
 from jobs.cli.survey_options import OfflineOption
-from jobs.cli.terminal import say
+from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from jobs.runners.options import Limits, RunnerOptions
-from survey.errors import SettingsError
+from survey.errors import SettingsError, SurveyError
 
 if TYPE_CHECKING:
     from jobs.service.driver import DriverSettings
@@ -154,4 +155,9 @@ def drive_below(settings: DriverSettings) -> None:
     # Ctrl-C is for the other process, which stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop_with_parent()
-    drive_here(settings)
+    make_streams_safe()
+    try:
+        drive_here(settings)
+    except SurveyError as error:
+        complain(error.message, error.hint)
+        sys.exit(error.exit_code)

@@ -95,7 +95,7 @@ def list_all(
 ) -> SurveyPage:
     """List submitted surveys, the newest first."""
     before = int(next) if next else LARGEST
-    rows = registry.submissions.latest_ones(limit + 1, state, before)
+    rows = registry.submissions.newest(limit + 1, state, before)
     items = [shown(registry, each) for each in rows[:limit]]
     return SurveyPage(items=items, next=str(items[-1].id) if len(rows) > limit else None)
 

@@ -338,7 +338,7 @@ def test_another_hosts_lease_has_to_run_out(home):
     schedule, lost = taken_by(home, far, 9.2)
     assert ticked(home, 9.1) == []
     (ran,) = ticked(home, 9.3)
-    assert (ran.tick.id, ran.tick.state, ran.tick.losses) == (lost.id, "done", 1)
+    assert (ran.tick.id, ran.tick.state, ran.tick.losses) == (lost.id, "done", 0)
     with Registry(home) as registry:
         late = registry.schedules
         # The one that was taken for dead comes back: it is told to stop and can settle nothing.
@@ -396,11 +396,7 @@ def test_a_process_of_this_host_is_alive_while_it_lives_and_no_longer(home):
 def test_a_due_time_that_kills_every_process_is_given_up(home):
     schedule, lost = taken_by(home, ProcessIdentity("far", 1, "another kernel/1"), 9.1)
     with Registry(home) as registry:
-        for number in range(1, MOST_LOSSES):
-            again = registry.schedules.take(lost, ProcessIdentity("far", 1, "k/1"), at(9), at(9.1))
-            assert again is not None
-            assert again.losses == number
-            lost = again
+        registry.schedules.set_losses(lost, MOST_LOSSES)
     assert ticked(home, 9.5) == []
     assert states(home, schedule) == [(9, "failed")]
     assert ran_at(ticked(home, 10)) == [(10, "done")]
@@ -436,7 +432,7 @@ def test_a_run_killed_in_the_middle_is_one_run(fresh):
     (row,) = query(home, "SELECT count(*) AS batches FROM batches").to_pylist()
     assert 2 <= row["batches"] < 6
     (ran,) = ticked(home, 9.1)
-    assert (ran.tick.state, ran.tick.losses, ran.tick.claim) == ("done", 1, 2)
+    assert (ran.tick.state, ran.tick.losses, ran.tick.claim) == ("done", 0, 2)
     assert states(home, schedule) == [(9, "done")]
     assert runs(home) == [{"status": "done", "attempt": 2, "batches": 6}]
 
