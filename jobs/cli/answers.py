@@ -77,6 +77,7 @@ def _made(answers: _Answers) -> Callable[..., None]:
         figure: FigureOptions,
         **given: Any,
     ) -> None:
+        from jobs.operations.answering import require_sites
         from jobs.scan.progress_display import watched
 
         chosen = _chosen(answers, given)
@@ -87,7 +88,7 @@ def _made(answers: _Answers) -> Callable[..., None]:
         _require_writable(table.output)
         material = Material(home, replace(selection, newest=not all_runs), role, watched)
         if "role" not in without:
-            _require_sites(material)
+            require_sites(material)
         answer = answers[chosen](material, **asked)
         drawn = deliver(answer, table, figure)
         if answer.alarm or not drawn:
@@ -149,24 +150,6 @@ def _require_writable(output: Path | None) -> None:
         raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
 
 
-def _require_sites(material: Material) -> None:
-    """Refuse a selection without any site of a finished run."""
-    if len(material.signatures):
-        return
-    statuses = list(material.models["status"])
-    if not statuses:
-        raise SettingsError(
-            f"nothing was measured in {material.home} yet",
-            hint="survey run measures; survey demo measures eight small networks in a minute",
-        )
-    if "done" not in statuses:
-        raise SettingsError(
-            f"none of {len(statuses)} selected runs in {material.home} has finished",
-            hint="survey status shows how far they are, and what failed",
-        )
-    raise SettingsError(f"no selected run has {material.role} sites", hint="leave out --role")
-
-
 def _summary(answers: _Answers) -> str:
     """Return a verb's help text: that of its first answer, or a line a kind."""
     if "" in answers:
@@ -190,17 +173,14 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     import pyarrow as pa
 
     from analysis.data.model_names import without_paths
-    from analysis.data.provenance import banner, provenance_of
     from analysis.data.run_tags import with_tag_columns
-    from analysis.text import sentence
+    from jobs.operations.answering import given_answer
 
-    rows = answer.rows
-    if answer.unit:
-        rows = rows.assign(unit=answer.unit)
-    made_from = provenance_of(rows)
-    if warning := banner(made_from.mixed, answer.apart):
-        say(sentence(warning))
-    lines = [sentence(answer.finding()), *map(sentence, answer.details()), *answer.replication()]
+    given = given_answer(answer)
+    rows = given.rows
+    if given.warning:
+        say(given.warning)
+    lines = [given.finding, *given.details]
     # An empty table is left out in a terminal: the finding says as much.
     if len(rows) or table.format != "table" or table.output is not None:
         columns = [each for each in columns_of(answer.columns) if each.in_terminal(rows)]
@@ -214,8 +194,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     if figure.file is not None:
         line, drawn = _drawn(answer, figure, figure.file)
         lines.append(line)
-    lines += map(sentence, made_from.notes())
-    for line in (*lines, made_from.caption()):
+    for line in (*lines, *given.notes, given.caption):
         say(line)
     return drawn
 

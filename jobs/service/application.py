@@ -13,7 +13,7 @@ from jobs.service import health
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
-from jobs.service.api import events, progress, schedules, surveys
+from jobs.service.api import events, lists, progress, questions, schedules, surveys
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.settings import ServiceSettings
 from survey import __version__
@@ -22,6 +22,8 @@ API = "/api/v1"
 
 #: The routers below ``/api/v1``, one a module of ``jobs.service.api``.
 API_ROUTERS: tuple[APIRouter, ...] = (
+    *lists.ROUTERS,
+    questions.router,
     surveys.router,
     schedules.router,
     events.router,

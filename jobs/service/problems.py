@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -31,8 +32,21 @@ _STATUSES: Mapping[type[SurveyError], HTTPStatus] = {
     errors.ClusterError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-# Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon.
-_PATH = re.compile(r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)(?:[^\s/'\"`,;:()<>\[\]]+/)*")
+# Where a file of an installed package begins in a traceback.
+_PACKAGES = re.compile(r"(?<![\w.])/[^\n\"']*?/(?:site|dist)-packages/")
+
+# A value such as `file:/my folder/name.pth[:10]`, which may hold spaces.
+_REFERENCE = re.compile(r"(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
+
+# Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon. A
+# folder's name may hold spaces, but ends with none.
+_PATH = re.compile(
+    r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)"
+    r"(?:[^/\n'\"`,;:()<>\[\]]*[^\s/'\"`,;:()<>\[\]]/)*"
+)
+
+# Files of packages go by their place in them.
+_IMPORTED = sorted({f"{each}/" for each in sys.path if len(each) > 1}, key=len, reverse=True)
 
 
 class Problem(BaseModel):
@@ -86,7 +100,16 @@ def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
     """
     for root in roots:
         text = text.replace(f"{root.parent}/", "")
-    return _PATH.sub("", text)
+    for folder in _IMPORTED:
+        text = text.replace(folder, "")
+    return _PATH.sub("", _PACKAGES.sub("", text))
+
+
+def without_folders(value: str) -> str:
+    """Return a value of a table without the folders of files that it names."""
+    if "/" not in value:
+        return value
+    return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:

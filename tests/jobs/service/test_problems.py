@@ -70,6 +70,7 @@ def test_no_problem_names_a_path(serve: Serve, home: Home, tmp_path: Path) -> No
     ("text", "expected"),
     [
         ("/srv/zoo/a.pth is damaged", "a.pth is damaged"),
+        ("/srv/my zoo/a.pth and /b c/d.pth are", "a.pth and d.pth are"),
         ("file:/srv/zoo/a.pth@x", "file:a.pth@x"),
         ("'../zoo/a.pth', ~/b/c.pth", "'a.pth', c.pth"),
         ('File "/usr/lib/python3/torch/nn.py", line 7', 'File "nn.py", line 7'),

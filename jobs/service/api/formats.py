@@ -1,0 +1,137 @@
+"""Formats of answers: JSON, CSV, Parquet or Arrow, by the address's ending or the Accept header."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, Literal
+
+import pyarrow as pa
+from fastapi import Request, Response
+
+from jobs.operations.table_formats import json_pieces, write_batches
+from jobs.service.problems import Refusal, without_folders
+
+Suffix = Literal["json", "csv", "parquet", "arrow"]
+
+MEDIA_TYPES: Mapping[Suffix, str] = {
+    "json": "application/json",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+
+#: What routes of tables answer beside JSON, for the schema.
+BINARY: dict[str, Any] = {
+    media_type: {"schema": {"type": "string", "format": "binary"}}
+    for suffix, media_type in MEDIA_TYPES.items()
+    if suffix != "json"
+}
+
+
+def format_of(request: Request, suffix: Suffix | None = None) -> Suffix:
+    """Return the format that a request wants: by its address, else by its Accept header.
+
+    Raises
+    ------
+    Refusal
+        If it accepts none of ours.
+    """
+    if suffix is not None:
+        return suffix
+    for wanted in _accepted(request.headers.get("accept") or "*/*"):
+        kind = re.compile(re.escape(wanted).replace(r"\*", ".*"))
+        for each, media_type in MEDIA_TYPES.items():
+            if kind.fullmatch(media_type):
+                return each
+    raise Refusal(
+        HTTPStatus.NOT_ACCEPTABLE,
+        f"none of these formats is given: {request.headers['accept']}",
+        f"accept one of {', '.join(MEDIA_TYPES.values())}",
+    )
+
+
+def _accepted(header: str) -> list[str]:
+    """Return the media types that a header accepts, the most wanted first."""
+    weighted = []
+    for each in header.split(","):
+        kind, *parameters = (part.strip() for part in each.lower().split(";"))
+        weights = [p[2:] for p in parameters if re.fullmatch(r"q=[01](\.\d*)?", p)]
+        weighted.append((-float(weights[0]) if weights else -1.0, kind))
+    return [kind for weight, kind in sorted(weighted, key=lambda pair: pair[0]) if weight]
+
+
+def table_response(
+    table: pa.Table,
+    format: Suffix,  # noqa: A002
+    beside: Mapping[str, Any],
+    as_json: Collection[str] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return a table as a response.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows.
+    format : {"json", "csv", "parquet", "arrow"}
+        How.
+    beside : mapping of str to object
+        What JSON has beside the ``items``.
+    as_json : collection of str
+        Columns whose text is JSON, which JSON has as it is.
+    headers : mapping of str to str, optional
+        Headers of the response.
+    """
+    table = without_paths_in(table)
+    if format == "json":
+        rest = json.dumps(dict(beside))[1:]
+        content = f'{{"items": {_json(table, as_json)}, {rest}'.encode()
+    else:
+        content = _bytes(table, format)
+    return Response(content, media_type=MEDIA_TYPES[format], headers=dict(headers or {}))
+
+
+def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
+    """Return the one row of a table as JSON."""
+    return _json(without_paths_in(table), as_json)[1:-1].strip().encode()
+
+
+def _json(table: pa.Table, as_json: Collection[str]) -> str:
+    return "".join(json_pieces(map(_parsed(as_json), table.to_pylist()))).rstrip()
+
+
+def _parsed(names: Collection[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda row: {
+        name: json.loads(value) if name in names and value is not None else value
+        for name, value in row.items()
+    }
+
+
+def _bytes(table: pa.Table, format: Literal["csv", "parquet", "arrow"]) -> bytes:  # noqa: A002
+    stream = BytesIO()
+    if format == "arrow":
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        write_batches(table.schema, table.to_batches(), format, stream)
+    return stream.getvalue()
+
+
+def without_paths_in(table: pa.Table) -> pa.Table:
+    """Return a table whose texts name files and folders without those that they lie in."""
+    for place, field in enumerate(table.schema):
+        kept = field.type.value_type if pa.types.is_list(field.type) else field.type
+        if pa.types.is_string(kept) or pa.types.is_large_string(kept):
+            values = table.column(place).to_pylist()
+            table = table.set_column(place, field, pa.array(map(_bare, values), field.type))
+    return table
+
+
+def _bare(value: str | list[str] | None) -> str | list[str] | None:
+    if isinstance(value, list):
+        return [without_folders(each) for each in value]
+    return value and without_folders(value)

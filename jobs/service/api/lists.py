@@ -1,0 +1,96 @@
+"""What is listed: each list and its items, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from catalog.home import Home
+from catalog.listing import list_datasets
+from catalog.models import index
+from catalog.registry.labels import labels_of
+from catalog.registry.pages import RegistryRows
+from catalog.registry.tables import JOBS, SURVEYS
+from catalog.store.pages import RowsInMemory, StoredRows
+from catalog.store.schema import BATCH_SCORES, RUNS, Relation
+from catalog.store.views import FAILURES, LABELLED, VIEWS, with_labels
+from jobs.service.api.listing import Listing
+from jobs.service.api.routes import router_of
+from survey.column_fields import Column
+
+_SITE, _SCORE = ("run_id", "site"), ("run_id", "batch", "site")
+
+
+def _view(name: str, key: tuple[str, ...]) -> Listing:
+    """Return the list of a view that is computed from scores."""
+    (view,) = (each for each in VIEWS if each.name == name)
+    if name in LABELLED:
+        rows = StoredRows(with_labels(view), of_scores=True, labels=labels_of)
+    else:
+        rows = StoredRows(view, of_scores=True)
+    return Listing(name, view.sentence, rows, key)
+
+
+def _table(relation: Relation, *key: str) -> Listing:
+    return Listing(relation.name, relation.sentence, StoredRows(relation), key)
+
+
+def _catalog(
+    name: str,
+    sentence: str,
+    key: str,
+    columns: Mapping[str, str],
+    table: Callable[[Home], pa.Table],
+) -> Listing:
+    """Return the list of what can be measured, as the verb of its name shows it."""
+    declared = (Column(each, kind, f"{each.replace('_', ' ')}.") for each, kind in columns.items())
+    return Listing(name, sentence, RowsInMemory(tuple(declared), table), (key,), slashes=True)
+
+
+def _sql_types(columns: Mapping[str, tuple[pa.DataType, object]]) -> dict[str, str]:
+    names = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE"}
+    return {name: names.get(str(kind), "VARCHAR[]") for name, (kind, _) in columns.items()}
+
+
+_DATASETS = {
+    **dict.fromkeys(("dataset", "holds", "licence", "source"), "VARCHAR"),
+    **dict.fromkeys(("images", "classes", "download"), "BIGINT"),
+    "here": "BOOLEAN",
+}
+
+LISTINGS = (
+    replace(_table(RUNS, "run_id"), lasting=True, brief_without=("traceback", "skipped_names")),
+    _view("models", ("run_id",)),
+    _view("signatures", _SITE),
+    _view("latest_signatures", _SITE),
+    replace(_table(BATCH_SCORES, *_SCORE), rows=StoredRows(BATCH_SCORES, is_wide=True)),
+    _table(FAILURES, *_SCORE),
+    _catalog(
+        "architectures",
+        "One architecture that can be measured.",
+        "architecture",
+        _sql_types(index.ARCHITECTURES),
+        lambda home: index.architectures(home.cache),
+    ),
+    _catalog(
+        "checkpoints",
+        "One set of published weights.",
+        "checkpoint",
+        _sql_types(index.CHECKPOINTS),
+        lambda home: index.checkpoints(home.cache),
+    ),
+    _catalog(
+        "datasets",
+        "One kind of dataset.",
+        "dataset",
+        _DATASETS,
+        lambda home: list_datasets(home.path),
+    ),
+    Listing("jobs", JOBS.comment or "", RegistryRows(JOBS), ("run_id",)),
+    Listing("declared_surveys", SURVEYS.comment or "", RegistryRows(SURVEYS), ("id",)),
+)
+
+#: Their routes.
+ROUTERS = tuple(map(router_of, LISTINGS))

@@ -1,0 +1,160 @@
+"""Questions: every answer that ``analysis`` declares, with the options and filters of its verb."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from threading import Lock
+from typing import Any, get_type_hints
+
+import pyarrow as pa
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from analysis.answers import ANSWERS, Answer
+from analysis.answers.material import Material
+from analysis.choices import Role
+from analysis.data.run_tags import with_tag_columns
+from analysis.data.selection import Selection
+from analysis.option_fields import option_fields
+from catalog.home import Home
+from jobs.operations.answering import GivenAnswer, given_answer, require_sites
+from jobs.service.api.formats import Suffix, format_of, table_response
+from jobs.service.api.parameters import several
+from jobs.service.api.routes import add_table_routes
+from jobs.service.dependencies import HomeOfService
+
+router = APIRouter(tags=["questions"])
+
+#: What an answer says beside its rows.
+_SENTENCES = ("finding", "warning", "details", "notes", "caption")
+
+#: Compiled loops on several threads must not be entered by several at once.
+_one_at_a_time = Lock()
+
+
+class Question(BaseModel):
+    """A question that can be asked about what was measured."""
+
+    name: str
+    question: str
+    #: Its verb on the command line; empty where the report alone has it.
+    command: str
+    title: str
+    method: str
+
+
+class Questions(BaseModel):
+    """Every question."""
+
+    items: list[Question]
+    next: None = None
+
+
+class Answered(BaseModel):
+    """An answer: its rows, and what it found."""
+
+    items: list[dict[str, Any]]
+    next: None = None
+    #: The result in a sentence.
+    finding: str
+    #: Which settings of runs meet in it that do not compare; empty where none do.
+    warning: str
+    #: How it was computed, and what is left out, in sentences.
+    details: list[str]
+    notes: list[str]
+    #: What it was made from.
+    caption: str
+
+
+@router.get("/questions", summary="Every question.")
+def questions() -> Questions:
+    """Return every question in the order of a report."""
+    return Questions(
+        items=[
+            Question(
+                name=each.name,
+                question=_sentence(each),
+                command=each.command,
+                title=each.title,
+                method=each.method,
+            )
+            for each in ANSWERS
+        ]
+    )
+
+
+def _sentence(answer: type[Answer]) -> str:
+    return inspect.cleandoc(answer.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _parameters(answer: type[Answer]) -> type[BaseModel]:
+    """Return the query parameters of a question: options of its own, and what selects runs."""
+    fields = {**_options(Selection), **_options(answer)}
+    if "role" not in answer.without:
+        fields["role"] = (Role, Field("all", description="Which sites."))
+    older = "Older runs of the same models too, not only the newest."
+    fields["all_runs"] = (bool, Field(False, description=older))
+    return create_model(
+        f"{answer.name.replace('-', '_')}_parameters",
+        __config__=ConfigDict(extra="forbid"),
+        **fields,
+    )
+
+
+def _options(declaration: type) -> dict[str, Any]:
+    """Return the parameters that the options of a dataclass are, by the field's name."""
+    hints = get_type_hints(declaration)
+    return {each.name: _parameter(hints[each.name], each) for each in option_fields(declaration)}
+
+
+def _parameter(hint: Any, option: dataclasses.Field[Any]) -> Any:
+    details = option.metadata
+    flags = [flag for flag in details["flags"] if flag.startswith("--")]
+    # What the command line takes by its place could have the name of a filter.
+    named = "of" if details["positional"] else flags[0] if flags else option.name
+    alias = named.removeprefix("--").replace("-", "_")
+    kind = several(str) if details["repeated"] else hint
+    unset = f" By default: {details['none']}." if details["none"] else ""
+    bound = {} if details["minimum"] is None else {"ge": details["minimum"]}
+    # What is not given keeps the default that the option declares.
+    default = Field(None, alias=alias, description=details["help"] + unset, **bound)
+    return kind | None, default
+
+
+def _asked(declaration: type, asked: BaseModel) -> dict[str, Any]:
+    names = {each.name for each in option_fields(declaration)}
+    given = asked.model_dump(exclude_none=True, exclude_unset=True)
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _given(home: Home, answer_type: type[Answer], asked: BaseModel) -> tuple[GivenAnswer, pa.Table]:
+    """Return an answer, and its rows with the tags of their runs."""
+    given = asked.model_dump()
+    selection = Selection(**_asked(Selection, asked), newest=not given["all_runs"])
+    material = Material(home.path, selection, given.get("role", "all"))
+    if "role" not in answer_type.without:
+        require_sites(material)
+    result = given_answer(answer_type(material, **_asked(answer_type, asked)))
+    rows = with_tag_columns(result.rows, material.models)
+    return result, pa.Table.from_pandas(rows, preserve_index=False)
+
+
+def _add(answer_type: type[Answer]) -> None:
+    def answer(
+        request: Request, home: HomeOfService, asked: Any, suffix: Suffix | None = None
+    ) -> Response:
+        form = format_of(request, suffix)
+        with _one_at_a_time:
+            given, rows = _given(home, answer_type, asked)
+        beside = {"next": None} | {name: getattr(given, name) for name in _SENTENCES}
+        return table_response(rows, form, beside, headers={"Vary": "Accept"})
+
+    path = f"/questions/{answer_type.name}"
+    add_table_routes(
+        router, path, answer, _parameters(answer_type), Answered, _sentence(answer_type)
+    )
+
+
+for _answer in ANSWERS:
+    _add(_answer)

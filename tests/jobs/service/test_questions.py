@@ -1,0 +1,87 @@
+"""Questions over HTTP: the same rows and sentences as in Python, options and filters validated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from analysis.answers import ANSWERS
+from analysis.answers.clusters import SignatureClusters
+from analysis.answers.material import Material
+from analysis.data.selection import Selection
+from analysis.option_fields import option_fields
+from catalog.home import Home
+from jobs.service.application import make_application
+from jobs.service.settings import ServiceSettings
+from tests.analysis.homes import Builder
+
+API = "/api/v1/questions"
+
+
+@pytest.fixture(scope="module")
+def client(home: Home) -> Iterator[TestClient]:
+    rng = np.random.default_rng(1)
+    with Builder(home.path) as build:
+        for number in range(6):
+            facts = {"checkpoint": f"file:/srv/secret/w{number}.pth", "family": f"F{number % 2}"}
+            scores = rng.random((2, 6)) / 4 + number % 2 / 2
+            build(f"r{number}", scores, architecture=f"net{number}", **facts)
+    with TestClient(
+        make_application(ServiceSettings(home)), base_url="http://localhost:8765"
+    ) as client:
+        yield client
+
+
+def test_every_answer_has_an_address_and_its_options(client: TestClient) -> None:
+    paths = client.get("/api/v1/openapi.json").json()["paths"]
+    listed = [each["name"] for each in client.get(API).json()["items"]]
+    assert listed == [answer.name for answer in ANSWERS]
+    for answer in ANSWERS:
+        parameters = paths[f"{API}/{answer.name}"]["get"]["parameters"]
+        names = [each["name"] for each in parameters]
+        assert len(set(names)) == len(names)
+        options = [*option_fields(answer), *option_fields(Selection)]
+        assert len(names) == len(options) + 1 + ("role" not in answer.without)
+
+
+def test_an_answer_is_the_one_of_python(client: TestClient, home: Home) -> None:
+    given = client.get(f"{API}/clusters", params={"clusters": 2, "model": ["net0", "net[1-4]"]})
+    answer = SignatureClusters(
+        Material(home.path, Selection(models=("net0", "net[1-4]"))), number=2
+    )
+    assert given.json()["finding"].rstrip(".") == answer.finding().rstrip(".")
+    clusters = {item["run_id"]: item["cluster"] for item in given.json()["items"]}
+    assert clusters == dict(zip(answer.rows["run_id"], answer.rows["cluster"], strict=True))
+    assert len(clusters) == 5
+    text = client.get(f"{API}/clusters.csv", params={"clusters": 2}).text
+    assert len(text.splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"clusters": 0}, 422),
+        ({"clusters": "many"}, 422),
+        ({"linkage": "none"}, 422),
+        ({"number": 2}, 422),
+        ({"tag": "a>>b"}, 400),
+        ({"model": "nothing*"}, 400),
+        ({"set": "nothing"}, 400),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    client: TestClient, asked: dict[str, Any], status: int
+) -> None:
+    assert client.get(f"{API}/clusters", params=asked).status_code == status
+
+
+def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
+    for name in ("checkpoints", "drift", "timeline"):
+        text = client.get(f"{API}/{name}").text
+        assert "secret" not in text
+        assert str(Path(home.path).parent) not in text
