@@ -88,6 +88,6 @@ zoo: $(STAMP)  ## Train the bundled zoo again (about two minutes)
 	@$(BIN)/python -m catalog.zoo.train
 
 lock: $(STAMP)  ## Resolve requirements.lock again from pyproject.toml, keeping pins that still fit
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra dev --python-version 3.11 \
-	  --fork-strategy fewest --no-config --no-emit-index-url --no-header \
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra dev --extra postgresql \
+	  --python-version 3.11 --fork-strategy fewest --no-config --no-emit-index-url --no-header \
 	  --output-file requirements.lock pyproject.toml

@@ -40,6 +40,11 @@ class Home:
         return self.path / "registry.sqlite"
 
     @property
+    def registry_address(self) -> Path:
+        """The file that names another database for the registry, where there is one."""
+        return self.path / "registry.toml"
+
+    @property
     def spool(self) -> Path:
         """The folder of segments that are not merged yet."""
         return self.path / "spool"

@@ -29,18 +29,24 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
         Whether to make what is missing. Without it nothing is written: stores of an older
         version are refused when they are read.
     registry_url : str, optional
-        A database for the registry other than the SQLite file in the home.
+        A database on PostgreSQL for the registry of a new home, instead of the SQLite file in it;
+        without a password. A home remembers it.
 
     Raises
     ------
     SettingsError
-        If there is no home and none is to be made, or the path lies below a file.
+        If there is no home and none is to be made, the path lies below a file, or the URL is none
+        of a database on PostgreSQL, or not that of the home.
     StoreError
         If the directory cannot be written, or what lies in it is no store of ours.
     """
     home = Home(Path(path).absolute(), registry_url)
     _refuse_bytes(home.path)
     _refuse_files(home.path)
+    if home.registry_url or home.registry_address.exists():
+        from catalog.registry.address import addressed
+
+        home = addressed(home)
     _recover(home)
     if create:
         _make(home)
@@ -82,7 +88,7 @@ def _refuse_files(path: Path) -> None:
 
 def _make(home: Home) -> None:
     # Both libraries take longer to import than everything else a query needs.
-    from catalog.registry.database import upgrade_registry
+    from catalog.registry.upgrade import upgrade_registry
     from catalog.store.upgrade import make_store, upgrade_store
 
     try:
@@ -90,11 +96,12 @@ def _make(home: Home) -> None:
         with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
             for folder in (home.spool, home.logs, home.cache):
                 folder.mkdir(exist_ok=True)
+            # First what another machine may refuse: without a store there is no home.
+            upgrade_registry(home)
             if home.signatures.exists():
                 upgrade_store(home.signatures)
             else:
                 make_store(home.signatures)
-            upgrade_registry(home)
     except Timeout as error:
         raise StoreError(
             f"another process has been making {home.path} for {OPENING_SECONDS:g} seconds",

@@ -41,7 +41,13 @@ hypothesis.settings.load_profile("repeatable")
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a developer's own home and cluster out of every test."""
-    for name in ("SURVEY_HOME", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+    for name in (
+        "SURVEY_HOME",
+        "SURVEY_REGISTRY",
+        "RAY_ADDRESS",
+        "RAY_AUTH_MODE",
+        "RAY_AUTH_TOKEN",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -1,8 +1,8 @@
-"""The registry's database: opening it, and bringing it to this program's version.
+"""The registry's database: opening it, and what goes wrong with it.
 
-SQLite in the home by default, in WAL mode, so that any process may open it at any time; any other
-database that SQLAlchemy knows by URL. Connections are kept open between transactions: opening one
-costs more than most transactions do. Owns no table and no row.
+SQLite in the home by default, in WAL mode, so that any process may open it at any time; PostgreSQL
+by URL. Connections are kept open between transactions: opening one costs more than most
+transactions do. Owns no table and no row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -24,15 +23,12 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
-    inspect,
     select,
-    text,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from catalog.files import appearing
 from catalog.home import REPAIR_HINT, Home
 from survey.errors import StoreError
 
@@ -43,13 +39,20 @@ if TYPE_CHECKING:
 #: How long a statement waits for another process's transaction.
 BUSY_SECONDS = 30.0
 
+#: How long a server on the network may take to answer a new connection.
+CONNECTING_SECONDS = 10
+
+#: What to do about a registry on a server.
+_SERVER_HINT = (
+    "check that PostgreSQL runs there and lets this user in (PGPASSWORD, ~/.pgpass), then run the"
+    " same command again: finished batches are kept"
+)
+
 #: Values in one statement's list: every database takes more.
 LONGEST_LIST = 5000
 
 #: What SQLite keeps beside a registry.
 REGISTRY_LOGS = ("-wal", "-shm", "-journal")
-
-_FOLDER = Path(__file__).parent / "migrations"
 
 _Item = TypeVar("_Item")
 _Row = TypeVar("_Row", bound="DataclassInstance")
@@ -73,11 +76,7 @@ class Database:
 
     def __init__(self, home: Home) -> None:
         if home.registry_url is None and not home.registry.is_file():
-            raise StoreError(
-                f"{home.registry} does not exist",
-                hint="`survey doctor --repair` makes it from the store; survey sql and show work"
-                " without",
-            )
+            raise no_registry(home)
         self._engine = registry_engine(home)
         self._unclosed = weakref.finalize(self, _dispose_unclosed, self._engine)
         _KEPT.add(self._engine)
@@ -137,6 +136,14 @@ class Database:
         self._engine.dispose()
 
 
+def no_registry(home: Home) -> StoreError:
+    """Return the error for a home without a registry."""
+    return StoreError(
+        f"{home.registry} does not exist",
+        hint="`survey doctor --repair` makes it from the store; survey sql and show work without",
+    )
+
+
 def _dispose_unclosed(engine: Engine) -> None:
     engine.dispose()
     warnings.warn(f"the registry {engine.url} was not closed", ResourceWarning, stacklevel=2)
@@ -172,24 +179,32 @@ def registry_engine(home: Home) -> Engine:
     Raises
     ------
     StoreError
-        If the registry's URL names a database that cannot be used.
+        If the driver of the registry's database is missing.
     """
-    readable_only = not home.registry_url and home.registry.is_file() and not _writable(home)
-    url = home.registry_url or URL.create("sqlite", database=str(home.registry))
-    if readable_only:
-        # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
-        place = f"file:{quote(str(home.registry))}"
-        query = {"mode": "ro", "immutable": "1", "uri": "true"}
-        url = URL.create("sqlite", database=place, query=query)
-    try:
-        engine = create_engine(url)
-    except (ArgumentError, SQLAlchemyError, ImportError) as error:
-        raise StoreError(
-            f"the registry cannot be opened: {error}",
-            hint="give a URL that SQLAlchemy knows and install the database's driver",
-        ) from error
-    if engine.dialect.name == "sqlite" and not readable_only:
+    if home.registry_url:
+        return _server_engine(make_url(home.registry_url))
+    if not home.registry.is_file() or _writable(home):
+        engine = create_engine(URL.create("sqlite", database=str(home.registry)))
         event.listen(engine, "connect", _prepare_sqlite)
+        return engine
+    # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
+    place = f"file:{quote(str(home.registry))}"
+    query = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return create_engine(URL.create("sqlite", database=place, query=query))
+
+
+def _server_engine(url: URL) -> Engine:
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(CONNECTING_SECONDS)})
+    try:
+        # Asked whether it still stands before it is used: a scan outlives a server's restart.
+        engine = create_engine(url, pool_pre_ping=True)
+    except ImportError as error:
+        raise StoreError(
+            f"the registry on PostgreSQL needs a driver: {error}",
+            hint="install it: pip install 'model-zoo-survey[postgresql]'",
+        ) from error
+    event.listen(engine, "connect", _prepare_server)
     return engine
 
 
@@ -206,73 +221,18 @@ def explained_registry(engine: Engine) -> Iterator[None]:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise StoreError(
             f"the registry {engine.url.render_as_string()} cannot be used: {cause}",
-            hint=f"check that the disk is not full and that it is a registry; {REPAIR_HINT}",
+            hint=_SERVER_HINT
+            if engine.dialect.name == "postgresql"
+            else f"check that the disk is not full and that it is a registry; {REPAIR_HINT}",
         ) from error
 
 
-def upgrade_registry(home: Home) -> None:
-    """Make the registry's tables, or apply the migrations that they lack.
-
-    A new file appears under its name with all its tables or not at all. One process at a time may
-    do this in a home.
-
-    Raises
-    ------
-    StoreError
-        If it is no registry, is newer than this program, or cannot be written.
-    """
-    if home.registry_url is None and not home.registry.exists():
-        with appearing(home.registry, REGISTRY_LOGS) as fresh:
-            make_registry(fresh)
-    else:
-        _bring_up_to_date(registry_engine(home))
-
-
-def make_registry(path: Path) -> None:
-    """Make an empty registry in a file."""
-    # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
-    _bring_up_to_date(create_engine(URL.create("sqlite", database=str(path))))
-
-
-def _bring_up_to_date(engine: Engine) -> None:
-    try:
-        _upgrade(engine)
-    finally:
-        engine.dispose()
-
-
-def _upgrade(engine: Engine) -> None:
-    known = sorted(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
-    with explained_registry(engine), engine.connect() as connection:
-        revision = None
-        if inspect(connection).has_table("alembic_version"):
-            revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        if revision == known[-1]:
-            return
-        if revision is not None and revision not in known:
-            raise StoreError(
-                f"the registry has schema version {revision}, this program knows {known[-1]}",
-                hint="upgrade this program, or pass --home with another directory",
-            )
-        connection.commit()
-        if engine.dialect.name == "sqlite":
-            # Else each table would stay where the disk runs full, or the process dies, at the next.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        _apply(connection)
-        connection.commit()
-
-
-def _apply(connection: Any) -> None:
-    # Imported only when there is something to apply: it takes long.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    # The folder's name passes through a config parser, where % has a meaning.
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+def _prepare_server(connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        # Moments without a zone, as SQLite has them, are copied in UTC.
+        cursor.execute("SET TIME ZONE 'UTC'")
+        cursor.execute(f"SET lock_timeout = '{int(BUSY_SECONDS)}s'")
+    connection.commit()
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -18,11 +18,13 @@ from catalog.registry.database import Database, portions, values_of
 from catalog.registry.events import Events
 from catalog.registry.hash_cache import Hashes
 from catalog.registry.labels import Labels
+from catalog.registry.revisions import revision_of
 from catalog.registry.rows import JobEntry, JobOverview, JobRow, JobState
 from catalog.registry.schedules import Schedules
 from catalog.registry.submissions import Submissions
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
 from catalog.registry.tokens import Tokens
+from survey.errors import StoreError
 
 
 class Registry:
@@ -32,6 +34,11 @@ class Registry:
     ----------
     home : Home
         An opened home.
+
+    Raises
+    ------
+    StoreError
+        If there is no registry, it is newer than this program, or cannot be used.
 
     Attributes
     ----------
@@ -53,6 +60,12 @@ class Registry:
 
     def __init__(self, home: Home) -> None:
         self._database = Database(home)
+        try:
+            with self._database.transaction() as connection:
+                revision_of(connection)
+        except StoreError:
+            self.close()
+            raise
         self.attempts = Attempts(self._database)
         self.events = Events(self._database)
         self.hashes = Hashes(self._database)

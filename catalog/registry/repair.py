@@ -22,7 +22,8 @@ from typing import Any
 
 from catalog.files import replacing_damaged
 from catalog.home import Home
-from catalog.registry.database import REGISTRY_LOGS, make_registry
+from catalog.registry.database import REGISTRY_LOGS
+from catalog.registry.revisions import make_registry
 from catalog.registry.tables import METADATA
 
 #: The state of a job by what the store says of its run.

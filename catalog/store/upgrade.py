@@ -1,8 +1,8 @@
 """The signature store's numbered migrations: which there are, which a file has, applying the rest.
 
-The files below ``migrations`` that a store lacks are applied in order, all in one transaction. A
-new metric needs none: its column is added where the store is opened for writing, and the version
-stays.
+The files below ``migrations`` that a store lacks are applied in order, all in one transaction,
+after a copy of the store was kept. A new metric needs none: its column is added where the store is
+opened for writing, and the version stays.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from catalog.copies import copy_file, kept_before_migration
 from catalog.files import appearing
 from catalog.store.connection import attached, connect_reading, explained, writing
 from survey.errors import StoreError
@@ -73,7 +74,7 @@ def upgrade_store(path: Path) -> None:
     Raises
     ------
     StoreError
-        If the file is no store of ours, is newer than this program, or is busy.
+        If the file is no store of ours, is newer than this program, is busy, or cannot be copied.
     """
     with connect_reading(path) as reader:
         version = check_version(reader, path, oldest=0)
@@ -81,7 +82,8 @@ def upgrade_store(path: Path) -> None:
         with explained(path):
             if not missing and not _missing_metrics(reader):
                 return
-    with writing(path) as connection:
+    # Closed after the connection: closing any descriptor of a file ends the process's locks on it.
+    with path.open("rb") as source, writing(path) as connection:
         if connection is None and not missing:
             # The first merge adds the columns.
             return
@@ -91,6 +93,9 @@ def upgrade_store(path: Path) -> None:
                 " open",
                 hint="close the programs that have it open and run the same command again",
             )
+        if missing:
+            with kept_before_migration(path, version) as copy:
+                copy_file(source, copy)
         _apply(connection, missing)
         add_metrics(connection)
 

@@ -10,7 +10,7 @@ from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import ModelOptions, OfflineOption
 from jobs.cli.terminal import complain, say
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
 
 
 @verb
@@ -19,6 +19,7 @@ def fetch(
     survey: ModelOptions,
     dry_run: bool = option(False, "List the files and which are here; fetch none."),
     offline: OfflineOption = False,
+    registry: RegistryOption = None,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
@@ -33,7 +34,8 @@ def fetch(
     # Without a dataset named, only weights are meant: the default one comes with this package.
     definition = survey.definition()
     # A dry run writes nothing, and needs no home: without one, nothing is here.
-    opened = Home(home.absolute()) if dry_run else open_home(home, create=True)
+    place = Home(home.absolute())
+    opened = place if dry_run else open_home(home, create=True, registry_url=registry)
     store = FileStore(opened.files, offline=offline or dry_run)
     problems = {}
     if not dry_run:

@@ -29,11 +29,13 @@ VERBS = {
     "Serve measurements": ("serve", "token"),
     "Browse what can be measured": ("models", "checkpoints", "datasets"),
     "Find and solve problems": ("doctor", "log", "retry", "cancel"),
+    "Keep measurements": ("backup", "restore"),
 }
 
 _MODULES = {
     **dict.fromkeys(("log", "retry", "cancel", "tag"), "jobs"),
     **dict.fromkeys(VERBS["Explain measurements"], "answers"),
+    **dict.fromkeys(VERBS["Keep measurements"], "backup"),
     **{verb: f"service.{verb}" for verb in VERBS["Serve measurements"]},
 }
 

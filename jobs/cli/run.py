@@ -13,7 +13,7 @@ from jobs.cli.consent import obtain_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
 from jobs.cli.terminal import complain, say
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def run(
     trust: bool = trust_option(),
     options: RunnerOptions,
     limits: Limits,
+    registry: RegistryOption = None,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
@@ -43,7 +44,7 @@ def run(
     obtain_consent(definition, trust=trust)
     require_names(definition)
     runner = runner_of(options)
-    outcome = carry_out(home, definition, runner, offline=offline, limits=limits)
+    outcome = carry_out(home, definition, runner, offline=offline, limits=limits, registry=registry)
     report(home, outcome, table)
     if outcome.failed or outcome.unfetched:
         raise typer.Exit(SOME_FAILED)
@@ -68,6 +69,7 @@ def carry_out(
     *,
     offline: bool = False,
     limits: Limits | None = None,
+    registry: str | None = None,
 ) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.open_home import open_home
@@ -78,7 +80,7 @@ def carry_out(
 
     check(definition, home)
     with termination_interrupts(), progress_reporter() as display:
-        opened = open_home(home, create=True)
+        opened = open_home(home, create=True, registry_url=registry)
         return run_survey(opened, definition, runner, display, offline=offline, limits=limits)
 
 

@@ -17,7 +17,7 @@ from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
 from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import complain, say
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import StoreError
 
@@ -55,6 +55,7 @@ def add(
         "skip", "Due time during an earlier run: skip or queue it, or replace that run."
     ),
     trust: bool = trust_option(),
+    registry: RegistryOption = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Add a schedule. The file is read now; later changes to it have no effect.
@@ -75,7 +76,7 @@ def add(
     check(without_unconsented(definition)[0], home)
     # Nobody can be asked when it is due.
     obtain_consent(definition, trust=trust)
-    with _schedules(home, create=True) as schedules:
+    with _schedules(home, create=True, registry=registry) as schedules:
         schedule = schedules.add(entry, datetime.now(UTC))
     say(f"{name} is due next at {coming_up(schedule, datetime.now(UTC))[0]}")
     say("hint: let cron, systemd or Kubernetes run `survey schedule tick`")
@@ -236,9 +237,11 @@ def _declared(schedule: Schedule) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _schedules(home: Path, *, create: bool = False) -> Iterator[Schedules]:
+def _schedules(
+    home: Path, *, create: bool = False, registry: str | None = None
+) -> Iterator[Schedules]:
     from catalog.open_home import open_home
     from catalog.registry.registry import Registry
 
-    with Registry(open_home(home, create=create)) as registry:
-        yield registry.schedules
+    with Registry(open_home(home, create=create, registry_url=registry)) as opened:
+        yield opened.schedules

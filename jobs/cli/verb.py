@@ -68,6 +68,17 @@ JSON_HELP = "Short for --format json."
 HomeOption = Annotated[
     Path, typer.Option("--home", callback=_resolve_home, help=HOME_HELP, metavar="PATH")
 ]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        envvar="SURVEY_REGISTRY",
+        metavar="URL",
+        show_default="a file in the home",
+        help="Database on PostgreSQL for the jobs and schedules of a new home, such as"
+        " postgresql://USER@HOST/DATABASE; the home remembers it.",
+    ),
+]
 AllRunsOption = Annotated[
     bool,
     typer.Option("--all-runs", help="Older runs of the same models too, not only the newest."),

@@ -75,7 +75,8 @@ def _home(home: Path) -> Iterator[Finding]:
     yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
     with Registry(opened) as registry:
         jobs = registry.jobs()
-    yield Finding("registry", "ok", f"{opened.registry}: {counted(len(jobs), 'job')}")
+    where = opened.registry_url or opened.registry
+    yield Finding("registry", "ok", f"{where}: {counted(len(jobs), 'job')}")
     yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(_bytes_below(opened.cache))}")
     waiting = len(segment_paths(opened.spool))
     writer = writing_process(opened)

@@ -106,7 +106,7 @@ class SqlQuery:
         self._home, self._limits = home, limits or QueryLimits()
         files = {table.name: str(table.path) for table in tables}
         self._asked: dict[str, Any] = {"path": str(home.path), "sql": sql, "files": files}
-        self._asked |= {"format": format, "width": width}
+        self._asked |= {"format": format, "width": width, "registry": home.registry_url}
         self.rows = self.shown = 0
 
     def __iter__(self) -> Generator[bytes]:

@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _answer(asked: dict[str, Any]) -> Written:
-    home, sql, form = Home(Path(asked["path"])), asked["sql"], asked["format"]
+    home, sql, form = Home(Path(asked["path"]), asked["registry"]), asked["sql"], asked["format"]
     memory_bytes = int(asked["memory_gb"] * 1e9)
     metrics = _installed_metrics() if asked["metrics"] else []
     with (
@@ -79,7 +79,12 @@ def _answer(asked: dict[str, Any]) -> Written:
 def _labels(home: Home) -> dict[str, RunLabels]:
     # What was measured can be queried without: whatever changes labels says what is damaged.
     with suppress(StoreError):
-        return labels_in_file(home)
+        if home.registry_url is None:
+            return labels_in_file(home)
+        # Imported only where it is used: it brings the library of the registry.
+        from catalog.registry.labels import labels_of
+
+        return labels_of(home)
     return {}
 
 

@@ -17,7 +17,7 @@ from jobs.cli.run import runner_of
 from jobs.cli.signals import termination_interrupts
 from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
-from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
+from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 from survey.errors import SettingsError, SurveyError
 
@@ -104,6 +104,7 @@ def serve(
     offline: OfflineOption = False,
     options: RunnerOptions,
     limits: Limits,
+    registry: RegistryOption = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Run schedules and submitted surveys, and answer requests over HTTP, until it is stopped.
@@ -117,7 +118,8 @@ def serve(
     for folder in allowed or ():
         if not folder.is_dir():
             raise SettingsError(f"--allow {folder} is no folder", hint="name one that exists")
-    opened, folders = open_home(home, create=True), tuple(each.resolve() for each in allowed or ())
+    opened = open_home(home, create=True, registry_url=registry)
+    folders = tuple(each.resolve() for each in allowed or ())
     driving = DriverSettings(
         opened,
         partial(runner_of, options),
