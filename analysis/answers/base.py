@@ -160,13 +160,18 @@ class Answer:
         """The arguments of its figure's functions."""
         return (self.signatures if self.all_sites else self.statistics,)
 
+    @property
+    def drawn_with(self) -> dict[str, Any]:
+        """Further arguments of the chart alone."""
+        return {}
+
     def drawings(self) -> Iterator[Drawing]:
         """Yield its figures."""
         if self.figure:
             limit = {} if self.most is None else {"most": self.most}
             chart, rows = (
-                resolve_name(f"analysis.figures:{self.figure}_{kind}")(*self.drawn, **limit)
-                for kind in ("chart", "rows")
+                resolve_name(f"analysis.figures:{self.figure}_{kind}")(*self.drawn, **limit, **more)
+                for kind, more in (("chart", self.drawn_with), ("rows", {}))
             )
             yield Drawing(chart, rows, self.file or self.name)
 
@@ -179,6 +184,24 @@ class Answer:
     def alarm(self) -> bool:
         """Whether the command line ends with an exit code above 0."""
         return False
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredAnswer(Answer):
+    """An answer whose figure colours models by their family, or by what the user names."""
+
+    color_by: str | None = option(
+        None, "Tag, such as tags.lr, or column of models that colours the figure.",
+        metavar="NAME", none="the family",
+    )  # fmt: skip
+
+    @property
+    def drawn_with(self) -> dict[str, Any]:
+        """The colours of the figure."""
+        from analysis.figures.model_colours import ModelColours
+
+        name = self.color_by
+        return {} if name is None else {"colours": ModelColours.by(self.material.models, name)}
 
 
 @dataclass(frozen=True, eq=False)

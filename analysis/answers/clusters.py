@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from analysis.answers.base import Answer, DistanceAnswer
+from analysis.answers.base import Answer, ColouredAnswer, DistanceAnswer
 from analysis.answers.columns import Table
 from analysis.choices import Linkage
 from analysis.option_fields import option
@@ -43,7 +43,7 @@ class _ClusterAnswer(DistanceAnswer):
 
 
 @dataclass(frozen=True, eq=False)
-class SignatureClusters(_ClusterAnswer):
+class SignatureClusters(ColouredAnswer, _ClusterAnswer):
     """Cluster models by the dynamic time warping distance between their signatures.
 
     The finding is how far the clusters agree with the families of the models.

@@ -9,7 +9,8 @@ import pandas as pd
 
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
-from analysis.figures.theme import FAINT, LABEL_SIZE, UNKNOWN, marks_by_family, text_width
+from analysis.figures.model_colours import FAMILIES, ModelColours
+from analysis.figures.theme import FAINT, LABEL_SIZE, UNKNOWN, text_width
 from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted
 
@@ -58,12 +59,20 @@ def dendrogram_rows(clustering: Clustering, most: int | None = None) -> pd.DataF
     return pd.DataFrame(rows, columns=["merge", "near", "far", "low", "high", "cluster"])
 
 
-def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
-    """Draw the hierarchy, a leaf a model with colour and shape by family, and the cut's clusters.
+def dendrogram_chart(
+    clustering: Clustering, most: int | None = None, colours: ModelColours = FAMILIES
+) -> Figure:
+    """Draw the hierarchy, a leaf a model with colour and shape, and the cut's clusters.
 
-    Its parameters are those of ``dendrogram_rows``.
+    Parameters
+    ----------
+    clustering, most
+        See ``dendrogram_rows``.
+    colours : ModelColours
+        What colour and shape stand for, by default the family; of a leaf of several models it is
+        the commonest of them.
     """
-    leaves = leaves_of(clustering, most)
+    leaves = leaves_of(clustering, most, colours)
     named = WIDTH + 14 + text_width(leaves["model"])
     height = LEAF * len(leaves)
     title = f"distance at which clusters merge ({clustering.matrix.normalisation} DTW)"
@@ -81,7 +90,7 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
     tree = [branches] if len(clustering.linkage) else []
     models = len(clustering.table)
     shortened = f" The last {len(leaves) - 1} merges of {models - 1:,} are drawn."
-    drawn = alt.layer(*tree, *_leaf_layers(leaves, scale), *_brackets(leaves, named))
+    drawn = alt.layer(*tree, *_leaf_layers(leaves, scale, colours), *_brackets(leaves, named))
     return figure(
         drawn.properties(width=WIDTH, height=height).resolve_scale(
             color="independent", shape="independent"
@@ -94,7 +103,9 @@ def dendrogram_chart(clustering: Clustering, most: int | None = None) -> Figure:
     )
 
 
-def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
+def leaves_of(
+    clustering: Clustering, most: int | None = None, colours: ModelColours = FAMILIES
+) -> pd.DataFrame:
     """Return the leaves of a drawn tree; of too many, those that the last merges join.
 
     Parameters
@@ -103,18 +114,21 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
         From ``analysis.similarity.clusters.cluster``.
     most : int, optional
         How many leaves at most, from 2; without it, one a model.
+    colours : ModelColours
+        What colours stand for.
 
     Returns
     -------
     pandas.DataFrame
         ``node`` (the number that the linkage has for what the leaf stands for), ``leaf`` (its
         place, from 0), ``model`` (its label, or how many and which a leaf of several stands for),
-        ``family`` (the commonest of it), ``cluster`` (0 where it lies in several), ``models``
-        (how many it stands for).
+        ``family`` and ``colour`` (the commonest of it), ``cluster`` (0 where it lies in several),
+        ``models`` (how many it stands for).
     """
     # The table that ``clusters`` returns has no tree.
     require_kind(clustering, Clustering, "cluster(distance_matrix(signatures))")
     models = _models(clustering)
+    models["colour"] = colours.of(models)
     if most is None or len(models) <= most:
         return models.assign(node=range(len(models)), models=1)
     members = [[place] for place in range(len(models))]
@@ -131,10 +145,10 @@ def leaves_of(clustering: Clustering, most: int | None = None) -> pd.DataFrame:
     return result
 
 
-def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale) -> list[Any]:
+def _leaf_layers(leaves: pd.DataFrame, scale: alt.Scale, colours: ModelColours) -> list[Any]:
     base = alt.Chart(leaves).encode(y=alt.Y("leaf:Q", scale=scale, axis=None))
     points = base.mark_point(filled=True, opacity=1, size=44).encode(
-        x=alt.value(WIDTH + 6), **marks_by_family(leaves, WIDTH + 100)
+        x=alt.value(WIDTH + 6), **colours.marks(leaves, WIDTH + 100)
     )
     labels = base.mark_text(align="left", fontSize=LABEL_SIZE, color="#222222").encode(
         x=alt.value(WIDTH + 14), text="model:N"
@@ -167,14 +181,20 @@ def _models(clustering: Clustering) -> pd.DataFrame:
 
 
 def _leaf(group: pd.DataFrame) -> dict[str, Any]:
-    sizes = group["family"].value_counts()
-    commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
+    commonest, of_it = _commonest(group["family"])
     cluster = int(group["cluster"].iloc[0]) if group["cluster"].nunique() == 1 else 0
-    models, of_it = len(group), sizes[commonest]
+    models = len(group)
     share = "all" if of_it == models else "mostly" if 2 * of_it > models else f"{of_it} of them"
     several = f"{counted(models, 'model')}, {share} {commonest}"
     label = several if models > 1 else group["model"].iloc[0]
     return {
         "leaf": group["leaf"].min(), "model": label, "family": commonest, "cluster": cluster,
-        "models": models,
+        "models": models, "colour": _commonest(group["colour"])[0],
     }  # fmt: skip
+
+
+def _commonest(values: pd.Series[str]) -> tuple[str, int]:
+    """Return the commonest value, the first by name of equally common ones, and its number."""
+    sizes = values.value_counts()
+    commonest = min(sizes.index, key=lambda name: (-int(sizes[name]), name))
+    return commonest, int(sizes[commonest])

@@ -85,6 +85,8 @@ def _made(answers: _Answers) -> Callable[..., None]:
         for name in asked:
             _require_option(name, chosen, answers)
         figure.check()
+        if "color_by" in asked and figure.file is None:
+            raise SettingsError("--color-by goes with --figure", hint="add --figure FILE")
         _require_writable(table.output)
         material = Material(home, replace(selection, newest=not all_runs), role, watched)
         if "role" not in without:

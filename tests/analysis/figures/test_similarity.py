@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.cluster.hierarchy import cophenet, dendrogram, fcluster
 from scipy.spatial.distance import squareform
@@ -21,12 +22,13 @@ from analysis.figures import (
     representatives,
 )
 from analysis.figures.dendrogram import leaves_of
+from analysis.figures.model_colours import ModelColours
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.family_predictions import family_predictions
 from analysis.similarity.neighbours import neighbours
 from analysis.similarity.novelty import novelty
-from survey.errors import NothingToDraw, SettingsError
+from survey.errors import NothingToDraw, SettingsError, UnknownName
 from tests.analysis.figures.drawn import marks, words
 from tests.analysis.figures.frames import surveyed
 
@@ -41,6 +43,23 @@ def matrix():
 @pytest.fixture(scope="module")
 def clustering(matrix):
     return cluster(matrix, number=4)
+
+
+def test_leaves_have_the_colours_of_a_tag(clustering):
+    runs = list(clustering.table["run_id"])
+    tags = [{"lr": (0.1, 0.01)[place % 2]} if place else {} for place in range(len(runs))]
+    models = pd.DataFrame({"run_id": runs, "tags": tags})
+    colours = ModelColours.by(models, "tags.lr")
+    leaves = leaves_of(clustering, colours=colours)
+    given = dict(zip(runs, tags, strict=True))
+    expected = [f"{given[run].get('lr', 'unknown')}" for run in leaves["run_id"]]
+    assert list(leaves["colour"]) == expected
+    merged = leaves_of(clustering, 6, colours)
+    assert set(merged["colour"]) <= {"0.1", "0.01", "unknown"}
+    shown = words(dendrogram_chart(clustering, colours=colours))
+    assert all(each in shown for each in ("lr", "0.01", "unknown"))
+    with pytest.raises(UnknownName):
+        ModelColours.by(models, "tags.epoch")
 
 
 @pytest.mark.parametrize("most", [None, 13, 6, 2])
