@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENTRY = re.compile(r"^-- name: (\w+)\n((?:(?!-- name:).*\n)+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQuery:
+    """A statement of the file."""
+
+    name: str
+    #: What it gives, in a sentence.
+    sentence: str
+    sql: str
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names of its ``$name`` parameters."""
+        return frozenset(re.findall(r"\$(\w+)", self.sql))
+
+
+def named_queries() -> dict[str, NamedQuery]:
+    """Return every statement of the file by its name."""
+    return {name: _named(name, text) for name, text in _statements().items()}
+
+
+def _named(name: str, text: str) -> NamedQuery:
+    first, _, sql = text.partition("\n")
+    return NamedQuery(name, first.removeprefix("-- "), sql.strip().removesuffix(";"))
+
+
+def run_query(home: Home, named: NamedQuery, values: dict[str, Any]) -> pa.Table:
+    """Return the result of a statement of the file, with the values of its parameters."""
+    return query(home, named.sql, values)
 
 
 @cache

@@ -13,7 +13,7 @@ from jobs.service import health
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
-from jobs.service.api import events, lists, progress, questions, schedules, surveys
+from jobs.service.api import events, lists, progress, queries, questions, schedules, surveys
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.settings import ServiceSettings
 from survey import __version__
@@ -24,6 +24,7 @@ API = "/api/v1"
 API_ROUTERS: tuple[APIRouter, ...] = (
     *lists.ROUTERS,
     questions.router,
+    queries.router,
     surveys.router,
     schedules.router,
     events.router,

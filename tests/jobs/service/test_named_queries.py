@@ -1,0 +1,61 @@
+"""Named queries over HTTP: rows, filters and facets as SQL gives them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from catalog.home import Home
+from catalog.store.queries import named_queries, signatures_overview
+from jobs.service.application import make_application
+from jobs.service.settings import ServiceSettings
+from tests.analysis.homes import Builder
+
+API = "/api/v1/queries"
+
+
+@pytest.fixture(scope="module")
+def client(home: Home) -> Iterator[TestClient]:
+    with Builder(home.path) as build:
+        for number in range(5):
+            build(f"r{number}", [0.5, 0.25], dataset="ab"[number % 2], checkpoint=f"w{number}")
+    with TestClient(
+        make_application(ServiceSettings(home)), base_url="http://localhost:8765"
+    ) as client:
+        yield client
+
+
+def test_every_query_has_an_address(client: TestClient) -> None:
+    for each in client.get(API).json()["items"]:
+        address = f"{API}/{each['name'].replace('_', '-')}"
+        asked = {"run": "r1"} if each["of_runs"] else {}
+        assert client.get(address, params=asked).status_code == 200, each["name"]
+    assert len(client.get(API).json()["items"]) == len(named_queries())
+    assert client.get(f"{API}/run-sites").status_code == 400
+    assert client.get(f"{API}/nothing").status_code == 404
+
+
+def test_rows_are_those_of_the_store_page_by_page(client: TestClient, home: Home) -> None:
+    whole = signatures_overview(home).to_pylist()
+    rows, token = [], None
+    while True:
+        asked = {"limit": 2} | ({"next": token} if token else {})
+        page = client.get(f"{API}/signatures-overview", params=asked).json()
+        rows += page["items"]
+        if (token := page["next"]) is None:
+            break
+    assert rows == whole
+    wanted = {"where": ["dataset=A", "run_id=r?"], "facet": ["dataset", "batches"]}
+    page = client.get(f"{API}/signatures-overview", params=wanted).json()
+    assert page["items"] == [row for row in whole if row["dataset"] == "a"]
+    assert page["facets"]["dataset"] == {"a": 3}
+    assert page["facets"]["batches"] == {
+        str(k): n for k, n in Counter(row["batches"] for row in page["items"]).items()
+    }
+    for wrong in ({"where": "nothing=1"}, {"facet": "nothing"}):
+        assert client.get(f"{API}/signatures-overview", params=wrong).status_code == 404
+    assert client.get(f"{API}/signatures-overview", params={"where": "x"}).status_code == 422
+    assert client.get(f"{API}/signatures-overview?where=batches=x").status_code == 400
