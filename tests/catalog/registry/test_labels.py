@@ -16,6 +16,9 @@ from catalog.registry.repair import registry_damage, repair_registry
 from catalog.registry.tables import METADATA
 from catalog.tags import RunLabels
 
+#: For tests of the registry's file.
+ONLY_FILE = pytest.mark.parametrize("home", ["sqlite"], indirect=True)
+
 #: The tables of a registry's first version.
 FIRST = {"checkpoints", "datasets", "surveys", "jobs", "survey_jobs", "attempts", "memory"}
 FIRST |= {"schedules", "ticks"}
@@ -79,6 +82,7 @@ def test_thousands_of_runs_are_labelled_at_once(home: Home) -> None:
         assert registry.labels.all() == {}
 
 
+@ONLY_FILE
 def test_a_home_of_an_older_program_has_none_and_takes_them_once_it_is_written(home: Home) -> None:
     made_by_an_older_program(home)
     assert labels_of(home) == {}
@@ -88,11 +92,13 @@ def test_a_home_of_an_older_program_has_none_and_takes_them_once_it_is_written(h
     assert labels_of(home) == {"r1": RunLabels(tags={"lr": 1})}
 
 
+@ONLY_FILE
 def test_without_a_registry_there_are_none(home: Home) -> None:
     home.registry.unlink()
     assert labels_of(home) == {}
 
 
+@ONLY_FILE
 @pytest.mark.parametrize("older", [False, True])
 def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
     labels = {} if older else {"r1": RunLabels("VGG", tags={"lr": 0.5})}

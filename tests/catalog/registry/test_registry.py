@@ -48,6 +48,9 @@ for path in sys.argv[1:]:
         print(type(error).__name__, error, error.hint, sep=" | ", file=sys.stderr)
 """
 
+#: For tests of the registry's file.
+ONLY_FILE = pytest.mark.parametrize("home", ["sqlite"], indirect=True)
+
 #: A job may come from any state.
 ANY: tuple[JobState, ...] = get_args(JobState)
 
@@ -75,9 +78,16 @@ def test_a_registry_that_is_not_closed_is_warned_of(home: Home) -> None:
 
 
 def test_all_migrations_give_exactly_the_declared_tables(home: Home) -> None:
-    with registry_engine(home).connect() as connection:
+    engine = registry_engine(home)
+    with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        assert compare_metadata(context, METADATA) == []
+        differences = compare_metadata(context, METADATA)
+    engine.dispose()
+    # Changes of a column come in lists. SQLite keeps no comments, a server those of each migration.
+    changes = [
+        change for each in differences for change in ([each] if type(each) is tuple else each)
+    ]
+    assert [change for change in changes if "comment" not in change[0]] == []
 
 
 def test_jobs_are_added_once_and_keep_their_state(registry: Registry) -> None:
@@ -161,6 +171,7 @@ def test_attempts_at_once_get_numbers_of_their_own(home: Home) -> None:
         assert sorted(pool.map(start, range(24))) == list(range(1, 25))
 
 
+@ONLY_FILE
 def test_many_surveys_share_a_job(home: Home, registry: Registry) -> None:
     first, second = (registry.record_survey(name, {}) for name in ("a", "b"))
     registry.add_jobs(first, [job("k1"), job("k2")])
@@ -303,7 +314,7 @@ def test_a_forked_process_uses_connections_of_its_own(registry: Registry) -> Non
 def test_wrong_names_are_refused(registry: Registry) -> None:
     with pytest.raises(UnknownName, match="k9"):
         begin(registry, "k9")
-    with pytest.raises(StoreError, match="FOREIGN KEY"):
+    with pytest.raises(StoreError, match=r"(?i)foreign key"):
         registry.add_jobs(99, [job()])
 
 
@@ -362,6 +373,7 @@ def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> Non
     assert [fingerprint(s) for s in ("a", "a", "b", "b")] == ["f1", "f1", "f2", "f2"]
 
 
+@ONLY_FILE
 def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
     with closing(sqlite3.connect(home.registry)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -421,6 +433,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@ONLY_FILE
 def test_logs_of_a_store_that_was_taken_away_do_not_spoil_the_new_one(home: Home) -> None:
     subprocess.run([sys.executable, "-c", OLD_LOGS, str(home.path)], check=False)
     assert home.path.joinpath("registry.sqlite-wal").stat().st_size
