@@ -37,7 +37,10 @@ class HomeCollector(Collector):
         for state in get_args(JobState):
             states.add_metric([state], jobs[state])
         yield states
-        yield GaugeMetricFamily("survey_queue", "Jobs to be done.", jobs["todo"])
+        queue = GaugeMetricFamily("survey_queue", "What is to be done.", labels=["kind"])
+        queue.add_metric(["jobs"], jobs["todo"])
+        queue.add_metric(["surveys"], len(self._registry.submissions.open()))
+        yield queue
         size = store_size(self._home)
         rows = GaugeMetricFamily("survey_rows", "Rows by table.", labels=["table"])
         for table in ("runs", "batches", "batch_scores"):
