@@ -66,6 +66,8 @@ def make_application(settings: ServiceSettings) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.settings, app.state.registry = settings, Registry(settings.home)
+    #: Whether streams are to end.
+    app.state.stopping = False
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)
     for router in API_ROUTERS:

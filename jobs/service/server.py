@@ -6,8 +6,10 @@ import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
+from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from catalog.registry.registry import Registry
 from catalog.registry.tokens import is_usable
@@ -40,8 +42,9 @@ def serve(
     """
     _require_tokens(settings)
     with closing(_listening(settings)) as listener:
+        app = make_application(settings)
         config = uvicorn.Config(
-            make_application(settings),
+            app,
             log_config=None,
             access_log=False,
             lifespan="on",
@@ -55,7 +58,20 @@ def serve(
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
         with beside, suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run([listener])
+            _Server(config, app).run([listener])
+
+
+class _Server(uvicorn.Server):
+    """A server whose streams, which have no end, end once it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Tell the streams, then let requests finish."""
+        self._app.state.stopping = True
+        super().handle_exit(sig, frame)
 
 
 def _require_tokens(settings: ServiceSettings) -> None:

@@ -29,7 +29,7 @@ from survey.errors import SettingsError
 #: Whether a survey was cancelled is looked at with every renewal of its lease.
 _PACE = Pace(beat=2.0)
 
-_CANCELLED = Settlement("cancelled", "it was cancelled")
+_CANCELLED = Settlement("cancelled")
 
 
 def submit(registry: Registry, definition: Definition) -> Submission:

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel
+from starlette.datastructures import State
 
 from catalog.home import Home
 from jobs.operations.watch import look_at
@@ -73,15 +74,15 @@ async def _place() -> AsyncIterator[None]:
 
 
 @router.get("/progress/stream", response_class=EventSourceResponse, dependencies=[Depends(_place)])
-async def stream(home: HomeOfService) -> AsyncIterator[ServerSentEvent]:
+async def stream(request: Request, home: HomeOfService) -> AsyncIterator[ServerSentEvent]:
     """Send how far the scan is whenever that changes, until the client goes away."""
-    async for event in _events(home):
+    async for event in _events(home, request.app.state):
         yield event
 
 
-async def _events(home: Home) -> AsyncIterator[ServerSentEvent]:
+async def _events(home: Home, service: State) -> AsyncIterator[ServerSentEvent]:
     last, sent = None, 0.0
-    while True:
+    while not service.stopping:
         now = await run_in_threadpool(progress, home)
         known = {**now.model_dump(), "scan": {**now.scan, "at": None, "seconds_left": None}}
         if known != last or time.monotonic() - sent > ALIVE_SECONDS:

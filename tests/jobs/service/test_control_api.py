@@ -182,7 +182,7 @@ def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home
 
     async def two() -> list[dict[str, Any]]:
         streamed = []
-        async for event in progress._events(home):
+        async for event in progress._events(home, client.app.state):  # type: ignore[attr-defined]
             streamed.append(event.data)
             if len(streamed) == 2:
                 break
