@@ -27,7 +27,7 @@ ON_SERVER = pytest.mark.parametrize("home", ["postgresql"], indirect=True)
         "postgresql://survey@host/zoo?password=hunter2",
         "mysql://survey:hunter2@host/zoo",
         "mysql://survey@host/zoo",
-        "sqlite:///zoo.sqlite",
+        "sqlite://",
         "postgresql://survey@host",
         "hunter2",
     ],
