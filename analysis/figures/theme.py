@@ -91,8 +91,8 @@ def colour_scale(names: Iterable[str]) -> alt.Scale:
 
 
 def shape_scale(names: Iterable[str]) -> alt.Scale:
-    """Return the shapes of named things, in order."""
-    return _scale(names, SHAPES, "stroke")
+    """Return the shapes of named things, in order; ``UNKNOWN`` has one of its own."""
+    return _scale(names, SHAPES, "triangle-right")
 
 
 def dash_scale(names: Iterable[str]) -> alt.Scale:
