@@ -14,24 +14,21 @@ import contextlib
 import fnmatch
 import gc
 import json
-import platform
 import resource
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
-import torchvision
-from timm.models._registry import _model_to_module
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
+from bench.sweeping.networks import Choice, built, chosen, shape_for, without_values
+from bench.sweeping.page import Row, kept, page, summary
 from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.errors import CaptureError
@@ -39,146 +36,6 @@ from survey.errors import CaptureError
 IMAGES = 2
 #: Sides of the images that are tried, smallest first, before the size a network was made for.
 SIDES = (64, 96, 112, 128, 160, 192, 224, 256)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One architecture to try."""
-
-    library: str
-    name: str
-    module: str
-
-
-@dataclass
-class Row:
-    """The result of one architecture."""
-
-    library: str
-    name: str
-    module: str
-    #: Image size the network was made for, and the one at which it ran.
-    size: str = ""
-    ran: str = ""
-    parameters: int = 0
-    sites: int = 0
-    gates: int = 0
-    depth: int = 0
-    #: Sites that could not be pooled, by reason.
-    unpooled: dict[str, int] = field(default_factory=dict)
-    verdict: str = "fails"
-    reason: str = ""
-    seconds: float = 0.0
-
-
-# Choosing.
-
-
-def chosen() -> list[Choice]:
-    """Return all of torchvision's classifiers, then all of timm's networks."""
-    ours = torchvision.models.list_models(module=torchvision.models)
-    first = [Choice("torchvision", name, _torchvision_module(name)) for name in ours]
-    return first + [Choice("timm", name, _model_to_module[name]) for name in timm.list_models()]
-
-
-def _size(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _torchvision_module(name: str) -> str:
-    return str(torchvision.models.get_model_builder(name).__module__.rpartition(".")[2])
-
-
-# Building.
-
-
-def _timm(name: str, **settings: Any) -> nn.Module:
-    return timm.create_model(name, pretrained=False, **settings)
-
-
-def _torchvision(name: str, **settings: Any) -> nn.Module:
-    quiet = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
-    if "img_size" in settings:
-        settings["image_size"] = settings.pop("img_size")
-    model: nn.Module = torchvision.models.get_model(name, weights=None, **quiet, **settings)
-    return model
-
-
-BUILDERS: dict[str, Callable[..., nn.Module]] = {"torchvision": _torchvision, "timm": _timm}
-
-
-class CheapDraws(TorchFunctionMode):
-    """Weights from one table of normal values, over and over: drawing each takes most of a build.
-
-    Parameters
-    ----------
-    seed : int
-        Of the table.
-    """
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._table = torch.randn(1_000_003, generator=torch.Generator().manual_seed(seed))
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if function is torch.Tensor.erfinv_:
-            return args[0]
-        drawn = function in (torch.Tensor.normal_, torch.Tensor.uniform_)
-        if not drawn or not args[0].is_contiguous() or args[0].is_meta:
-            return function(*args, **(kwargs or {}))
-        names = ("mean", "std") if function is torch.Tensor.normal_ else ("from", "to")
-        given = dict(zip(names, args[1:], strict=False)) | (kwargs or {})
-        first, second = (float(given.get(name, i)) for i, name in enumerate(names))
-        if names[0] == "from":
-            # A normal law of the same mean and deviation.
-            first, second = (first + second) / 2, (second - first) / 12**0.5
-        return self._filled(args[0], first, second)
-
-    def _filled(self, tensor: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-        table, flat = self._table * std + mean, tensor.view(-1)
-        for start in range(0, len(flat), len(table)):
-            piece = flat[start : start + len(table)]
-            piece.copy_(table[: len(piece)])
-        return tensor
-
-
-def built(choice: Choice, seed: int, **settings: int) -> nn.Module:
-    """Build a network with random weights; matrices that begin at zero get small values."""
-    torch.manual_seed(seed)
-    with CheapDraws(seed):
-        model = BUILDERS[choice.library](choice.name, **settings).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.ndim >= 2 and not bool(parameter.any()):
-                    parameter.normal_(0, 0.02)
-    return model
-
-
-def without_values(choice: Choice, **settings: int) -> nn.Module:
-    """Build a network on the meta device."""
-    builder = BUILDERS[choice.library]
-    try:
-        with torch.device("meta"):
-            return builder(choice.name, **settings).eval()
-    except NotImplementedError:
-        # It computes something when it is built.
-        with CheapDraws(0):
-            return builder(choice.name, **settings).eval().to("meta")
-
-
-def shape_for(choice: Choice, model: Any) -> tuple[int, ...]:
-    """Return the size of the images that a network was made for, channels first."""
-    if choice.library == "timm":
-        return tuple(model.pretrained_cfg.get("input_size", (3, 224, 224)))
-    weights = torchvision.models.get_model_weights(choice.name)
-    crops = [weight.transforms().crop_size[0] for weight in weights]
-    size = getattr(model, "image_size", min(crops))
-    return (3, size, size)
-
-
-# Trying.
 
 
 def tried(choice: Choice, seed: int, most_parameters: int) -> Row:
@@ -302,104 +159,8 @@ def swept(choices: list[Choice], seed: int, most_parameters: int, file: Path) ->
         print(f"{text}: {row.verdict} {row.reason}", file=sys.stderr, flush=True)
 
 
-def kept(state: Path) -> list[Row]:
-    """Return the results in a state folder."""
-    files = sorted(state.glob("*.jsonl"))
-    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    return [Row(**json.loads(line)) for line in lines]
-
-
-# Reporting.
-
-
-ABOUT = """\
-All of torchvision's classifiers and all of timm's networks. Each was followed without values at the
-image size it was made for, and then run on a CPU with random weights and two images of the smallest
-size at which it has the same sites (*ran at*). *Works* means: the output of the watched network
-equals that of the plain one bit for bit and depends on the images, there is at least one activation
-call, and every call could be pooled (by averaging over space; one thread, inference mode).
-*Followed* means that its weights are too large to run here: its sites were counted, its output was
-not compared. Weight matrices that begin at zero were given small random values, and where the
-output still was the same for both images, all parameters that begin at zero. Wherever somebody has
-counted independently, on all 80 torchvision architectures and 26 of timm's, the number of sites is
-that count: `tests/survey/capture/test_activations.py` compares them."""
-
-
-def page(rows: list[Row], command: str) -> str:
-    """Return the page: summary, failures, and one line a network."""
-    wrong = [row for row in rows if row.verdict not in ("works", "followed")]
-    large = [f"{row.library} `{row.name}`" for row in rows if row.verdict == "followed"]
-    seconds = sum(row.seconds for row in rows)
-    return "\n".join(
-        [
-            "# Which networks can be watched",
-            "",
-            *ABOUT.splitlines(),
-            "",
-            f"    {command}",
-            "",
-            f"{_versions()} {seconds / 60:.0f} minutes of one thread in all.",
-            "",
-            *_summary(rows),
-            "",
-            "## What does not work, and why",
-            "",
-            *(map(_line, wrong) if wrong else ["Nothing."]),
-            "",
-            "## What was followed, and is too large to run here",
-            "",
-            ", ".join(large) or "Nothing.",
-            "",
-            "## All networks",
-            "",
-            "Sites are activation calls; gates are those whose output only scales another value;",
-            "depth counts the activations on the longest path; parameters are in millions.",
-            *_tables(rows),
-            "",
-        ]
-    )  # fmt: skip
-
-
-def _line(row: Row) -> str:
-    """Return a line with the first reason why a network does not work, and how many there are."""
-    first, *others = row.reason.split("; ")
-    more = f"; and {len(others)} more" if others else ""
-    return f"- {row.library} `{row.name}`: {row.verdict}: {first}{more}"
-
-
-def _versions() -> str:
-    ours = f"Python {platform.python_version()}, torch {torch.__version__}"
-    return f"{ours}, torchvision {torchvision.__version__}, timm {timm.__version__}."
-
-
-def _summary(rows: list[Row]) -> Iterator[str]:
-    for library in BUILDERS:
-        ours = [row for row in rows if row.library == library]
-        if ours:
-            verdicts = Counter(row.verdict for row in ours)
-            works, others = verdicts.pop("works", 0), sorted(verdicts.items())
-            sites, gates = sum(row.sites for row in ours), sum(row.gates for row in ours)
-            yield (
-                f"- {library}: {works} of {len(ours)} work ({100 * works / len(ours):.1f} %), "
-                + "".join(f"{count} {verdict}, " for verdict, count in others)
-                + f"{sites} sites, {gates} of them gates."
-            )
-
-
-def _tables(rows: list[Row]) -> Iterator[str]:
-    for library in BUILDERS:
-        yield from (
-            "", f"### {library}", "",
-            "| network | module | input | ran at | parameters | sites | gates | depth | verdict |",
-            "|---|---|---|---|---:|---:|---:|---:|---|",
-        )  # fmt: skip
-        for row in rows:
-            if row.library == library:
-                yield (
-                    f"| {row.name} | {row.module} | {row.size} | {row.ran} | "
-                    f"{row.parameters / 1e6:.1f} | {row.sites} | {row.gates} | {row.depth} | "
-                    f"{row.verdict} |"
-                )
+def _size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -440,7 +201,7 @@ def main() -> None:
     if arguments.output:
         command = f"python bench/sweep.py --seed {arguments.seed} --output docs/sweep.md"
         arguments.output.write_text(page(rows, command), encoding="utf-8")
-    print("\n".join(_summary(rows)))
+    print("\n".join(summary(rows)))
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"most memory {gib:.1f} GiB, {sum(row.seconds for row in rows) / 60:.1f} minutes in all")
 

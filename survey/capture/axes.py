@@ -84,6 +84,11 @@ class Axes:
         """Return the places of the axes that have a part with this role."""
         return [i for i, axis in enumerate(self.each) if any(part.role == role for part in axis)]
 
+    def same_for_all_images(self) -> bool:
+        """Return whether no axis runs over several images, for all that is known."""
+        parts = chain.from_iterable(self.each)
+        return not any(p.role == "lost" or (p.role == "images" and p.size > 1) for p in parts)
+
     def fits(self, shape: Sequence[int]) -> bool:
         """Return whether the axes have the lengths of a shape."""
         return tuple(map(length, self.each)) == tuple(shape)
@@ -217,8 +222,10 @@ def _joined(parts: Iterable[Part]) -> Iterable[Part]:
 def _taken(left: list[Part], size: int) -> Axis:
     """Remove the parts of an axis of a given length from the front of those that are left."""
     taken: list[Part] = []
-    if size == 1 and left and left[0].size == 1:
-        return (left.pop(0),)
+    if size == 1:
+        # A single image may stand anywhere.
+        alone = (i for i, p in enumerate(left) if p.size == 1 and (i == 0 or p.role == "images"))
+        return () if (place := next(alone, None)) is None else (left.pop(place),)
     while size > 1:
         first = left[0]
         if size % first.size == 0:

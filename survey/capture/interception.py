@@ -13,6 +13,7 @@ from survey.capture.activations import activation_called, activation_of, rectifi
 from survey.capture.expressions import depends, follow_terms, scales, written
 from survey.capture.layout import follow, layout_of, mark, tensors_in
 from survey.capture.lineage import Descent
+from survey.capture.recurrent import RECURRENT
 from survey.capture.repeated import Again, by_hand, first_tensor, repeated
 from survey.capture.rounding import Rounding
 from survey.capture.site_calls import OpenCall, Place, SiteCalls
@@ -146,6 +147,9 @@ class Interception(TorchFunctionMode):
             again = self._unseen(repeated(function, args, kwargs))
             dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             return self._sites.open(place, activation, target, again, dim), target
+        if function in RECURRENT:
+            self._sites.pass_over(place, RECURRENT[function], list(tensors_in([args, kwargs])))
+            return None, None
         if (call := written(function, args, kwargs)) is None:
             return None, None
         again = by_hand

@@ -24,7 +24,9 @@ from survey.capture.axis_origins import (
     named,
     origins_of,
 )
+from survey.capture.features import AXIS_LAST, AXIS_ONE, feature_axes
 from survey.capture.products import einsum_axes, product_axes
+from survey.capture.recurrent import RECURRENT, recurrent_axes
 
 #: The layout of tensors that do not depend on the network's input.
 CONSTANT = Axes((), constant=True)
@@ -81,24 +83,33 @@ def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
     # Numbers that left torch and came back may well be the images': they stay unknown.
     if not results or function in _FROM_DATA:
         return
-    if function in _BLANKS:
-        for result in results:
-            mark(result, CONSTANT)
-        return
     inputs = [*tensors_in(args), *tensors_in(kwargs)]
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
-    if not moving:
-        if len(known) == len(inputs):
-            for result in results:
-                mark(result, CONSTANT)
-        return
+    if function in _BLANKS or (not moving and len(known) == len(inputs)):
+        for result in results:
+            mark(result, CONSTANT)
+    elif function in RECURRENT:
+        made = recurrent_axes(function, args, kwargs, moving, results)
+        for result, axes in zip(results, made, strict=True):
+            mark(result, axes)
+    elif moving:
+        _mark_derived(function, args, kwargs, moving, results)
+
+
+def _mark_derived(
+    function: TensorFunction,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    moving: list[tuple[torch.Tensor, Axes]],
+    results: list[torch.Tensor],
+) -> None:
     # An in-place call returns the very tensor it was given: its layout is already right, unless
     # the call is one that moves axes.
-    lead, layout = max(moving, key=lambda pair: (pair[0].ndim, pair[0].numel()))
+    lead, _ = max(moving, key=lambda pair: (pair[0].ndim, pair[0].numel()))
     for result in results:
         same = any(result is tensor for tensor, _ in moving)
-        if same and function not in _AXIS_ONE | _MIXES | MOVES_IN_PLACE:
+        if same and function not in AXIS_ONE | _MIXES | MOVES_IN_PLACE:
             continue
         mark(result, _derive(function, args, kwargs, lead, moving, result))
 
@@ -113,12 +124,12 @@ def _derive(
 ) -> Axes:
     axes = next(axes for tensor, axes in moving if tensor is lead)
     shape = tuple(result.shape)
+    if function in AXIS_ONE | AXIS_LAST:
+        return feature_axes(function, args, kwargs, moving, shape)
     if not axes.fits(lead.shape):
         return lost(shape)
     if function in _PRODUCTS | _EINSUMS | _MIXES:
         return _mixed(function, args, kwargs, shape)
-    if function in _AXIS_ONE | _AXIS_LAST:
-        return _with_features(function, args, kwargs, axes, lead, shape)
     origins = origins_of(function, args, kwargs, lead, result)
     if origins is not None and len(origins) == result.ndim:
         return _moved(function, axes, origins, shape)
@@ -144,46 +155,6 @@ def _mixed(
     if function in _EINSUMS:
         return einsum_axes(args[0], [layout_of(tensor) for tensor in tensors_in(args[1:])], shape)
     return lost(shape)
-
-
-def _with_features(
-    function: TensorFunction,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    axes: Axes,
-    lead: torch.Tensor,
-    shape: tuple[int, ...],
-) -> Axes:
-    """Return the layout after a call that makes features along axis 1, or along the last one."""
-    place = len(shape) - 1 if function in _AXIS_LAST else 1
-    if len(shape) != lead.ndim or place >= len(shape):
-        return lost(shape)
-    along = axes.each[place]
-    if any(part.role == "images" for part in along):
-        return _each_image_of_its_own(function, args, kwargs, axes, shape)
-    held = axes.holding("channels")
-    # A filter that runs along the channels, as efficient channel attention's does.
-    lone = place == 1 and tuple(lead.shape) == shape and shape[1] == 1 and held and 1 not in held
-    return axes if lone else axes.with_channels(place, shape)
-
-
-def _each_image_of_its_own(
-    function: TensorFunction,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    axes: Axes,
-    shape: tuple[int, ...],
-) -> Axes:
-    """Return the layout after a call along an axis of images and channels, in groups or not."""
-    if function in _NORMS and axes.fits(shape):
-        return axes
-    groups = kwargs.get("groups", args[6] if len(args) > 6 else 1)
-    first, *_ = along = axes.each[1]
-    alike = isinstance(groups, int) and groups % first.size == 0 and shape[1] % first.size == 0
-    if function not in _AXIS_ONE - _NORMS or first.role != "images" or len(along) < 2 or not alike:
-        return lost(shape)
-    made = axes.with_channels(1, shape).each
-    return Axes((made[0], (first, Part("channels", shape[1] // first.size)), *made[2:]))
 
 
 def _moved(function: TensorFunction, axes: Axes, origins: Origins, shape: tuple[int, ...]) -> Axes:
@@ -264,18 +235,12 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors_in(list(value.values()))
 
 
-_NORMS = named("batch_norm", "group_norm", "instance_norm")
-_AXIS_ONE = named(
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
-) | _NORMS  # fmt: skip
 #: Calls that take only the shape and type of the tensor they are given.
 _FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 _BLANKS = named(
     "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
     "empty_like", "full_like", "rand_like", "randn_like",
 )  # fmt: skip
-_AXIS_LAST = named("linear", "bilinear", "layer_norm", "rms_norm")
 _RESHAPES = named(
     "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as",
     "ravel",

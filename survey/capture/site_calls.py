@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +13,19 @@ from survey.capture.activations import site_name
 from survey.capture.axes import Axes, lost
 from survey.capture.blocks import Blocks
 from survey.capture.calls import Call, CallList
-from survey.capture.expressions import INDEPENDENT, NonLinear, Term, follow_activation, term_of
+from survey.capture.expressions import (
+    INDEPENDENT,
+    NonLinear,
+    Term,
+    depends,
+    follow_activation,
+    term_of,
+)
 from survey.capture.layout import CONSTANT, layout_of
 from survey.capture.lineage import Descent, Lineage
 from survey.capture.near_zero import NearZero
 from survey.capture.pooled_pair import PairPooling, PooledPair, resolution
+from survey.capture.recurrent import FUSED
 from survey.capture.repeated import Again, gate, second_half
 from survey.errors import SettingsError
 from survey.results import Role, Site
@@ -100,6 +109,14 @@ class SiteCalls:
         if entered is not None and call.parts:
             self._seen.compose(call.parts, entered.number)
         return entered
+
+    def pass_over(
+        self, place: Place, activations: Sequence[str], inputs: list[torch.Tensor]
+    ) -> None:
+        """List the activations inside of a recurrent layer's kernel, which are no sites."""
+        reason = FUSED if any(map(depends, inputs)) else INDEPENDENT
+        for activation in activations:
+            self._seen.see(place.caller, activation, inputs[0], reason=reason)
 
     def open(
         self, place: Place, activation: str, tensor: torch.Tensor, again: Again, dim: int = -1

@@ -33,8 +33,6 @@ def _hidden(module: nn.Module) -> tuple[str, str] | None:
         return "compiled TorchScript hides its activations", "measure the Python model instead"
     if type(module).__name__ == "OptimizedModule":
         return "torch.compile hides its activations", "measure the model before torch.compile"
-    if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
-        return "its gates are fused into one kernel", "recurrent networks cannot be measured yet"
     fused = isinstance(module, nn.TransformerEncoderLayer)
     if fused and torch.backends.mha.get_fastpath_enabled():
         return (

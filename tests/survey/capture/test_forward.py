@@ -249,8 +249,6 @@ def _compiled() -> nn.Module:
 
 HIDDEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "compiled": (_compiled, "OptimizedModule"),
-    "recurrent": (lambda: nn.Sequential(nn.LSTM(4, 4)), "0 is a LSTM"),
-    "recurrent cell": (lambda: nn.Sequential(nn.GRUCell(4, 4)), "0 is a GRUCell"),
     "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself"),
 }
 

@@ -70,6 +70,16 @@ def test_layouts_are_told_in_words(subtests: pytest.Subtests) -> None:
             assert [pair.site.layout for pair in watch(net, net.images(3))] == texts
 
 
+_LSTM = nn.LSTM(4, 3, num_layers=2, bidirectional=True)
+_GRU = nn.GRU(4, 4, batch_first=True)
+_CELL = nn.LSTMCell(4, 4)
+
+
+def _convolved(x: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
+    """Return 4 x 4 x 4 x 4 images, each convolved with one kernel of its own."""
+    return functional.conv2d(x.reshape(1, 16, 4, 4), kernels, groups=4).view(4, 1, 4, 4)
+
+
 #: Calls on N x C x H x W images of shape 4 x 4 x 4 x 4 after which images or channels cannot be
 #: told, though every shape still fits.
 LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -80,6 +90,10 @@ LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "an Einstein sum with dots": lambda x: torch.einsum("n...,...->n...", x, torch.ones(4, 4, 4)),
     "quarter turns": lambda x: torch.rot90(x, 1, (1, 2)),
     "in-place squeeze": lambda x: x.clone().unsqueeze_(0),
+    "kernels of another image": lambda x: _convolved(x, x.mean((2, 3)).mT.reshape(4, 4, 1, 1)),
+    "kernels of all images": lambda x: functional.conv2d(x, x.mean((2, 3))[..., None, None]),
+    "a recurrence along the images": lambda x: _LSTM(x.movedim(1, -1).flatten(1, 2))[0],
+    "the state of another image": lambda x: _GRU(x.flatten(2).mT, _means(x).mT[None])[0],
     "folded images cut": lambda x: x.transpose(1, 0)[:2].transpose(0, 1)[:2],
 }
 
@@ -213,6 +227,33 @@ PARTS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, Columns]] = 
         lambda x: x.max(1, keepdim=True).values,
         "N,*,*,*",
         lambda x: x.amax(1).mean((1, 2))[:, None],
+    ),
+    "a kernel made from each image": (
+        lambda x: _convolved(x, _means(x).view(4, 4, 1, 1)),
+        "N,C,*,*",
+        lambda x: _means(x).square().sum(1, keepdim=True),
+    ),
+    "a recurrence along rows": (
+        lambda x: _LSTM(x.permute(2, 0, 3, 1).flatten(1, 2))[0],
+        "*,N*4,C",
+        lambda x: torch.stack([_LSTM(each.permute(1, 2, 0))[0].mean((0, 1)) for each in x]),
+    ),
+    "its last states": (
+        lambda x: _LSTM(x.permute(2, 0, 3, 1).flatten(1, 2))[1][1],
+        "*,N*4,C",
+        lambda x: torch.stack([_LSTM(each.permute(1, 2, 0))[1][1].mean((0, 1)) for each in x]),
+    ),
+    "a recurrence from a state of each image": (
+        lambda x: _GRU(x.flatten(2).mT, _means(x)[None])[0],
+        "N,*,C",
+        lambda x: torch.cat(
+            [_GRU(each.flatten(1).mT, each.mean((1, 2))[None])[0].mean(0)[None] for each in x]
+        ),
+    ),
+    "a recurrent cell": (
+        lambda x: _CELL(x[..., 0, 0], (x[..., 0, 1], x[..., 1, 1]))[1],
+        "N,C",
+        lambda x: torch.stack([_CELL(i[:, 0, 0], (i[:, 0, 1], i[:, 1, 1]))[1] for i in x]),
     ),
     "a convolution of its own for each image": (
         lambda x: functional.conv2d(

@@ -1,0 +1,1 @@
+"""The parts of the sweep over networks; ``bench/sweep.py`` runs it."""
