@@ -36,7 +36,7 @@ def feature_axes(
     shape : tuple of int
         Of the result.
     """
-    values = args[0] if args else kwargs.get("input")
+    values: Any = args[0] if args else kwargs.get("input")
     axes = next((axes for tensor, axes in moving if tensor is values), None)
     place = len(shape) - 1 if function in AXIS_LAST else 1
     if axes is None or not axes.fits(values.shape) or not place < len(shape) == len(axes.each):

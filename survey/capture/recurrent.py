@@ -53,7 +53,7 @@ def recurrent_axes(
     results : sequence of torch.Tensor
         The output first, then the last states; of a cell the states.
     """
-    values = args[0] if args else kwargs.get("input")
+    values: Any = args[0] if args else kwargs.get("input")
     axes = next((axes for tensor, axes in moving if tensor is values), None)
     first = args[8] if len(args) > 8 else kwargs.get("batch_first", False)
     cell = function in _CELLS
