@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Double, Select, Text, column, func, table
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.type_api import TypeEngine
 
-from catalog.paging import Filter, PageRequest, Shown, page_statement
+from catalog.paging import PageRequest, Shown, page_statement
 from catalog.store.latest_runs import latest_of
 from catalog.store.schema import RUNS, Relation, View
 from catalog.store.temporary_views import extra_columns
@@ -35,7 +35,7 @@ _DECIMALS = 9
 _FIRST_RUNS = 16
 
 #: Runs up to which only their scores are looked at, whatever the order.
-_FEW_RUNS = 2000
+FEW_RUNS = 2000
 
 _TYPES: dict[str, type[TypeEngine[Any]]] = {"VARCHAR": Text, "DOUBLE": Double}
 _TYPES |= {"INTEGER": BigInteger, "BIGINT": BigInteger}
@@ -69,9 +69,8 @@ def page_in_two(
 ) -> pa.Table:
     """Return a page of a table: the runs of its rows by the order alone, then their columns."""
     narrow = page_of(connection, relation, replace(request, fields=request.key))
-    ids = tuple(dict.fromkeys(narrow["run_id"].to_pylist()))
-    of_these = (*request.filters, Filter("run_id", "is", ids))
-    return page_of(connection, relation, replace(request, filters=of_these))
+    ids = list(dict.fromkeys(narrow["run_id"].to_pylist()))
+    return page_of(connection, relation, request, only_runs(connection, relation, ids))
 
 
 def page_of_runs(
@@ -86,13 +85,13 @@ def page_of_runs(
 
     ids, in_order = _runs(connection, relation, request)
     if not in_order:
-        if len(ids) > _FEW_RUNS:
+        if len(ids) > FEW_RUNS:
             return page_of(connection, relation, request)
-        return page_of(connection, relation, request, _only(connection, relation, ids))
+        return page_of(connection, relation, request, only_runs(connection, relation, ids))
     parts: list[pa.Table] = []
     wanted, size = request.limit + 1, _FIRST_RUNS
     while wanted > 0 and (ids or not parts):
-        only = _only(connection, relation, ids[:size])
+        only = only_runs(connection, relation, ids[:size])
         parts.append(page_of(connection, relation, replace(request, limit=wanted - 1), only))
         wanted -= parts[-1].num_rows
         ids, size = ids[size:], 4 * size
@@ -127,7 +126,7 @@ def _runs(
     return ids, in_order
 
 
-def _only(connection: duckdb.DuckDBPyConnection, relation: Relation, ids: Sequence[str]) -> str:
+def only_runs(connection: duckdb.DuckDBPyConnection, relation: Relation, ids: Sequence[str]) -> str:
     """Return a ``WITH`` under which a view reads the scores of these runs alone."""
     made = "CREATE OR REPLACE TEMP TABLE wanted_runs AS SELECT unnest($ids::VARCHAR[]) AS run_id"
     connection.execute(made, {"ids": list(ids)}).fetchall()

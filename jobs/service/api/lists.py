@@ -13,6 +13,7 @@ from catalog.models import index
 from catalog.registry.labels import labels_of
 from catalog.registry.pages import RegistryRows
 from catalog.registry.tables import JOBS, SURVEYS
+from catalog.store.model_rows import MODELS, ModelRows
 from catalog.store.pages import RowsInMemory, StoredRows
 from catalog.store.schema import BATCH_SCORES, RUNS, Relation
 from catalog.store.views import FAILURES, LABELLED, VIEWS, with_labels
@@ -62,7 +63,7 @@ _DATASETS = {
 
 LISTINGS = (
     replace(_table(RUNS, "run_id"), lasting=True, brief_without=("traceback", "skipped_names")),
-    _view("models", ("run_id",)),
+    Listing("models", MODELS.sentence, ModelRows(labels_of), ("run_id",)),
     _view("signatures", _SITE),
     _view("latest_signatures", _SITE),
     replace(_table(BATCH_SCORES, *_SCORE), rows=StoredRows(BATCH_SCORES, is_wide=True)),

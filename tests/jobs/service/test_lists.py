@@ -18,6 +18,7 @@ from fastapi.testclient import TestClient
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
+from catalog.store.reader import query
 from jobs.service.api.lists import LISTINGS
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
@@ -277,3 +278,26 @@ def test_the_schema_declares_each_list(client: TestClient) -> None:
         assert {"sort", "fields", "limit", "next", "search"} <= names
         assert {column.name for column in listing.scalars} <= names
         assert {"application/json", "text/csv"} <= operation["responses"]["200"]["content"].keys()
+
+
+def test_models_are_those_of_the_view_also_when_runs_are_added(
+    client: TestClient, home: Home
+) -> None:
+    numbers = ["affinity", "affinity_min", "affinity_median", "affinity_max"]
+    shown = ["run_id", "flags", "status", *numbers]
+
+    def agree() -> None:
+        listed = items(client, "models", fields=shown)
+        stored = query(home, f"SELECT {', '.join(shown)} FROM models ORDER BY run_id").to_pylist()
+        assert len(listed) == len(stored)
+        for one, other in zip(listed, stored, strict=True):
+            close = {name: pytest.approx(other[name]) for name in numbers if other[name]}
+            assert one == {**other, **close}
+
+    agree()
+    with Builder(home.path) as build:
+        build.number = 20
+        build("run20", [[0.5, 0.75]], architecture="new", ridge="relative")
+        # The same run, measured again.
+        build("run01", [[0.125, 0.25, 0.5]], architecture="net1", ridge="relative")
+    agree()
