@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from catalog.bounds import open_file
 from survey.errors import CheckpointError, StoreError
+from survey.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +160,7 @@ def replacing_damaged(
             yield fresh, aside
     except (failure, OSError) as error:
         raise StoreError(
-            f"{path} cannot be repaired: {str(error).strip().splitlines()[0]}",
+            f"{path} cannot be repaired: {first_line(error)}",
             hint="free some disk space and run the same command again; nothing is lost by that",
         ) from error
 

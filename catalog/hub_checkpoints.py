@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import Field
 
-from catalog.bounds import read_at_most
+from catalog.bounds import open_file, read_at_most
 from catalog.downloads.urls import LISTING, hub_file
 from catalog.models.base import RemoteFile
 from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights_among
@@ -137,7 +137,7 @@ def _remote(url: str, **known: Any) -> RemoteFile:
 def _listed(path: Path, repository: str) -> dict[str, RemoteFile]:
     """Return the files of a repository by their paths, at the commit of its listing."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             listing = _Listing.model_validate_json(read_at_most(file, _MOST_BYTES, repository))
     # What pydantic raises is a ValueError.
     except ValueError as problem:

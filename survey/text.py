@@ -52,6 +52,11 @@ def first_names(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; of one without a message, its kind."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def storable(text: str) -> str:
     """Return a text with what is not UTF-8 escaped: a name may hold any bytes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -18,6 +18,7 @@ from catalog.home import REPAIR_HINT
 from catalog.store.undo import undoing
 from catalog.store.writer_lock import require_locks
 from survey.errors import StoreError
+from survey.text import first_line
 
 #: Bytes that a query may use of memory; it does not spill to disk.
 READER_MEMORY_BYTES = 2_000_000_000
@@ -108,7 +109,7 @@ def explained(path: Path) -> Iterator[None]:
 
 def unusable(path: Path, error: duckdb.Error) -> StoreError:
     """Return the error that explains what DuckDB raised about the file."""
-    return StoreError(f"{path} cannot be used: {_first_line(error)}", hint=_hint(error))
+    return StoreError(f"{path} cannot be used: {first_line(error)}", hint=_hint(error))
 
 
 def is_damage(error: duckdb.Error) -> bool:
@@ -181,10 +182,6 @@ def _is_busy(error: duckdb.Error) -> bool:
     # The first is another process, the others are connections of this one.
     signs = ("Could not set lock", "with a different configuration", "Unique file handle conflict")
     return any(sign in str(error) for sign in signs)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _hint(error: Exception) -> str:

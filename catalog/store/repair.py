@@ -25,6 +25,7 @@ from catalog.store.segments import read_segment
 from catalog.store.upgrade import add_metrics, check_version, make_store
 from catalog.store.writer import merge_segments, next_part
 from survey.errors import StoreError
+from survey.text import first_line
 
 #: What DuckDB and its writer keep beside a store.
 STORE_LOGS = (".wal", ".undo")
@@ -86,10 +87,10 @@ def store_damage(path: Path) -> str | None:
             for table in (*_TABLES, SEGMENTS):
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM {table.name} AS t").fetchall()
     except duckdb.Error as error:
-        return _line(error)
+        return first_line(error)
     except StoreError as error:
         if isinstance(error.__cause__, duckdb.Error):
-            return _line(error.__cause__)
+            return first_line(error.__cause__)
         raise
     return None
 
@@ -215,7 +216,3 @@ def _replay(store: Path, log: list[Path]) -> tuple[int, int]:
         merge_segments(store, part)
         rest = rest[len(part) :]
     return len(readable), len(log) - len(readable)
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -9,7 +9,14 @@ from torch import nn
 
 from catalog.checkpoint_references import state_sha256
 from survey.capture.activations import site_name
-from survey.text import counted, format_bytes, format_duration, harmless, printable
+from survey.text import (
+    counted,
+    first_line,
+    format_bytes,
+    format_duration,
+    harmless,
+    printable,
+)
 
 
 def test_one_thing_is_no_plural():
@@ -73,3 +80,8 @@ def test_a_site_whose_module_has_no_name_in_unicode_can_be_stored_and_identified
 def test_a_printable_text_stays_as_it_is():
     for text in ("", "resnet50", "\u0646\u0645\u0648\u0630\u062c \u6a21\u578b \u00e9", r"\x1b"):
         assert printable(text) == harmless(text) == text
+
+
+def test_an_error_without_a_message_is_told_by_its_kind():
+    assert first_line(ValueError(" a\nb")) == "a"
+    assert first_line(OSError()) == "OSError"

@@ -20,6 +20,7 @@ from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.kinds.parquet_pages import Footer, Pages
 from survey.errors import DatasetError
+from survey.text import first_line
 
 #: Columns that may hold the pictures and the labels; the first that is there is read.
 IMAGE_COLUMNS = ("image", "img")
@@ -200,9 +201,8 @@ def reading(file: Path) -> Iterator[pq.ParquetFile]:
         ) as opened:
             yield opened
     except (pa.ArrowException, OSError, ValueError) as problem:
-        lines = str(problem).splitlines()
         raise DatasetError(
-            f"{file} cannot be read: {printable(lines[0]) if lines else type(problem).__name__}",
+            f"{file} cannot be read: {printable(first_line(problem))}",
             hint=INCOMPLETE,
         ) from problem
 
