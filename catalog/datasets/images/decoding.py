@@ -110,15 +110,28 @@ def fitted(picture: Image.Image, transform: InputTransform) -> torch.Tensor:
     torch.Tensor
         uint8, of shape (3, size, size).
     """
-    from torchvision.transforms import InterpolationMode, functional
+    # By Pillow alone: torchvision would do the same after some seconds of imports.
+    import numpy as np
+    import torch
+    from PIL import Image
 
-    mode = InterpolationMode(transform.interpolation)
-    # One side stands for the shorter, and keeps the proportions; two stand for themselves.
-    sides = [transform.resize] * (2 if transform.crop == "squash" else 1)
-    resized = functional.resize(picture, sides, mode, antialias=True)
-    cropped = functional.center_crop(resized, [transform.size, transform.size])
-    pixels: torch.Tensor = functional.pil_to_tensor(cropped)
-    return pixels
+    side, size = transform.resize, transform.size
+    shorter = min(picture.size)
+    sides = (side, side)
+    if transform.crop != "squash":
+        # The shorter side is given, and the proportions are kept.
+        width, height = picture.size
+        sides = (side * width // shorter, side * height // shorter)
+    if sides != picture.size:
+        picture = picture.resize(sides, Image.Resampling[transform.interpolation.upper()])
+    left, top = (_margin(each, size) for each in picture.size)
+    cropped = picture.crop((left, top, left + size, top + size))
+    return torch.from_numpy(np.array(cropped)).permute(2, 0, 1)
+
+
+def _margin(side: int, size: int) -> int:
+    """Return where a centred crop begins; below 0 where it is larger, and black around."""
+    return -((size - side) // 2) if size > side else round((side - size) / 2)
 
 
 def ahead(
