@@ -143,7 +143,11 @@ def _local() -> Iterator[dict[str, Any]]:
             "_node_ip_address": "127.0.0.1",
             "_temp_dir": str(folder),
             "object_store_memory": OBJECT_STORE_BYTES,
-            "_system_config": {"enable_metrics_collection": False},
+            "_system_config": {
+                "enable_metrics_collection": False,
+                # Ours have an environment of their own: those started before would serve nobody.
+                "prestart_worker_first_driver": False,
+            },
         }
 
 

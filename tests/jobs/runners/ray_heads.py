@@ -26,6 +26,13 @@ TOKEN = "0123456789abcdef" * 4
 
 START_SECONDS = 60.0
 
+#: Starts a head without the server of Ray's client, which takes long to start.
+START = """
+from ray.scripts import scripts
+scripts.get_ray_client_dependency_error = lambda: "not wanted"
+scripts.main()
+"""
+
 
 @dataclass(frozen=True)
 class StartedHead:
@@ -64,16 +71,17 @@ def _started(folder: Path, token: str | None) -> Iterator[StartedHead]:
     port = free_port()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
     environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "token" if token else "disabled"}
+    # Workers of surveys have an environment of their own: one started before would serve nobody.
+    environment["RAY_prestart_worker_first_driver"] = "0"
     if token:
         environment["RAY_AUTH_TOKEN"] = token
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+                *(sys.executable, "-c", START, "start", "--head", "--block"),
                 *(f"--port={port}", "--include-dashboard=false", "--num-cpus=1"),
                 *("--object-store-memory=80000000", f"--temp-dir={folder}/ray"),
-                # Ray's client server takes a fixed port otherwise.
-                *(f"--ray-client-server-port={free_port()}", "--disable-usage-stats"),
+                *("--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
             ],
             env=environment,
             stdout=log,
