@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def mutated_document(data: bytes, generator: random.Random) -> bytes:
 def _changed(value: Any, generator: random.Random) -> Any:
     """Return a value with one of those in it changed; of one without any, another one."""
     if not value or not isinstance(value, (dict, list)) or generator.random() < 0.1:
-        return generator.choice((*_HOSTILE, _DEEP))
+        return copy.deepcopy(generator.choice((*_HOSTILE, _DEEP)))
     key = generator.choice(list(value) if isinstance(value, dict) else range(len(value)))
     kind = generator.randrange(8)
     if kind == 0:
