@@ -9,3 +9,6 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 
 #: The format of a table.
 Format = Literal["table", "json", "csv", "parquet"]
+
+#: The formats that results of SQL are written in; Arrow's is for programs.
+ResultFormat = Literal["table", "json", "csv", "parquet", "arrow"]

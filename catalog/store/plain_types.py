@@ -20,7 +20,7 @@ boolean tinyint smallint integer bigint utinyint usmallint uinteger ubigint floa
 varchar null
 """
 
-#: What Parquet holds beside these, as Arrow gives it.
+#: What Parquet and Arrow hold beside these, as Arrow gives it.
 _KEPT_IN_PARQUET = """
 date time timestamp timestamp_s timestamp_ms timestamp_ns timestamp_with_time_zone decimal blob
 uuid enum map
@@ -69,10 +69,10 @@ def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
     ----------
     relation : duckdb.DuckDBPyRelation
         The result.
-    format : {"table", "json", "csv", "parquet"}
-        Parquet holds more types than the others; a table shows times to the second.
+    format : {"table", "json", "csv", "parquet", "arrow"}
+        Parquet and Arrow hold more types than the others; a table shows times to the second.
     """
-    kept = frozenset(f"{_KEPT} {_KEPT_IN_PARQUET * (format == 'parquet')}".split())
+    kept = frozenset(f"{_KEPT} {_KEPT_IN_PARQUET * (format in ('parquet', 'arrow'))}".split())
     columns, changed = [], False
     for place, (name, kind) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
         plain = _plain(kind, kept)

@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from typing import IO, Any, NoReturn, cast
 
 from catalog.home import Home
 from catalog.store.user_tables import UserTable
-from jobs.choices import Format
+from jobs.choices import ResultFormat
 from survey.errors import QueryError, SettingsError, StoreError, SurveyError
 from survey.extensions import announced
 from survey.text import format_bytes, format_duration
@@ -35,9 +36,12 @@ LIMITS = (0.1, 86_400.0)
 #: Rows that aligned text shows.
 ROWS_SHOWN = 1000
 
-# The folders that this process imports from, and not the current one unless it is among them.
+# The time counts from the beginning: nothing handles this signal, and so it ends the process,
+# whatever that does. The folders are those that this process imports from, and not the current one
+# unless it is among them.
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    "import json, signal, sys; signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]));"
+    " sys.path[:] = json.loads(sys.argv[2]);"
     " from jobs.operations.sql_worker import main; main()"
 )
 
@@ -60,12 +64,16 @@ class QueryLimits:
     lines: int = ROWS_SHOWN
     #: Rows of the result; None for all of them.
     rows: int | None = None
+    #: What the names of the options that set these limits begin with.
+    options: str = "--"
 
     def __post_init__(self) -> None:
         least, most = LIMITS
-        for name, value in (("--timeout", self.seconds), ("--memory", self.memory_gb)):
+        for name, value in (("timeout", self.seconds), ("memory", self.memory_gb)):
             if not least <= value <= most:
-                raise SettingsError(f"{name} is {value:g}, allowed is {least:g} to {most:,.0f}")
+                raise SettingsError(
+                    f"{self.options}{name} is {value:g}, allowed is {least:g} to {most:,.0f}"
+                )
 
 
 class SqlQuery:
@@ -77,7 +85,7 @@ class SqlQuery:
         Where the store lies.
     sql : str
         One statement; it may be anyone's.
-    format : {"table", "json", "csv", "parquet"}
+    format : {"table", "json", "csv", "parquet", "arrow"}
         The format of the result.
     limits : QueryLimits, optional
         What it may take.
@@ -98,7 +106,7 @@ class SqlQuery:
         self,
         home: Home,
         sql: str,
-        format: Format,  # noqa: A002
+        format: ResultFormat,  # noqa: A002
         limits: QueryLimits | None = None,
         width: int | None = None,
         tables: Sequence[UserTable] = (),
@@ -108,6 +116,14 @@ class SqlQuery:
         self._asked: dict[str, Any] = {"path": str(home.path), "sql": sql, "files": files}
         self._asked |= {"format": format, "width": width, "registry": home.registry_url}
         self.rows = self.shown = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
+
+    def end(self) -> None:
+        """End the query, from any thread: whoever iterates over it gets a ``SettingsError``."""
+        self._ended = True
+        if self._process is not None:
+            self._process.kill()
 
     def __iter__(self) -> Generator[bytes]:
         """Yield the result in pieces; the process ends where the iterator is closed early.
@@ -119,19 +135,21 @@ class SqlQuery:
         StoreError
             If the store cannot be read.
         """
-        report = yield from self._run()
+        began = time.monotonic()
+        report = yield from self._run(self._limits.seconds)
         if report.get("unknown") and announced("metric"):
             # The name may be the column of an installed metric that was never stored. Packages are
             # loaded only now.
-            report = yield from self._run(metrics=True)
+            left = self._limits.seconds - (time.monotonic() - began)
+            report = yield from self._run(max(left, LIMITS[0]), metrics=True)
         if kind := report.get("error"):
             raise _ERRORS[kind](report["message"], hint=report["hint"])
         self.rows, self.shown = report["rows"], report["shown"]
 
-    def _run(self, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
+    def _run(self, seconds: float, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
         asked = {**self._asked, **asdict(self._limits), "metrics": metrics}
         with subprocess.Popen(  # noqa: S603 - this interpreter, and nothing of the statement
-            [sys.executable, "-I", "-c", _START, json.dumps(sys.path)],
+            [sys.executable, "-I", "-c", _START, str(seconds), json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -139,7 +157,10 @@ class SqlQuery:
             start_new_session=True,
         ) as process:
             given, result, report = process.stdin, process.stdout, process.stderr
+            self._process = process
             try:
+                if self._ended:
+                    process.kill()
                 with suppress(BrokenPipeError), cast("IO[bytes]", given) as stream:
                     stream.write(json.dumps(asked).encode())
                 while piece := cast("BufferedReader", result).read1(_PIECE_BYTES):
@@ -155,17 +176,23 @@ class SqlQuery:
 
     def _explain(self, ended_by: int, last: str) -> NoReturn:
         """Raise what ended the query's process: a signal, or else what it wrote last."""
+        if self._ended:
+            raise SettingsError("the query was ended before its result was there")
         if ended_by == signal.SIGALRM:
             raise SettingsError(
                 f"the query took longer than {format_duration(self._limits.seconds)}",
-                hint="let it read or give less, or allow it more with --timeout",
+                hint=f"let it read or give less, or allow it more with {self._option('timeout')}",
             )
         if ended_by in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
             self._refuse_memory()
         raise StoreError(f"the query's process ended: {last}", hint="run `survey doctor`")
 
+    def _option(self, name: str) -> str:
+        return self._limits.options + name
+
     def _refuse_memory(self) -> NoReturn:
         raise SettingsError(
             f"the query takes more memory than {format_bytes(int(self._limits.memory_gb * 1e9))}",
-            hint="let it give fewer or shorter values, or allow it more with --memory",
+            hint="let it give fewer or shorter values, or allow it more with "
+            + self._option("memory"),
         )

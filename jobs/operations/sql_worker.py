@@ -13,7 +13,6 @@ import io
 import json
 import os
 import resource
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +30,7 @@ from catalog.store.reader import (
 )
 from catalog.store.user_tables import UserTable, load
 from catalog.tags import RunLabels
-from jobs.choices import Format
+from jobs.choices import ResultFormat
 from jobs.operations.table_formats import Written, write_batches
 from survey.errors import StoreError, SurveyError
 
@@ -42,8 +41,6 @@ _LONGEST_MESSAGE = 10_000
 def main() -> None:
     """Answer the query on standard input; at the end, report on standard error."""
     asked = json.load(sys.stdin)
-    # Nothing handles this signal: it ends the process, whatever that does.
-    signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
     try:
         written = _answer(asked)
         sys.stdout.buffer.flush()
@@ -90,7 +87,7 @@ def _labels(home: Home) -> dict[str, RunLabels]:
 
 def write_result(
     result: Result,
-    format: Format,  # noqa: A002
+    format: ResultFormat,  # noqa: A002
     stream: BinaryIO,
     lines: int,
     width: int | None = None,

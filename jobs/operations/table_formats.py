@@ -1,4 +1,4 @@
-"""Formats of tables: aligned text, JSON, CSV and Parquet, written batch by batch.
+"""Formats of tables: aligned text, JSON, CSV, Parquet and Arrow, written batch by batch.
 
 However many rows there are, only a few batches are held at once; aligned text holds the rows that
 it shows.
@@ -18,7 +18,7 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jobs.choices import Format
+from jobs.choices import ResultFormat
 from survey.text import first_names, harmless, printable, shortened
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Written:
 def write_batches(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
-    format: Format,  # noqa: A002
+    format: ResultFormat,  # noqa: A002
     stream: BinaryIO,
     most_lines: int | None = None,
     width: int | None = None,
@@ -60,7 +60,7 @@ def write_batches(
         Its columns.
     batches : iterable of pyarrow.RecordBatch
         Its rows.
-    format : {"table", "json", "csv", "parquet"}
+    format : {"table", "json", "csv", "parquet", "arrow"}
         How.
     stream : binary file
         Where.
@@ -93,6 +93,10 @@ def write_batches(
             stream.write(piece.encode())
     elif format == "csv":
         _write_csv(schema, counted, stream)
+    elif format == "arrow":
+        with pa.ipc.new_stream(stream, schema) as writer:
+            for part in counted:
+                writer.write_table(part)
     else:
         _write_parquet(schema, counted, stream)
     return Written(counter.rows, counter.rows)

@@ -13,8 +13,9 @@ from jobs.service import health
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
-from jobs.service.api import events, lists, progress, queries, questions, schedules, surveys
+from jobs.service.api import events, lists, progress, queries, questions, schedules, sql, surveys
 from jobs.service.problems import RESPONSES, explain_errors
+from jobs.service.queries import Queries
 from jobs.service.settings import ServiceSettings
 from survey import __version__
 
@@ -25,6 +26,7 @@ API_ROUTERS: tuple[APIRouter, ...] = (
     *lists.ROUTERS,
     questions.router,
     queries.router,
+    sql.router,
     surveys.router,
     schedules.router,
     events.router,
@@ -68,6 +70,7 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     app.state.settings, app.state.registry = settings, Registry(settings.home)
     #: Whether streams are to end.
     app.state.stopping = False
+    app.state.queries = Queries(settings.home, settings.sql)
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)
     for router in API_ROUTERS:

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from jobs.service.access.callers import Caller
+from jobs.service.queries import Queries
 from jobs.service.settings import ServiceSettings
 
 
@@ -31,7 +32,13 @@ def _caller(request: Request) -> Caller:
     return caller
 
 
+def _queries(request: Request) -> Queries:
+    queries: Queries = request.app.state.queries
+    return queries
+
+
 SettingsOfService = Annotated[ServiceSettings, Depends(_settings)]
+QueriesOfService = Annotated[Queries, Depends(_queries)]
 HomeOfService = Annotated[Home, Depends(_home)]
 #: One for all requests; threads may share it.
 RegistryOfService = Annotated[Registry, Depends(_registry)]

@@ -7,10 +7,37 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.option_fields import option
 from catalog.home import Home
+from jobs.operations.sql_query import QueryLimits
+from survey.errors import SettingsError
 
 #: The port where no other is named.
 PORT = 8765
+
+
+@dataclass(frozen=True, slots=True)
+class SqlLimits:
+    """What clients' queries may take; none of them writes a file of its own."""
+
+    sql_timeout: float = option(30.0, "Seconds that a client's query may take.", metavar="SECONDS")
+    sql_memory: float = option(1.0, "GB of memory that a client's query may take.", metavar="GB")
+    sql_rows: int = option(1_000_000, "Rows that a client's query may give.", minimum=1)
+    sql_space: float = option(
+        0.25, "GB of temporary space that the result of a client's query may take.", metavar="GB"
+    )
+    sql_at_once: int = option(
+        2, "Clients' queries that run at once; others wait a little.", minimum=1
+    )
+
+    def __post_init__(self) -> None:
+        self.of_query(0)
+        if not self.sql_space > 0:
+            raise SettingsError(f"--sql-space is {self.sql_space:g}, must be above 0")
+
+    def of_query(self, rows: int) -> QueryLimits:
+        """Return the limits of a query that gives so many rows at most."""
+        return QueryLimits(self.sql_timeout, self.sql_memory, rows=rows, options="--sql-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +57,8 @@ class ServiceSettings:
     most_body_bytes: int = 1 << 20
     #: Seconds that requests under way may take to finish once the service is to stop.
     stop_seconds: int = 10
+    #: What clients' queries may take.
+    sql: SqlLimits = SqlLimits()
 
     @property
     def on_loopback(self) -> bool:

@@ -19,6 +19,7 @@ from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
+from jobs.service.settings import PORT, ServiceSettings, SqlLimits
 from survey.errors import SettingsError, SurveyError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class NoticeOptions:
 def serve(
     *,
     host: str = option("127.0.0.1", "Address to listen at; others than loopback need tokens."),
-    port: int = option(8765, "Port to listen at; 0 for any that is free.", minimum=0),
+    port: int = option(PORT, "Port to listen at; 0 for any that is free.", minimum=0),
     names: list[str] | None = option(
         None,
         "Name under which browsers reach it, beside the host's; may be repeated.",
@@ -105,6 +106,7 @@ def serve(
     options: RunnerOptions,
     limits: Limits,
     registry: RegistryOption = None,
+    queries: SqlLimits,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Run schedules and submitted surveys, and answer requests over HTTP, until it is stopped.
@@ -135,9 +137,8 @@ def serve(
         drive_here(driving)
         return
     from jobs.service.server import serve as answer_requests
-    from jobs.service.settings import ServiceSettings
 
-    settings = ServiceSettings(opened, host, port, tuple(names or ()), folders)
+    settings = ServiceSettings(opened, host, port, tuple(names or ()), folders, sql=queries)
     with termination_interrupts():
         answer_requests(settings, say, DriverProcess(drive_below, driving))
 

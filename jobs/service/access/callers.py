@@ -19,7 +19,9 @@ from jobs.service.problems import Refusal
 from jobs.service.settings import ServiceSettings
 
 #: What only reads although its requests have a body.
-READING_POSTS = frozenset({"/api/v1/sql"})
+READING_POSTS = frozenset(
+    f"/api/v1/sql{ending}" for ending in ("", ".json", ".csv", ".parquet", ".arrow")
+)
 
 _HINT = "`survey token add NAME` makes one; send it as Authorization: Bearer, or as a password"
 

@@ -113,11 +113,7 @@ def _parsed(names: Collection[str]) -> Callable[[dict[str, Any]], dict[str, Any]
 
 def _bytes(table: pa.Table, format: Literal["csv", "parquet", "arrow"]) -> bytes:  # noqa: A002
     stream = BytesIO()
-    if format == "arrow":
-        with pa.ipc.new_stream(stream, table.schema) as writer:
-            writer.write_table(table)
-    else:
-        write_batches(table.schema, table.to_batches(), format, stream)
+    write_batches(table.schema, table.to_batches(), format, stream)
     return stream.getvalue()
 
 

@@ -1,0 +1,153 @@
+"""Queries of clients: a bounded number at once, each in a process that ends with its client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from http import HTTPStatus
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from catalog.home import Home
+from jobs.choices import ResultFormat
+from jobs.operations.sql_query import SqlQuery
+from jobs.service.problems import Refusal
+from jobs.service.settings import SqlLimits
+from survey.errors import SettingsError
+from survey.text import counted, format_bytes
+
+#: Seconds for which a query waits for others to end.
+WAIT_SECONDS = 5.0
+
+#: Queries that wait, run, or whose results are taken: each may take temporary space.
+MOST_QUERIES = 16
+
+#: Bytes of a result that needs no file.
+_BYTES_IN_MEMORY = 1 << 20
+
+#: A result on its way.
+Result = IO[bytes]
+
+
+class Queries:
+    """Runs queries of clients.
+
+    Parameters
+    ----------
+    home : Home
+        What they are about.
+    limits : SqlLimits
+        What they may take.
+    """
+
+    def __init__(self, home: Home, limits: SqlLimits) -> None:
+        self._home, self._limits = home, limits
+        self._running = asyncio.Semaphore(limits.sql_at_once)
+        self._present = 0
+
+    @asynccontextmanager
+    async def room(self) -> AsyncIterator[Result]:
+        """Give room for a result, until it is taken.
+
+        Raises
+        ------
+        Refusal
+            If there is none now.
+        """
+        if self._present >= MOST_QUERIES:
+            raise _busy(f"{MOST_QUERIES} queries are here already")
+        self._present += 1
+        try:
+            with SpooledTemporaryFile(_BYTES_IN_MEMORY) as file:
+                yield file
+        finally:
+            self._present -= 1
+
+    async def run(
+        self,
+        request: Request,
+        sql: str,
+        format: ResultFormat,  # noqa: A002
+        rows: int | None,
+        result: Result,
+    ) -> None:
+        """Write the result of a statement into a file; the query ends when its client goes away.
+
+        Parameters
+        ----------
+        request : Request
+            What asks; its body is read.
+        sql : str
+            One statement; it may be anyone's.
+        format : {"json", "csv", "parquet", "arrow"}
+            The format of the result.
+        rows : int, optional
+            Its first so many rows; by default all of them.
+        result : binary file
+            Where.
+
+        Raises
+        ------
+        SettingsError
+            If the statement is wrong, more than one, not allowed, or takes too much.
+        Refusal
+            If too many others run.
+        """
+        most = self._limits.sql_rows
+        if rows is not None and rows > most:
+            raise SettingsError(
+                f"limit is {rows:,}, allowed are {most:,}", hint="ask for fewer rows"
+            )
+        limits = self._limits.of_query(most + 1 if rows is None else rows)
+        query = SqlQuery(self._home, sql, format, limits)
+        async with self._turn():
+            watching = asyncio.create_task(_end_with_client(request, query))
+            try:
+                await run_in_threadpool(self._collect, query, result)
+            finally:
+                query.end()
+                watching.cancel()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._running.acquire()
+        except TimeoutError:
+            raise _busy(f"{counted(self._limits.sql_at_once, 'other query')} run") from None
+        try:
+            yield
+        finally:
+            self._running.release()
+
+    def _collect(self, query: SqlQuery, result: Result) -> None:
+        most_bytes = int(self._limits.sql_space * 1e9)
+        with closing(iter(query)) as pieces:
+            for piece in pieces:
+                result.write(piece)
+                if result.tell() > most_bytes:
+                    raise SettingsError(
+                        f"the result takes more than {format_bytes(most_bytes)}",
+                        hint="take fewer rows or columns, or ask for it as Parquet",
+                    )
+        if query.rows > self._limits.sql_rows:
+            raise SettingsError(
+                f"the result has more than {counted(self._limits.sql_rows, 'row')}",
+                hint="aggregate in SQL, or take the first ones with LIMIT",
+            )
+
+
+async def _end_with_client(request: Request, query: SqlQuery) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    query.end()
+
+
+def _busy(reason: str) -> Refusal:
+    return Refusal(
+        HTTPStatus.SERVICE_UNAVAILABLE, reason, "ask again in a while", {"Retry-After": "5"}
+    )

@@ -1,0 +1,165 @@
+"""SQL over HTTP: formats, refusals, limits, and an end with the client."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from fastapi.testclient import TestClient
+
+from bench.sql_service import ENDLESS, FORBIDDEN, MEMORY_GB, SECONDS, run_campaign
+from catalog.home import Home
+from catalog.store.reader import reading, refusing, result_of
+from jobs.service import queries
+from jobs.service.queries import Queries
+from jobs.service.settings import SqlLimits
+from survey.errors import SettingsError, SurveyError
+from tests.jobs.service.conftest import Serve
+
+pytestmark = pytest.mark.slow(seconds=8)
+
+SQL = "SELECT range AS n, 'x' || range AS t, range / 2 AS half FROM range(3)"
+ROWS = [{"n": n, "t": f"x{n}", "half": n / 2} for n in range(3)]
+
+READERS: dict[str, Any] = {
+    "csv": lambda content: pyarrow.csv.read_csv(io.BytesIO(content)),
+    "parquet": lambda content: pyarrow.parquet.read_table(io.BytesIO(content)),
+    "arrow": lambda content: pa.ipc.open_stream(content).read_all(),
+}
+
+
+@pytest.fixture
+def local(serve: Serve) -> TestClient:
+    return serve(sql=SqlLimits(sql_rows=1000, sql_space=0.01))
+
+
+def ask(client: TestClient, sql: str, ending: str = "", **values: Any) -> Any:
+    return client.post(f"/api/v1/sql{ending}", json={"sql": sql, **values})
+
+
+def test_every_format_has_the_same_rows(local: TestClient) -> None:
+    assert ask(local, SQL).json() == {"items": ROWS, "next": None}
+    assert ask(local, SQL, ".json", limit=2).json()["items"] == ROWS[:2]
+    for form, read in READERS.items():
+        answer = ask(local, SQL, f".{form}")
+        assert read(answer.content).to_pylist() == ROWS
+        assert int(answer.headers["content-length"]) == len(answer.content)
+    kind = {"Accept": answer.headers["content-type"]}
+    same = local.post("/api/v1/sql", json={"sql": SQL}, headers=kind)
+    assert (same.headers["content-type"], same.content) == (kind["Accept"], answer.content)
+
+
+def test_what_is_refused_says_why(local: TestClient) -> None:
+    answer = ask(local, "SELECT afinity FROM signatures")
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert "affinity" in answer.json()["hint"]
+    for wrong in (
+        {},
+        {"sql": 1},
+        {"sql": "x", "limit": "y"},
+        {"sql": SQL, "limit": -1},
+        {"a": SQL},
+    ):
+        assert local.post("/api/v1/sql", json=wrong).status_code == 422
+    assert ask(local, SQL, ".xlsx").status_code == 422
+    assert ask(local, SQL, limit=1001).status_code == 400
+
+
+def test_no_result_is_cut_unasked(local: TestClient) -> None:
+    assert len(ask(local, "FROM range(1000)").json()["items"]) == 1000
+    assert "1,000 rows" in ask(local, "FROM range(1001)").json()["detail"]
+    large = ask(local, "SELECT repeat('x', 20000) FROM range(1000)", ".csv")
+    assert (large.status_code, "10 MB" in large.json()["detail"]) == (400, True)
+
+
+def test_a_token_that_may_read_asks(serve: Serve, token: Any) -> None:
+    remote, headers = serve(host="0.0.0.0"), {"Authorization": f"Bearer {token('read')}"}
+    for ending in ("", ".csv"):
+        path = f"/api/v1/sql{ending}"
+        assert remote.post(path, json={"sql": SQL}).status_code == 401
+        assert remote.post(path, json={"sql": SQL}, headers=headers).status_code == 200
+
+
+class Client:
+    """A request of a client that goes away."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def receive(self) -> dict[str, str]:
+        await asyncio.sleep(self._seconds)
+        return {"type": "http.disconnect"}
+
+
+def children() -> list[str]:
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return [child for task in tasks for child in task.read_text().split()]
+
+
+def test_a_query_ends_with_its_client_and_others_wait_in_vain(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "WAIT_SECONDS", 0.3)
+    others = children()
+
+    async def go_away() -> float:
+        room, asked = Queries(home, SqlLimits(sql_at_once=1)), (ENDLESS[0], "json", None)
+        with tempfile.TemporaryFile() as file:
+            first = asyncio.create_task(room.run(Client(1.5), *asked, file))
+            await asyncio.sleep(0.1)
+            with pytest.raises(queries.Refusal) as caught:
+                await room.run(Client(60), *asked, file)
+            assert (caught.value.status_code, caught.value.headers["Retry-After"]) == (503, "5")
+            began = time.monotonic()
+            with pytest.raises(SettingsError, match="ended"):
+                await first
+            return time.monotonic() - began
+
+    assert asyncio.run(go_away()) < 5
+    assert children() == others
+
+
+def test_no_more_queries_come_in_than_there_is_room_for(home: Home) -> None:
+    async def come_in() -> None:
+        room = Queries(home, SqlLimits())
+        inside = [room.room() for _ in range(queries.MOST_QUERIES)]
+        for each in inside:
+            await each.__aenter__()
+        with pytest.raises(queries.Refusal):
+            await room.room().__aenter__()
+        await inside[0].__aexit__(None, None, None)
+        await room.room().__aenter__()
+
+    asyncio.run(come_in())
+
+
+@pytest.mark.parametrize("limits", [{"sql_timeout": 0}, {"sql_memory": -1}, {"sql_space": 0}])
+def test_limits_that_are_none_are_refused(limits: dict[str, float]) -> None:
+    (name,) = limits
+    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')}"):
+        SqlLimits(**limits)
+
+
+@pytest.mark.parametrize("sql", FORBIDDEN)
+def test_what_reaches_beyond_the_store_is_refused(home: Home, sql: str) -> None:
+    with pytest.raises(SurveyError), reading(home) as connection, refusing(home.signatures):
+        result_of(connection, sql).fetchall()
+
+
+@pytest.mark.long
+def test_hostile_statements_are_refused_or_stopped_within_their_limits(home: Home) -> None:
+    campaign = run_campaign(home)
+    late = {sql[:60]: each for sql, each in campaign.answers.items() if each[1] > SECONDS + 1}
+    assert not late
+    assert {status for status, _ in campaign.answers.values()} == {400, 413}
+    assert 0 < campaign.idle_bytes < campaign.peak_bytes < campaign.idle_bytes + MEMORY_GB * 1e9
+    assert len(campaign.health) > 20
