@@ -11,6 +11,7 @@ import typer
 
 from jobs.cli.consent import obtain_consent, trust_option
 from jobs.cli.output import TableOptions
+from jobs.cli.server import ServerOptions, run_there
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
@@ -31,6 +32,7 @@ def run(
     options: RunnerOptions,
     limits: Limits,
     registry: RegistryOption = None,
+    server: ServerOptions,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
@@ -41,6 +43,8 @@ def run(
     from jobs.planning.targets import require_names
 
     definition = survey.definition()
+    if (client := server.client()) is not None:
+        raise typer.Exit(run_there(client, definition))
     obtain_consent(definition, trust=trust)
     require_names(definition)
     runner = runner_of(options)

@@ -12,6 +12,7 @@ import typer
 
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions, emit_rows
+from jobs.cli.server import ServerOptions
 from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, INTERRUPTED, SOME_FAILED, HomeOption, verb
 from survey.errors import SettingsError
@@ -31,6 +32,7 @@ def status(
     ),
     interval: float = option(1.0, "With --watch: seconds between two looks.", minimum=0.1),
     all_: bool = option(False, f"Show all jobs, not only the first {SHOWN}.", flags=("--all",)),
+    server: ServerOptions,
     home: HomeOption = DEFAULT_HOME,
     table: TableOptions,
 ) -> None:
@@ -38,6 +40,11 @@ def status(
 
     Running and failed jobs come first. With --watch the exit code is that of the scan.
     """
+    if (client := server.client()) is not None:
+        if watch:
+            raise SettingsError("--server excludes --watch", hint="`survey run --server` watches")
+        table.write(client.listed("jobs"))
+        return
     if watch:
         _watch(home, interval, table)
         return

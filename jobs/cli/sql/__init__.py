@@ -10,6 +10,7 @@ import typer
 from analysis.option_fields import option
 from catalog.bounds import TooLargeError, read_at_most
 from jobs.cli.output import TableFileOptions, terminal_width
+from jobs.cli.server import ServerOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 from jobs.operations.sql_query import MEMORY_GB, TIMEOUT_SECONDS
 from survey.errors import SettingsError
@@ -45,6 +46,7 @@ def sql(
         TIMEOUT_SECONDS, "Seconds after which the query is ended.", metavar="SECONDS"
     ),
     memory: float = option(MEMORY_GB, "GB of memory that the query may take.", metavar="GB"),
+    server: ServerOptions,
     home: HomeOption = DEFAULT_HOME,
     table: TableFileOptions,
 ) -> None:
@@ -58,6 +60,11 @@ def sql(
     from catalog.store.user_tables import user_tables
     from jobs.operations.sql_query import QueryLimits, SqlQuery
 
+    if (client := server.client()) is not None:
+        if files:
+            raise SettingsError("--server excludes --with", hint="a service reads no file of yours")
+        table.write(client.sql(_statement(query, file), limit))
+        return
     limits = QueryLimits(timeout, memory, rows=limit)
     opened, tables = open_home(home, create=False), user_tables(files or ())
 

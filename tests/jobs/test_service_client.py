@@ -1,0 +1,76 @@
+"""The client of a service: what it asks is in the schema, and what it is refused is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from bench.sql_service import served
+from catalog.home import Home
+from jobs.cli.server import TOKEN, ServerOptions, run_there
+from jobs.planning.definition import parse_definition
+from jobs.service_client import ServiceClient
+from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
+
+pytestmark = pytest.mark.slow(seconds=8)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(Home(tmp_path_factory.mktemp("client") / "home")) as (address, _):
+        yield address
+
+
+def test_what_is_asked_is_answered_and_in_the_schema(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, asked = ServiceClient(url), set()
+    ask = client._ask
+
+    def noting(method: str, path: str, *content: object) -> requests.Response:
+        asked.add((method.lower(), path.partition("?")[0].replace(".arrow", "")))
+        return ask(method, path, *content)
+
+    monkeypatch.setattr(client, "_ask", noting)
+    assert client.sql("SELECT 1 AS a").to_pylist() == [{"a": 1}]
+    assert client.listed("jobs").num_rows == 0
+    survey = {"models": [{"name": "small:digits_vgg7"}], "settings": {"images_per_score": 128}}
+    definition = parse_definition(
+        {**survey, "datasets": [{"name": "digits:heldout", "limit": 128}]}, "zoo", Path()
+    )
+    assert run_there(client, definition) == 0
+    assert client.listed("jobs").num_rows == 1
+    paths = requests.get(f"{url}/api/v1/openapi.json", timeout=60).json()["paths"]
+    known = {(m, p.removeprefix("/api/v1")) for p, each in paths.items() for m in each}
+    assert {(m, "/surveys/{number}" if p == "/surveys/1" else p) for m, p in asked} <= known
+
+
+def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        ServiceClient(url).sql("SELECT afinity FROM signatures")
+    assert "affinity" in str(caught.value.hint)
+    with pytest.raises(SurveyError, match="token") as refused:
+        ServiceClient(url, "wrong").progress()
+    assert "wrong" not in str(refused.value)
+    with pytest.raises(UnreachableError):
+        ServiceClient("http://127.0.0.1:1").progress()
+    with pytest.raises(SettingsError):
+        ServiceClient("localhost:8765")
+
+
+def test_tokens_come_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    assert ServerOptions().client() is None
+    monkeypatch.setenv(TOKEN, "other")
+    for file, secret in ((tmp_path / "token", "secret"), (None, "other")):
+        client = ServerOptions("http://127.0.0.1", file).client()
+        assert client is not None
+        made = client._session.prepare_request(requests.Request("GET", "http://127.0.0.1"))
+        assert made.headers["Authorization"] == f"Bearer {secret}"
+    with pytest.raises(SettingsError):
+        ServerOptions("http://127.0.0.1", tmp_path / "absent").client()
