@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from analysis.data.measured_rows import score_frame, signature_frame
     from analysis.data.provenance import Provenance, provenance_of
     from analysis.data.selection import Selection
+    from analysis.data.sql import query
     from analysis.figures import signature_chart
     from analysis.paper.compare import compare_paper
     from analysis.relations.accuracy_regressions import regressions

@@ -198,7 +198,7 @@ class ColouredAnswer(Answer):
     @property
     def drawn_with(self) -> dict[str, Any]:
         """The colours of the figure."""
-        from analysis.figures.model_colours import ModelColours
+        from analysis.figures.marks.model_colours import ModelColours
 
         name = self.color_by
         return {} if name is None else {"colours": ModelColours.by(self.material.models, name)}

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
         novelty_chart,
         novelty_rows,
     )
+    from analysis.figures.overlay import (
+        alignment_chart,
+        alignment_rows,
+        overlay_chart,
+        overlay_rows,
+    )
     from analysis.figures.paper_comparison import paper_chart, paper_rows
     from analysis.figures.predictions import prediction_chart, prediction_rows
     from analysis.figures.residual_networks import residual_chart, residual_rows

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
-from analysis.figures.model_colours import FAMILIES, ModelColours
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
 from analysis.figures.theme import FAINT, LABEL_SIZE, UNKNOWN, text_width
 from analysis.similarity.clusters import Clustering, clusters_finding, clusters_method
 from survey.text import counted

@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.data.model_names import trained
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
-from analysis.figures.hollow_marks import few_images, hollow_note
+from analysis.figures.marks.hollow_marks import few_images, hollow_note
 from analysis.figures.theme import ACCENT, AFFINITY_ACROSS, UNKNOWN, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
 from analysis.text import number, range_finding

@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.contrasts.drift_verdicts import Drift
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
-from analysis.figures.hollow_marks import few_images, hollow_note, hollowed
+from analysis.figures.marks.hollow_marks import few_images, hollow_note, hollowed
 from analysis.figures.theme import CONTRAST, FAINT, QUIET, UNIT, marked
 
 #: Width and height of the drawing, in pixels.

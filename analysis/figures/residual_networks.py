@@ -14,7 +14,7 @@ from analysis.contrasts.residual_networks import (
 )
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
-from analysis.figures.hollow_marks import few_images, hollow_note, hollowed
+from analysis.figures.marks.hollow_marks import few_images, hollow_note, hollowed
 from analysis.figures.theme import AFFINITY_ACROSS, PALETTE, marked, names_down, text_width
 from analysis.text import sentence
 

@@ -15,17 +15,17 @@ import pandas as pd
 
 from analysis.data.provenance import narrowed
 from analysis.data.validation import require_columns
-from analysis.figures.depth_axis import (
+from analysis.figures.export import save
+from analysis.figures.figure import Figure, figure, head
+from analysis.figures.marks.depth_axis import (
     SMALL,
     depth_choice,
     depths,
     over_depth,
     thread,
 )
-from analysis.figures.export import save
-from analysis.figures.figure import Figure, figure, head
-from analysis.figures.hollow_marks import hollow_note
-from analysis.figures.representative_models import SAMPLED, sample
+from analysis.figures.marks.hollow_marks import hollow_note
+from analysis.figures.marks.representative_models import SAMPLED, sample
 from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
 from analysis.relations.network_depth import depth_finding
 from analysis.text import listed, number, range_finding
@@ -45,8 +45,8 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     signatures : pandas.DataFrame
         Rows of the view ``signatures``.
     most : int, optional
-        Of more runs with scores than this, the ``analysis.figures.representative_models.sample`` of
-        so many.
+        Of more runs with scores than this, the sample
+        (``analysis.figures.marks.representative_models``) of so many.
 
     Returns
     -------

@@ -9,9 +9,9 @@ import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on, trained
-from analysis.figures.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.figure import Figure, figure, head, side_by_side
-from analysis.figures.hollow_marks import hollow_note
+from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
+from analysis.figures.marks.hollow_marks import hollow_note
 from analysis.figures.theme import ACCENT, CONTRAST, line_legend
 
 #: Panels side by side, and the size of each in pixels.

@@ -16,9 +16,10 @@ from xml.etree import ElementTree as Xml
 from analysis.figures.export import csv_text
 from analysis.figures.files.vega import specification, svg_of
 from analysis.figures.files.words import Words
-from analysis.report.elements import Exhibit
+from analysis.report.elements import Exhibit, Page
 from analysis.report.folder import Write
 from analysis.report.standalone_svg import SVG, framed
+from survey.errors import FigureError
 
 #: The parameter of a figure that chooses its horizontal axis.
 _DEPTH = "depth_axis"
@@ -59,6 +60,18 @@ class Shown:
     sql_gives: str
 
 
+def drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]:
+    """Return a page's exhibits, and the name of each that cannot be drawn with the reason."""
+    exhibits: list[Shown] = []
+    undrawn: list[tuple[str, str]] = []
+    for each in page.exhibits:
+        try:
+            exhibits.append(shown(each, write))
+        except FigureError as problem:
+            undrawn.append((each.name, problem.message))
+    return exhibits, undrawn
+
+
 def shown(exhibit: Exhibit, write: Write) -> Shown:
     """Draw an exhibit and write its drawing, data and SQL.
 
@@ -72,13 +85,13 @@ def shown(exhibit: Exhibit, write: Write) -> Shown:
     # Figures of this package are valid; a validation of each takes as long as making it.
     spec = specification(exhibit.chart, validate=False)
     words = Words.taken(spec)
-    drawn = _drawn_each(spec)
-    write(f"figures/{exhibit.name}.svg", framed(next(iter(drawn.values())), words))
+    drawings = _drawn_each(spec)
+    write(f"figures/{exhibit.name}.svg", framed(next(iter(drawings.values())), words))
     write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
     write(f"data/{exhibit.name}.sql", exhibit.sql)
     finding, note, caption = words.texts
-    drawings = tuple(_drawings(drawn, exhibit.name, words.label))
-    return Shown(exhibit.name, finding, note, caption, drawings, exhibit.sql, exhibit.sql_gives)
+    inline = tuple(_drawings(drawings, exhibit.name, words.label))
+    return Shown(exhibit.name, finding, note, caption, inline, exhibit.sql, exhibit.sql_gives)
 
 
 def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:

@@ -50,20 +50,41 @@ def model_pages(material: ReportMaterial) -> Iterator[Page]:
     links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
     around = zip(runs, [None, *links], links, [*links[1:], None], strict=False)
     for run, before, here, after in material.watch("pages of models", list(around)):
-        every = material.every_signature
-        group = every[every["run_id"] == run["run_id"]]
-        gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
-        values = {
-            "lead": _lead(run, group),
-            "facts": _facts(run),
-            "problems": _problems(run, group, gaps),
-            "tables": _sites(group, gaps) | _neighbours(material, run),
-            "provenance": _provenance(run),
-            "sql": statement([run["run_id"]], view="runs"),
-            "before": before,
-            "after": after,
-        }
-        yield Page(here, "model.html", values, _exhibits(group, run))
+        yield model_page(material, run, here, before, after)
+
+
+def model_page(
+    material: ReportMaterial,
+    run: dict[Any, Any],
+    here: Link,
+    before: Link | None = None,
+    after: Link | None = None,
+) -> Page:
+    """Return the page of a run.
+
+    Parameters
+    ----------
+    material : ReportMaterial
+        The frames with this run, and those it is compared with.
+    run : dict
+        Its row of ``material.models``.
+    here, before, after : Link
+        The page, and those that it links to.
+    """
+    every = material.every_signature
+    group = every[every["run_id"] == run["run_id"]]
+    gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
+    values = {
+        "lead": _lead(run, group),
+        "facts": _facts(run),
+        "problems": _problems(run, group, gaps),
+        "tables": _sites(group, gaps) | _neighbours(material, run),
+        "provenance": _provenance(run),
+        "sql": statement([run["run_id"]], view="runs"),
+        "before": before,
+        "after": after,
+    }
+    return Page(here, "model.html", values, _exhibits(group, run))
 
 
 def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:

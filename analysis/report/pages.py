@@ -75,8 +75,8 @@ def overview_page(
     """
     values = {
         "banner": banner(material.provenance.mixed),
-        "lead": _lead(material),
-        "facts": _facts(material),
+        "lead": survey_lead(material),
+        "facts": survey_facts(material),
         "sections": [section for section in sections if section.present],
         "absent": [section for section in sections if not section.present],
         "models": _models_table(material),
@@ -85,7 +85,7 @@ def overview_page(
     return Page(Link(title, "index.html"), "index.html", values, tuple(overview_exhibits(material)))
 
 
-def _lead(material: ReportMaterial) -> str:
+def survey_lead(material: ReportMaterial) -> str:
     """Return what was surveyed, in a sentence or two."""
     done, every = material.done, material.every_signature
     scores = every[every["affinity"].notna()]
@@ -112,7 +112,8 @@ def _lead(material: ReportMaterial) -> str:
     return text
 
 
-def _facts(material: ReportMaterial) -> dict[str, str]:
+def survey_facts(material: ReportMaterial) -> dict[str, str]:
+    """Return the survey in numbers."""
     done, models = material.done, material.models
     measured = done["finished_at"].dropna()
     return facts(

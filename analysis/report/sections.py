@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from analysis.answers import ANSWERS, Answer
 from analysis.data.provenance import banner, provenance_of
@@ -28,11 +28,17 @@ def section(material: ReportMaterial, page: str) -> Section:
     page : str
         One of ``PAGES``.
     """
-    title = PAGES[page][0].title
+    return section_of(material, page, PAGES[page][0].title, PAGES[page])
+
+
+def section_of(
+    material: ReportMaterial, name: str, title: str, kinds: Sequence[type[Answer]]
+) -> Section:
+    """Return a section of some answers, the first of which gives its finding."""
     if not material.scored:
-        return Section("No run of the selection has a score.", page, title, present=False)
+        return Section("No run of the selection has a score.", name, title, present=False)
     answers, reasons = [], []
-    for kind in PAGES[page]:
+    for kind in kinds:
         answer = kind.of(material)
         try:
             if answer.known:
@@ -42,7 +48,7 @@ def section(material: ReportMaterial, page: str) -> Section:
         except (SettingsError, UnknownName) as error:
             reasons.append(error.message)
     if not answers:
-        return Section(sentence(reasons[0]), page, title, present=False)
+        return Section(sentence(reasons[0]), name, title, present=False)
     first, *others = answers
     exhibits = {each.name: each for answer in answers for each in _exhibits(material, answer)}
     tables = [page_table(each, material.links) for answer in answers for each in answer.tables()]
@@ -56,7 +62,7 @@ def section(material: ReportMaterial, page: str) -> Section:
     finding = sentence(first.finding())
     return Section(
         finding,
-        page,
+        name,
         title,
         paragraphs=paragraphs,
         exhibits=tuple(exhibits.values()),

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from operator import add
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.answers.material import Watch, unwatched
 from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
-from analysis.report.elements import Link, Page
-from analysis.report.folder import Write, report_folder
-from analysis.report.inline_svg import Shown, shown
+from analysis.report.elements import Link
+from analysis.report.folder import report_folder
+from analysis.report.inline_svg import drawn
 from analysis.report.model_page import model_pages
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
-from analysis.text import sentence
+from analysis.report.templating import ASSETS, templates
 from survey import __version__
-from survey.errors import FigureError
-from survey.text import printable_lines
-
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def write_report(
         "runs_hash": made_from.runs_hash,
     }
     with report_folder(out, about) as write:
-        for path in sorted((_HERE / "assets").iterdir()):
+        for path in sorted(ASSETS.iterdir()):
             write(f"assets/{path.name}", path.read_bytes())
         questions = [section(material, page) for page in PAGES]
         missing = missing_section(material)
@@ -107,15 +103,15 @@ def write_report(
             *(each.page() for each in (*present, provenance_section(material))),
         ]
         links = [Link("Overview", pages[0].link.address), *(page.link for page in pages[1:])]
-        site = {"title": title, "caption": made_from.caption(), "pages": links}
-        templates = _templates(site)
+        site = {"title": title, "caption": made_from.caption(), "pages": links, "live": False}
+        layout = templates()
+        layout.globals["site"] = site
         written, undrawn = 0, list[tuple[str, str]]()
         for page in chain(pages, model_pages(material)):
-            exhibits, lacking = _drawn(page, write)
-            template = templates.get_template(page.template)
-            root = "../" * page.link.address.count("/")
-            text = template.render(
-                link=page.link, root=root, exhibits=exhibits, lacking=lacking, **page.values
+            exhibits, lacking = drawn(page, write)
+            at = partial(add, "../" * page.link.address.count("/"))
+            text = layout.get_template(page.template).render(
+                link=page.link, at=at, exhibits=exhibits, lacking=lacking, **page.values
             )
             write(page.link.address, text)
             written += 1
@@ -124,35 +120,3 @@ def write_report(
     runs, failed = len(material.models), len(material.failed)
     index, conditions, mixed = out / "index.html", made_from.conditions, made_from.mixed
     return Report(out, index, runs, failed, written, conditions, mixed, absent, tuple(undrawn))
-
-
-def _drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]:
-    """Return a page's exhibits, and the name of each that cannot be drawn with the reason."""
-    exhibits: list[Shown] = []
-    undrawn: list[tuple[str, str]] = []
-    for each in page.exhibits:
-        try:
-            exhibits.append(shown(each, write))
-        except FigureError as problem:
-            undrawn.append((each.name, problem.message))
-    return exhibits, undrawn
-
-
-def _finalized(value: object) -> object:
-    """Return what a template writes, text printable; drawings, which are markup, are so already."""
-    is_markup = hasattr(value, "__html__")
-    return printable_lines(value) if isinstance(value, str) and not is_markup else value
-
-
-def _templates(site: Mapping[str, object]) -> Environment:
-    templates = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        finalize=_finalized,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    templates.globals["site"] = site
-    templates.filters["sentence"] = sentence
-    return templates

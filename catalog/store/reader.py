@@ -114,7 +114,12 @@ def reading(
         yield connection
 
 
-def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Table:
+def query(
+    home: Home,
+    sql: str,
+    parameters: Parameters | None = None,
+    labels: Mapping[str, RunLabels] | None = None,
+) -> pa.Table:
     """Run one SQL statement on everything measured so far.
 
     Parameters
@@ -125,6 +130,8 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
         One statement; it may be anyone's.
     parameters : mapping of str to object, optional
         Values of the statement's ``$name`` parameters.
+    labels : mapping, optional
+        The labels and tags of runs, which views then have.
 
     Returns
     -------
@@ -141,7 +148,7 @@ def query(home: Home, sql: str, parameters: Parameters | None = None) -> pa.Tabl
     given = dict(parameters) if parameters else None
 
     def answer(metrics: Collection[str] = ()) -> pa.Table:
-        with reading(home, metrics) as connection, refusing(home.signatures):
+        with reading(home, metrics, labels=labels) as connection, refusing(home.signatures):
             return result_of(connection, sql, given).to_arrow_table()
 
     try:

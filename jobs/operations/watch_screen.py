@@ -48,7 +48,7 @@ def screen(home: Path, look: Look, width: int) -> RenderableType:
     progress = look.progress
     if progress is None or look.state == "waiting":
         return Group(*head)
-    facts = map(Text, _facts(look, progress))
+    facts = map(Text, scan_facts(look, progress))
     shown = Group(*head, _failures(progress), _bar(progress.fraction), *facts)
     return Group(shown, _workers(progress, width)) if look.state == "running" else shown
 
@@ -80,7 +80,7 @@ def plain_line(look: Look) -> str:
     progress = look.progress
     if progress is None or look.state == "waiting":
         return state_line(look)
-    parts = [f"{progress.fraction:.0%}", *_facts(look, progress)]
+    parts = [f"{progress.fraction:.0%}", *scan_facts(look, progress)]
     return "; ".join(parts if look.state == "running" else [*parts, state_line(look)])
 
 
@@ -129,7 +129,7 @@ def _bar(fraction: float) -> Table:
     return table
 
 
-def _facts(look: Look, progress: ScanProgress) -> list[str]:
+def scan_facts(look: Look, progress: ScanProgress) -> list[str]:
     """Return the numbers of a scan: jobs, images, time and workers."""
     now = look.at if progress.ended_at is None else progress.ended_at
     jobs = f"{progress.done:,} of {counted(progress.jobs, 'job')}"

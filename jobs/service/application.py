@@ -14,6 +14,8 @@ from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
 from jobs.service.api import events, lists, progress, queries, questions, schedules, sql, surveys
+from jobs.service.pages import routes as pages
+from jobs.service.pages.renderer import Renderer
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
 from jobs.service.settings import ServiceSettings
@@ -32,9 +34,6 @@ API_ROUTERS: tuple[APIRouter, ...] = (
     events.router,
     progress.router,
 )
-
-#: The routers of pages, one a module of ``jobs.service.pages``; all of their forms carry a token.
-PAGE_ROUTERS: tuple[APIRouter, ...] = ()
 
 
 class _GuardedApplication(FastAPI):
@@ -71,11 +70,12 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     #: Whether streams are to end.
     app.state.stopping = False
     app.state.queries = Queries(settings.home, settings.sql)
+    app.state.renderer = Renderer()
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)
     for router in API_ROUTERS:
         app.include_router(router, prefix=API)
-    for router in PAGE_ROUTERS:
+    for router in pages.ROUTERS:
         app.include_router(
             router, dependencies=[Depends(require_form_token)], include_in_schema=False
         )
@@ -85,4 +85,5 @@ def make_application(settings: ServiceSettings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
+    app.state.renderer.close()
     app.state.registry.close()

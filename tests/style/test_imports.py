@@ -59,6 +59,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "fastapi",
             "filelock",
             "grpc",
+            "jinja2",
             "numpy",
             "platformdirs",
             "prometheus_client",

@@ -41,6 +41,10 @@ async def _room(queries: QueriesOfService) -> AsyncIterator[Result]:
         yield room
 
 
+#: Where a result waits until its client has it.
+RoomOfResult = Annotated[Result, Depends(_room)]
+
+
 @router.post(
     "/sql",
     name="sql",
@@ -53,7 +57,7 @@ async def query(
     request: Request,
     statement: Statement,
     queries: QueriesOfService,
-    room: Annotated[Result, Depends(_room)],
+    room: RoomOfResult,
     suffix: Suffix | None = None,
 ) -> Response:
     """Answer one statement about everything measured so far, as ``survey sql`` does.
@@ -67,7 +71,12 @@ async def query(
     await queries.run(request, statement.sql, form, statement.limit, room)
     if form == "json":
         room.write(b', "next": null}\n')
-    headers = {"Content-Length": str(room.tell()), "Vary": "Accept"}
+    return result_response(room, form, {"Vary": "Accept"})
+
+
+def result_response(room: Result, form: Suffix, headers: dict[str, str]) -> Response:
+    """Return what waits in a result's room as a response."""
+    headers = {"Content-Length": str(room.tell()), **headers}
     room.seek(0)
     pieces = iter(lambda: room.read(_PIECE_BYTES), b"")
     return StreamingResponse(pieces, media_type=MEDIA_TYPES[form], headers=headers)

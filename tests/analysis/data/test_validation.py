@@ -14,7 +14,7 @@ from analysis import figures
 from analysis.choices import PAPER_METRICS
 from analysis.contrasts.datasets import dataset_summary
 from analysis.contrasts.residual_networks import twins
-from analysis.figures.depth_axis import depths
+from analysis.figures.marks.depth_axis import depths
 from analysis.relations import score_shapes, timeline
 from analysis.relations.accuracy_spread import accuracy_spread
 from analysis.similarity import distances

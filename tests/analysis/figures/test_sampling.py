@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.figures import signature_chart, signature_lines
-from analysis.figures.representative_models import sample
+from analysis.figures.marks.representative_models import sample
 from tests.analysis.figures.drawn import note, title, words
 from tests.analysis.figures.frames import surveyed
 

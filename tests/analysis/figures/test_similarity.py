@@ -22,7 +22,7 @@ from analysis.figures import (
     representatives,
 )
 from analysis.figures.dendrogram import leaves_of
-from analysis.figures.model_colours import ModelColours
+from analysis.figures.marks.model_colours import ModelColours
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.family_predictions import family_predictions

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
-from analysis.figures.hollow_marks import few_images, hollowed
+from analysis.figures.marks.hollow_marks import few_images, hollowed
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
 
 #: Area of a mark on a line, in square pixels: a hollow one is seen to be so.
@@ -63,7 +63,12 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_depth(
-    data: pd.DataFrame, *layers: Any, width: int, height: int, size: float = SMALL
+    data: pd.DataFrame,
+    *layers: Any,
+    width: int,
+    height: int,
+    size: float = SMALL,
+    y: alt.Y | None = None,
 ) -> Any:
     """Return layers over one axis of depth, with a dotted line where a site has no score.
 
@@ -80,6 +85,8 @@ def over_depth(
         Of the drawing, in pixels.
     size : float
         Area of the marks, in square pixels.
+    y : altair.Y, optional
+        The axis upwards, of the column ``affinity``; that of affinity scores by default.
     """
     x = alt.X(
         "depth:Q",
@@ -87,7 +94,7 @@ def over_depth(
         axis=alt.Axis(title=" ", grid=False, tickCount=5),
         scale=alt.Scale(nice=False, zero=True),
     )
-    y = alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
+    y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
     base = alt.Chart(data).transform_calculate(depth=_CHOSEN).encode(x=x)
     dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(
         strokeDash=[1, 3], color="#555555", strokeWidth=1

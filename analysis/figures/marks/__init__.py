@@ -1,0 +1,1 @@
+"""What marks of several figures share: depth, colour, hollow ones, and which models are shown."""

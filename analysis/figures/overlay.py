@@ -1,0 +1,142 @@
+"""Signatures of a few models on one axis, and the alignment of two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from analysis.data.validation import require_columns
+from analysis.figures.figure import Figure, figure
+from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
+from analysis.figures.marks.hollow_marks import hollow_note
+from analysis.figures.theme import FAINT, lines_by
+from analysis.text import listed, number
+from survey.errors import NothingToDraw
+
+#: Width and height of the drawing, in pixels.
+WIDTH, HEIGHT = 640, 300
+
+#: How far apart two aligned signatures are drawn, on the axis of the score.
+_APART = 1.1
+
+
+def overlay_rows(signatures: pd.DataFrame, value: str = "affinity") -> pd.DataFrame:
+    """Return the sites of a figure of a few models, in the order of execution.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures``.
+    value : str
+        The column that is drawn: a metric.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``run_id, model, site, site_name, activation, relative_depth, graph_depth, few_images``,
+        and the value.
+    """
+    require_columns(signatures, ("run_id", "model", "site", value))
+    rows = depths(signatures)
+    names = ["run_id", "model", "site", "site_name", "activation", "relative_depth", "graph_depth"]
+    return rows[[*names, value, "few_images"]]
+
+
+def overlay_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
+    """Draw the signatures of a few models on one axis; parameters as ``overlay_rows``.
+
+    Raises
+    ------
+    NothingToDraw
+        If no site has a value.
+    """
+    rows = overlay_rows(signatures, value).rename(columns={value: "affinity"})
+    medians = rows.groupby("model")["affinity"].median().dropna().sort_values()
+    if medians.empty:
+        raise NothingToDraw(f"no site of these models has a value of {value}")
+    looks = lines_by("model", sorted(rows["model"].unique()), WIDTH)
+
+    def strokes(base: Any) -> Any:
+        return base.mark_line(strokeWidth=1.4).encode(order="site:Q", detail="run_id:N", **looks)
+
+    def points(base: Any) -> Any:
+        shown = ["model:N", "site_name:N", "activation:N", alt.Tooltip("affinity:Q", title=value)]
+        return base.mark_circle(size=22, opacity=1).encode(color=looks["color"], tooltip=shown)
+
+    plain = alt.Y("affinity:Q", title=value, axis=alt.Axis(tickCount=5))
+    y = None if value == "affinity" else plain
+    return figure(
+        over_depth(rows, strokes, points, width=WIDTH, height=HEIGHT, y=y),
+        f"Median {value} goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
+        f" {number(medians.iloc[-1])} ({medians.index[-1]})",
+        note="A gap where a site has no value." + hollow_note(rows),
+        source=signatures,
+        width=WIDTH + 40,
+    ).add_params(depth_choice())
+
+
+def alignment_rows(signatures: pd.DataFrame) -> pd.DataFrame:
+    """Return the sites of two models that dynamic time warping takes for each other.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of the view ``signatures`` of two runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a step of the path: of each model ``model, site, site_name, affinity``, the second
+        one's with ``other_`` before it; and ``step``.
+
+    Raises
+    ------
+    NothingToDraw
+        If there are not two runs with scores.
+    """
+    from tslearn.metrics import dtw_path
+
+    scored = signatures[signatures["affinity"].notna()].sort_values("site")
+    groups = [group for _, group in scored.groupby("run_id", sort=False)]
+    if len(groups) != 2:
+        raise NothingToDraw("an alignment is of two models with scores")
+    columns = ["model", "site", "site_name", "affinity"]
+    first, second = (group[columns].reset_index(drop=True) for group in groups)
+    path, _ = dtw_path(first["affinity"].to_numpy(), second["affinity"].to_numpy())
+    places = np.array(path)
+    one = first.iloc[places[:, 0]].reset_index(drop=True)
+    other = second.iloc[places[:, 1]].reset_index(drop=True).add_prefix("other_")
+    return pd.concat([one, other], axis=1).assign(step=range(len(path)))
+
+
+def alignment_chart(signatures: pd.DataFrame) -> Figure:
+    """Draw which sites of two models dynamic time warping aligns; see ``alignment_rows``."""
+    rows = alignment_rows(signatures)
+    upper = rows.assign(height=rows["affinity"] + _APART)
+    names = [str(rows["model"].iloc[0]), str(rows["other_model"].iloc[0])]
+    x, y = (
+        alt.X("site:Q", title="activation site"),
+        alt.Y("height:Q", axis=None, scale=alt.Scale(zero=False)),
+    )
+    looks = lines_by("model", names, WIDTH)
+    second = rows[["other_model", "other_site", "other_affinity"]].set_axis(
+        ["model", "site", "height"], axis=1
+    )
+    curves = pd.concat([upper[["model", "site", "height"]], second]).drop_duplicates()
+    links = (
+        alt.Chart(upper)
+        .mark_rule(color=FAINT, strokeWidth=0.7)
+        .encode(x=x, x2="other_site:Q", y=y, y2="other_affinity:Q")
+    )
+    lines = alt.Chart(curves).mark_line(point=True, strokeWidth=1.4).encode(x=x, y=y, **looks)
+    distance = float(np.sqrt(((rows["affinity"] - rows["other_affinity"]) ** 2).sum()))
+    return figure(
+        alt.layer(links, lines).properties(width=WIDTH, height=HEIGHT),
+        f"The signatures of {listed(names)} are {number(distance)} apart by dynamic time warping",
+        note=f"A line joins sites that are aligned; the upper signature is raised by {_APART:g}.",
+        source=signatures,
+        width=WIDTH + 40,
+    )

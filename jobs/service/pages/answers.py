@@ -1,0 +1,221 @@
+"""Pages of answers, as HTML and files, from the code that makes a report's pages.
+
+It runs in a process of its own (``renderer``): what it computes keeps no other request waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from analysis.answers import ANSWERS, Answer
+from analysis.answers.columns import Table
+from analysis.data.provenance import banner
+from analysis.data.selection import Selection
+from analysis.report.comparison_page import comparison_page
+from analysis.report.data import ReportMaterial
+from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, page_table
+from analysis.report.inline_svg import drawn
+from analysis.report.model_page import model_page
+from analysis.report.pages import missing_section, provenance_section, survey_facts, survey_lead
+from analysis.report.sections import PAGES, section, section_of
+from analysis.text import spaced
+from jobs.service.pages.selections import query_of
+from jobs.service.pages.site import NAVIGATION, Addresses, rendered
+from jobs.service.problems import without_folders
+from survey.errors import SettingsError, UnknownName
+
+#: Columns of ``runs`` in which paths of the server may stand.
+_NAMING_FILES = ("checkpoint", "dataset", "error", "suspicion", "transform", "settings")
+
+#: Sections of a report that answer no question.
+_OTHERS = {"missing": missing_section, "provenance": provenance_section}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A page that is asked for."""
+
+    home: Path
+    #: What the home held: another value, another page.
+    revision: str
+    kind: str
+    selection: Selection = field(default_factory=Selection)
+    #: The question's name, the run's id, or the metric that runs are compared by.
+    name: str = ""
+    runs: tuple[str, ...] = ()
+
+    @property
+    def file_query(self) -> str:
+        """What the addresses of its figures' files name beside the selection."""
+        compared = [("run", run) for run in self.runs]
+        return urlencode([*compared, ("metric", self.name)] if compared else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A page that was made."""
+
+    html: str
+    #: Drawings, data and SQL of its figures, by their addresses below the page's.
+    files: Mapping[str, bytes]
+
+
+class ServiceMaterial(ReportMaterial):
+    """The frames of pages; every model's page has its run's id for an address."""
+
+    @cached_property
+    def models(self) -> Any:
+        """One row a run, without the folders that files lie in."""
+        models = super().models
+        texts = [name for name in _NAMING_FILES if name in models]
+        bare = models[texts].map(without_folders, na_action="ignore")
+        return models.assign(**{name: bare[name] for name in texts})
+
+    @cached_property
+    def pages(self) -> dict[str, str]:
+        """The address of each run's page, by run id."""
+        return {run: f"models/{run}.html" for run in self.models["run_id"]}
+
+
+@lru_cache(maxsize=4)
+def _material(home: Path, _revision: str, selection: Selection) -> ServiceMaterial:
+    # By the revision too: what it holds is read once.
+    return ServiceMaterial(home, selection)
+
+
+def make(asked: Asked) -> Made:
+    """Return a page with the files of its figures.
+
+    Raises
+    ------
+    SettingsError
+        If nothing is selected, or the data do not allow the page.
+    UnknownName
+        If there is no such question or run.
+    """
+    material = _material(asked.home, asked.revision, asked.selection)
+    page = _KINDS[asked.kind](material, asked)
+    files: dict[str, bytes] = {}
+
+    def write(name: str, content: str | bytes) -> None:
+        files[name] = content.encode() if isinstance(content, str) else content
+
+    exhibits, lacking = drawn(page, write)
+    for each in page.exhibits:
+        files[f"data/{each.name}.parquet"] = _parquet(each)
+    html = rendered(
+        page.template,
+        page.link,
+        Addresses(page.link.address, query_of(asked.selection), asked.file_query),
+        **{**page.values, "exhibits": exhibits, "lacking": lacking},
+        caption=material.provenance.caption() if page.values else "",
+    )
+    return Made(html, files)
+
+
+def _parquet(exhibit: Exhibit) -> bytes:
+    stream = BytesIO()
+    exhibit.rows.to_parquet(stream, index=False)
+    return stream.getvalue()
+
+
+def _overview(material: ServiceMaterial, asked: Asked) -> Page:
+    if not asked.selection.filters and not _measured(material):
+        return Page(NAVIGATION[0], "welcome.html", {})
+    timeline = section(material, "timeline")
+    values = {
+        "banner": banner(material.provenance.mixed),
+        "lead": survey_lead(material),
+        "facts": survey_facts(material),
+        "timeline": timeline,
+        "latest": _latest(material),
+        "missing": missing_section(material),
+    }
+    return Page(NAVIGATION[0], "overview.html", values, timeline.exhibits)
+
+
+def _measured(material: ServiceMaterial) -> bool:
+    try:
+        return len(material.models) > 0
+    except SettingsError:
+        # No home, or no run.
+        return False
+
+
+def _latest(material: ServiceMaterial) -> Sequence[tuple[Link, Any]]:
+    """Return the runs that finished last, with when."""
+    done = material.models.dropna(subset="finished_at").sort_values("finished_at").tail(10)
+    rows = zip(done["run_id"], done["model"], done["finished_at"], strict=True)
+    return [(Link(model, material.pages[run]), moment) for run, model, moment in rows][::-1]
+
+
+def _question(material: ServiceMaterial, asked: Asked) -> Page:
+    if make_section := _OTHERS.get(asked.name):
+        answered = make_section(material)
+    elif kinds := KINDS_OF_QUESTIONS.get(asked.name):
+        answered = section_of(material, asked.name, _title(kinds), kinds)
+        if answered.present and not kinds[0].caption:
+            answered = replace(answered, tables=(_whole_table(material, kinds[0]),))
+    else:
+        raise UnknownName("question", asked.name, [*KINDS_OF_QUESTIONS, *_OTHERS])
+    return replace(answered.page(), link=_place(answered))
+
+
+def _whole_table(material: ServiceMaterial, kind: type[Answer]) -> PageTable:
+    """Return what a terminal shows of an answer that no page of a report has."""
+    answer = kind.of(material)
+    return page_table(
+        Table(kind.name, _first_line(kind), answer.rows, kind.columns), material.links
+    )
+
+
+def _title(kinds: Sequence[type[Answer]]) -> str:
+    return kinds[0].title or spaced(kinds[0].name).capitalize()
+
+
+def _first_line(kind: type[Answer]) -> str:
+    return (kind.__doc__ or "").partition("\n")[0]
+
+
+def _place(answered: Section) -> Link:
+    is_map = answered.name == "clusters"
+    return Link(answered.title, "map" if is_map else f"questions/{answered.name}")
+
+
+def _model(material: ServiceMaterial, asked: Asked) -> Page:
+    runs = material.models[material.models["run_id"].str.startswith(asked.name)]
+    if len(runs) != 1 or not asked.name:
+        raise UnknownName("run", asked.name, list(material.models["run_id"]))
+    run = runs.iloc[0].to_dict()
+    return model_page(material, run, Link(run["model"], f"models/{run['run_id']}"))
+
+
+def _comparison(material: ServiceMaterial, asked: Asked) -> Page:
+    if not asked.runs:
+        return Page(NAVIGATION[2], "comparison.html", {"runs": ()})
+    return comparison_page(material, NAVIGATION[2], asked.runs, asked.name or "affinity")
+
+
+_KINDS = {
+    "overview": _overview,
+    "question": _question,
+    "model": _model,
+    "comparison": _comparison,
+}
+
+#: The answers to each question: those of a page of a report, or one that is on none.
+KINDS_OF_QUESTIONS: dict[str, Sequence[type[Answer]]] = {
+    **PAGES,
+    **{each.name: (each,) for each in ANSWERS if not each.page},
+}
+
+#: Each question with its title, and with what it asks.
+QUESTIONS = [
+    (name, _title(kinds), _first_line(kinds[0])) for name, kinds in KINDS_OF_QUESTIONS.items()
+]

@@ -1,0 +1,116 @@
+"""The process that makes pages of answers, and the pages that were made lately."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+import time
+from collections import OrderedDict
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from http import HTTPStatus
+from pathlib import Path
+from threading import Lock
+
+from catalog.home import Home, segment_paths
+from catalog.registry.labels import labels_of
+from jobs.service.pages.answers import Asked, Made, make
+from jobs.service.problems import Refusal
+
+#: Pages that are kept, and seconds that a page may take.
+MOST_PAGES, PAGE_SECONDS = 256, 120.0
+
+#: Seconds between two looks at whether a home holds anything new.
+FRESH_SECONDS = 5.0
+
+
+class Renderer:
+    """Makes pages of answers in a process of its own, each once for what a home holds.
+
+    Answers may take seconds, and all of a processor: in a process of their own they keep no other
+    request waiting.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._pages: OrderedDict[Asked, Future[Made]] = OrderedDict()
+        self._process = _new_process()
+        self._revision, self._looked = "", -math.inf
+
+    def revision(self, home: Home) -> str:
+        """Return what changes with what a home holds, as it was a few seconds ago."""
+        with self._lock:
+            if time.monotonic() - self._looked > FRESH_SECONDS:
+                self._revision, self._looked = revision(home), time.monotonic()
+            return self._revision
+
+    def page(self, asked: Asked) -> Made:
+        """Return a page; one that was made before for the same content of the home as it was.
+
+        Raises
+        ------
+        SurveyError
+            If there is no such page.
+        Refusal
+            If it takes too long.
+        """
+        future = self._future(asked)
+        try:
+            return future.result(PAGE_SECONDS)
+        except TimeoutError:
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"the page is not ready after {PAGE_SECONDS:.0f} seconds, and still being made",
+                "load it again in a minute, or choose fewer models",
+                {"Retry-After": "60"},
+            ) from None
+        except BrokenProcessPool:
+            self._restart()
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the process that makes pages ended, as it does when memory is short",
+                "choose fewer models",
+            ) from None
+        finally:
+            if future.done() and future.exception() is not None:
+                with self._lock:
+                    self._pages.pop(asked, None)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.shutdown(wait=False, cancel_futures=True)
+
+    def _future(self, asked: Asked) -> Future[Made]:
+        with self._lock:
+            if asked not in self._pages:
+                self._pages[asked] = self._process.submit(make, asked)
+            self._pages.move_to_end(asked)
+            while len(self._pages) > MOST_PAGES:
+                self._pages.popitem(last=False)
+            return self._pages[asked]
+
+    def _restart(self) -> None:
+        with self._lock:
+            self._pages.clear()
+            self._process = _new_process()
+
+
+def _new_process() -> ProcessPoolExecutor:
+    # Not forked: this process has threads.
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+def revision(home: Home) -> str:
+    """Return what changes whenever the measurements, labels or tags of a home do."""
+    files = [home.signatures, *segment_paths(home.spool)]
+    state = [(path.name, _stamp(path)) for path in files]
+    return hashlib.sha256(repr((state, labels_of(home))).encode()).hexdigest()[:16]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns

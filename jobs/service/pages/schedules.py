@@ -1,0 +1,75 @@
+"""The page of schedules: what is due, what became of it, what moved since, and a form for more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import Field
+
+from jobs.schedules.removal import remove_schedule
+from jobs.service.api import schedules as api
+from jobs.service.dependencies import RegistryOfService, SettingsOfService
+from jobs.service.pages.scan import SurveyForm
+from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+
+router = APIRouter(route_class=PageRoute, prefix="/schedules")
+
+#: Due times of a schedule, and events, that the page lists.
+_TICKS, _EVENTS = 5, 20
+
+
+@router.get("")
+def show(request: Request, registry: RegistryOfService) -> Response:
+    """Return the schedules, their last due times, and the events that followed."""
+    shown = [api.show(each.name, registry, _TICKS) for each in registry.schedules.all()]
+    events = registry.events.latest(_EVENTS)
+    return page_response(request, "schedules.html", NAVIGATION[6], schedules=shown, events=events)
+
+
+class ScheduleForm(SurveyForm):
+    """The fields of a form that adds a schedule."""
+
+    name: str = Field(max_length=200)
+    cron: str = Field(max_length=200)
+    timezone: str = Field("UTC", max_length=100)
+
+
+@router.post("")
+def add(
+    form: Annotated[ScheduleForm, Form()], settings: SettingsOfService, registry: RegistryOfService
+) -> Response:
+    """Add a schedule of a survey."""
+    new = api.NewSchedule(
+        name=form.name, survey=form.tables(), cron=form.cron, timezone=form.timezone
+    )
+    api.add(new, settings, registry)
+    return _back()
+
+
+@router.post("/{name}/pause")
+def pause(name: str, registry: RegistryOfService) -> Response:
+    """Pause a schedule."""
+    api.pause(name, registry)
+    return _back()
+
+
+@router.post("/{name}/resume")
+def resume(name: str, registry: RegistryOfService) -> Response:
+    """Resume a schedule."""
+    api.resume(name, registry)
+    return _back()
+
+
+@router.post("/{name}/remove")
+def remove(name: str, registry: RegistryOfService) -> Response:
+    """Remove a schedule that does not run."""
+    remove_schedule(registry.schedules, name, datetime.now(UTC))
+    return _back()
+
+
+def _back() -> Response:
+    return RedirectResponse("/schedules", HTTPStatus.SEE_OTHER)

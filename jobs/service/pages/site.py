@@ -1,0 +1,138 @@
+"""What all pages share: templates, navigation, addresses, and problems as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment
+from starlette.exceptions import HTTPException
+
+from analysis.report.elements import Link
+from analysis.report.templating import templates
+from jobs.service.access.forms import FIELD, form_token
+from jobs.service.problems import Problem, of_error, of_invalid, of_refusal
+from survey.errors import SurveyError
+
+#: The title of every page.
+TITLE = "Model-zoo survey"
+
+#: The pages that every page links to.
+NAVIGATION = (
+    Link("Overview", ""),
+    Link("Models", "models"),
+    Link("Compare", "compare"),
+    Link("Map", "map"),
+    Link("Questions", "questions"),
+    Link("Scan", "scan"),
+    Link("Schedules", "schedules"),
+    Link("SQL", "sql"),
+)
+
+#: Pages of a report that have another address here.
+_MOVED = {"index": "", "clusters": "map"}
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses in a page, by their places in a report, such as ``clusters.html``.
+
+    Parameters
+    ----------
+    page : str
+        The place of the page itself, to which the files of its figures belong.
+    query : str
+        The part of an address behind its question mark that pages of a selection share.
+    file_query : str
+        What the addresses of files of its figures have beside it.
+    """
+
+    page: str
+    query: str = ""
+    file_query: str = ""
+
+    def __call__(self, place: str) -> str:
+        """Return the address of a page, of a file of this page, or of an asset."""
+        if place.startswith("assets/"):
+            return f"/{place}"
+        if place.startswith(("data/", "figures/")):
+            return _with_query(f"{self.page}/{place}".lstrip("/"), self.query, self.file_query)
+        name, ending, _ = place.partition(".html")
+        if ending and "/" not in name:
+            name = _MOVED.get(name, f"questions/{name}")
+        return _with_query(name, self.query if ending else "")
+
+
+def _with_query(path: str, *queries: str) -> str:
+    query = "&".join(filter(None, queries))
+    return f"/{path}?{query}" if query else f"/{path}"
+
+
+@cache
+def layout() -> Environment:
+    """Return the templates of all pages."""
+    environment = templates(_HERE / "templates")
+    environment.globals["site"] = {"title": TITLE, "pages": NAVIGATION, "live": True}
+    environment.globals["form_field"] = FIELD
+    return environment
+
+
+def rendered(template: str, link: Link, at: Addresses | None = None, **values: Any) -> str:
+    """Return a page as HTML.
+
+    Parameters
+    ----------
+    template : str
+        The file of its template.
+    link : Link
+        Its title, and its place among the pages.
+    at : Addresses, optional
+        Those of a page about a selection.
+    **values
+        What the template takes.
+    """
+    shared = {"link": link, "at": at or Addresses(link.address), "lacking": (), "exhibits": ()}
+    return layout().get_template(template).render({**shared, **values})
+
+
+def page_response(
+    request: Request, template: str, link: Link, status: int = HTTPStatus.OK, **values: Any
+) -> HTMLResponse:
+    """Return a page whose forms this caller may send."""
+    return HTMLResponse(rendered(template, link, form_token=form_token(request), **values), status)
+
+
+class PageRoute(APIRoute):
+    """A route whose problems are pages too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def answer_or_explain(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except SurveyError as error:
+                roots = (request.app.state.settings.home.path,)
+                return _problem_page(request, of_error(error, roots))
+            except HTTPException as refusal:
+                return _problem_page(request, of_refusal(refusal))
+            except RequestValidationError as invalid:
+                return _problem_page(request, of_invalid(invalid))
+
+        return answer_or_explain
+
+
+def _problem_page(request: Request, problem: Problem) -> HTMLResponse:
+    link = Link(problem.title, request.url.path.strip("/"))
+    return page_response(request, "problem.html", link, problem.status, problem=problem)

@@ -1,0 +1,178 @@
+"""Pages: what they show, that links lead somewhere, and what is not let in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from fastapi.testclient import TestClient
+
+from analysis import signatures
+from analysis.figures import alignment_rows
+from analysis.statistics.dtw import dtw
+from catalog.home import Home
+from jobs.service.application import make_application
+from jobs.service.pages.answers import QUESTIONS
+from jobs.service.settings import ServiceSettings
+from tests.analysis.homes import Builder
+
+RUNS = [f"r{number}" for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def client(home: Home) -> Iterator[TestClient]:
+    rng = np.random.default_rng(0)
+    with Builder(home.path) as build:
+        for number, run in enumerate(RUNS):
+            facts = {"checkpoint": f"file:/srv/secret/w{number}.pth", "family": f"F{number % 2}"}
+            scores = rng.random((2, 6 + number)) / 4 + number % 2 / 2
+            build(run, scores, architecture=f"<b>net{number}", year=2012 + number, **facts)
+    app = make_application(ServiceSettings(home))
+    with TestClient(app, base_url="http://localhost:8765") as client:
+        yield client
+
+
+def links(page: str) -> set[str]:
+    """Return the addresses that a page links to and loads."""
+    return {unescape(each) for each in re.findall(r'(?:href|src)="(/[^"]*)"', page)}
+
+
+def folder(address: str) -> str:
+    """Return the address without its last part."""
+    return urlsplit(address).path.rpartition("/")[0]
+
+
+@pytest.mark.long
+def test_every_page_answers_and_every_link_leads_somewhere(client: TestClient) -> None:
+    waiting, seen = {"/"}, dict[str, str]()
+    while waiting:
+        address = waiting.pop()
+        response = client.get(address)
+        assert response.status_code == 200, address
+        seen[address] = response.text
+        # Of each kind of page a few: every model links to all files of its figures.
+        kinds = set(map(folder, seen))
+        new = (
+            links(response.text)
+            if response.headers["content-type"].startswith("text/html")
+            else set()
+        )
+        waiting |= {
+            each
+            for each in new - set(seen)
+            if not each.startswith("/models/r")
+            or urlsplit(each).path.rpartition("/")[0] not in kinds
+        }
+    assert {f"/questions/{name}" for name, *_ in QUESTIONS if name != "clusters"} <= set(seen)
+    assert {"/models", "/compare", "/map", "/scan", "/schedules", "/sql"} <= set(seen)
+    for address, page in seen.items():
+        # SQL gives what is stored.
+        assert "/srv/secret" not in page or address.startswith("/sql/result"), address
+        assert "<b>net" not in page or not page.startswith("<!DOCTYPE"), address
+        if page.startswith("<!DOCTYPE"):
+            assert not re.search(
+                r"<script(?![^>]* src=)|<style| style=| on[a-z]+=", page.split("<svg")[0]
+            )
+
+
+def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:
+    query = {"run": RUNS[:3]}
+    page = client.get("/compare", params=query).text
+    (address,) = (each for each in links(page) if "/data/affinity.csv" in each)
+    rows = list(csv.DictReader(io.StringIO(client.get(address).text)))
+    stored = signatures(home.path).query("run_id in @RUNS[:3]")
+    assert len(rows) == len(stored)
+    given = {(row["run_id"], int(row["site"])): float(row["affinity"]) for row in rows}
+    for row in stored.itertuples():
+        assert given[row.run_id, row.site] == pytest.approx(row.affinity)
+    table = pq.read_table(io.BytesIO(client.get(address.replace(".csv", ".parquet")).content))
+    assert table.num_rows == len(rows)
+
+
+@pytest.mark.usefixtures("client")
+def test_an_alignment_is_the_one_of_the_distance(home: Home) -> None:
+    pair = signatures(home.path).query("run_id in @RUNS[:2]")
+    path = alignment_rows(pair)
+    curves = [group["affinity"].to_numpy() for _, group in pair.groupby("run_id", sort=False)]
+    squares = (path["affinity"] - path["other_affinity"]) ** 2
+    assert np.sqrt(squares.sum()) == pytest.approx(dtw(*curves))
+    steps = path[["site", "other_site"]].diff().dropna()
+    assert steps.isin([0, 1]).all().all()
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/models/nothing", 404),
+        ("/questions/nothing", 404),
+        ("/compare?run=r0", 400),
+        ("/compare?run=r0&run=nothing", 404),
+        ("/compare?run=r0&run=r1&metric=nothing", 404),
+        ("/?model=nothing", 400),
+        ("/assets/../settings.py", 404),
+        ("/assets/vendor/htmx/LICENSE", 404),
+        ("/map/data/../../x.csv", 404),
+        ("/sql?query=SELECT+1;+SELECT+2", 400),
+        ("/sql?query=SELECT+*+FROM+'/etc/passwd'", 400),
+    ],
+)
+def test_a_problem_is_a_page(client: TestClient, address: str, status: int) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    if not address.startswith("/assets") and "/.." not in address:
+        assert response.headers["content-type"].startswith("text/html")
+
+
+def test_a_page_that_is_as_it_was_is_not_sent_again(client: TestClient) -> None:
+    first = client.get("/compare", params={"run": RUNS[:3]})
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert client.get("/compare", params={"run": RUNS[:3]}, headers=tag).status_code == 304
+
+
+def test_forms_need_the_token_of_their_page(client: TestClient) -> None:
+    form = {"models": "small:digits_vgg7", "images_per_score": "128"}
+    assert client.post("/scan/surveys", data=form).status_code == 403
+    page = client.get("/scan").text
+    field = re.search(r'name="form_token" value="(\w+)"', page)
+    assert field is not None
+    sent = client.post(
+        "/scan/surveys", data={**form, "form_token": field[1]}, follow_redirects=False
+    )
+    assert (sent.status_code, sent.headers["location"]) == (303, "/scan")
+    (submitted,) = client.get("/api/v1/surveys").json()["items"]
+    assert submitted["definition"]["models"][0]["name"] == "small:digits_vgg7"
+    assert submitted["state"] == "queued"
+    address = f"/scan/surveys/{submitted['id']}/cancel"
+    assert client.post(address, data={"form_token": field[1]}).status_code == 200
+    assert client.get("/api/v1/surveys").json()["items"][0]["state"] == "cancelled"
+
+
+def test_a_schedule_is_added_paused_and_removed_by_forms(client: TestClient) -> None:
+    field = re.search(r'name="form_token" value="(\w+)"', client.get("/schedules").text)
+    assert field is not None
+    token = {"form_token": field[1]}
+    new = {"name": "week ly", "cron": "@weekly", "models": "small:digits_vgg7", **token}
+    assert client.post("/schedules", data=new).status_code == 200
+    assert client.post("/schedules", data={**new, "cron": "never"}).status_code == 400
+    (schedule,) = client.get("/api/v1/schedules").json()["items"]
+    assert (schedule["name"], schedule["cron"]) == ("week ly", "0 0 * * 0")
+    assert client.post("/schedules/week%20ly/pause", data=token).status_code == 200
+    assert client.get("/api/v1/schedules").json()["items"][0]["paused_at"] is not None
+    assert client.post("/schedules/week%20ly/remove", data=token).status_code == 200
+    assert client.get("/api/v1/schedules").json()["items"] == []
+
+
+def test_a_query_shows_its_rows_and_gives_them_as_files(client: TestClient) -> None:
+    query = "SELECT run_id, count(*) AS n FROM signatures GROUP BY ALL ORDER BY ALL"
+    page = client.get("/sql", params={"query": query, "x": "run_id", "y": "n"}).text
+    assert page.count("<tr>") == 1 + len(RUNS)
+    assert "<svg" in page
+    rows = client.get("/sql/result.csv", params={"query": query}).text.splitlines()
+    assert rows[1:] == [f'"{run}",{6 + place}' for place, run in enumerate(RUNS)]
