@@ -57,7 +57,8 @@ def file_identity(path: Path) -> tuple[int, int, int]:
     """
     try:
         status = path.stat()
-    except OSError:
+    # A name with a null byte is a ValueError.
+    except (OSError, ValueError):
         return -1, -1, -1
     return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino
 

@@ -235,7 +235,7 @@ class FileStore:
             if receipt is not None and receipt.matches(path, self.root):
                 return receipt
             return content_of(path)
-        except OSError:
+        except (OSError, ValueError):
             return None
 
     def _note(self, file: RemoteFile, path: Path, content: FileDigests) -> None:

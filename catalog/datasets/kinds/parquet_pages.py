@@ -135,13 +135,17 @@ def _number(stated: dict[int, Any], field: int) -> int:
 
 def _sizes(opened: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the packed and unpacked bytes of each page."""
+    size = opened.seek(0, 2)
     while start < end:
         header, length = _header(opened, start)
         unpacked, packed = _number(header, 2), _number(header, 3)
         if min(start, unpacked, packed) < 0:
             raise ValueError("a page has less than no bytes")
-        yield packed, unpacked
         start += length + packed
+        # Arrow makes room for what a header states before it reads that.
+        if start > size:
+            raise ValueError("a page ends beyond the file")
+        yield packed, unpacked
 
 
 def _header(opened: BinaryIO, start: int) -> tuple[dict[int, Any], int]:
