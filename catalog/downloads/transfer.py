@@ -15,6 +15,7 @@ from itertools import chain
 import requests
 
 from catalog.downloads.hub_login import hub_login
+from catalog.downloads.pace import PacedAdapter
 from catalog.downloads.partial import Partial
 from catalog.downloads.responses import (
     Passing,
@@ -47,8 +48,6 @@ LONGEST_WAIT_SECONDS = 120.0
 CONNECT_SECONDS = 20.0
 #: Seconds without any bytes after which a connection counts as dead.
 STALL_SECONDS = 60.0
-#: Bytes a second, over a while of so many seconds, below which it counts as dead too.
-LEAST_RATE, RATE_SECONDS = 1_000, 60.0
 #: The most bytes of a file whose length neither its publisher nor its server states.
 UNSTATED_BYTES = 20 * 10**9
 
@@ -103,6 +102,8 @@ class Transfer:
             with requests.Session() as session:
                 session.max_redirects = _REDIRECTS
                 session.headers.update(_HEADERS)
+                for scheme in ("https://", "http://"):
+                    session.mount(scheme, PacedAdapter())
                 with self._asked(session) as response:
                     self._receive(response)
         except requests.RequestException as problem:
@@ -266,16 +267,10 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
     # Some servers declare an archive's compression as the transfer's: published lengths and hashes
     # are of the bytes as they are sent.
     response.raw.headers.pop("Content-Encoding", None)
-    since, count = time.monotonic(), 0
     try:
         # What has come, and not only whole chunks: a server may take for ever over each.
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
             yield chunk
-            count += len(chunk)
-            if (seconds := time.monotonic() - since) >= RATE_SECONDS:
-                if count < LEAST_RATE * seconds:
-                    raise Passing(f"only {count} bytes came in {format_duration(seconds)}")
-                since, count = time.monotonic(), 0
     except requests.exceptions.BaseHTTPError as problem:  # type: ignore[attr-defined]
         raise requests.ConnectionError(problem) from problem
 

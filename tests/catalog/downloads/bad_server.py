@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -200,6 +201,19 @@ def sends(content: bytes, sent: list[int] | None = None) -> Fault:
         handler.wfile.write(content)
         if sent is not None:
             sent.extend(handler.wfile.write(bytes(2**20)) for _ in range(128))
+
+    return fault
+
+
+def drips_after(content: bytes) -> Fault:
+    """Send bytes as they are, instead of any answer; then one byte at a time, for half a minute."""
+
+    def fault(handler: Handler, _: Served) -> None:
+        handler.close_connection = True
+        handler.wfile.write(content)
+        for _number in range(1500):
+            handler.wfile.write(b"x")
+            time.sleep(0.02)
 
     return fault
 

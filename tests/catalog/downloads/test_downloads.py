@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from catalog.downloads import FileStore, transfer
+from catalog.downloads import FileStore, pace, transfer
 from catalog.downloads import store as store_module
 from catalog.downloads.receipts import write_note
 from catalog.downloads.responses import is_page
@@ -33,6 +33,7 @@ from tests.catalog.downloads.bad_server import (
     Web,
     answers,
     chunked_until,
+    drips_after,
     ends_after,
     goes_on_and_on,
     leads_to,
@@ -847,7 +848,7 @@ def test_a_note_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
 def test_a_server_below_the_least_rate_is_given_up(
     web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "RATE_SECONDS", 0.2)
+    monkeypatch.setattr(pace, "RATE_SECONDS", 0.2)
     monkeypatch.setattr(transfer, "ATTEMPTS", 2)
     # Each pause is shorter than a stall, and all of it would take minutes.
     web.serve("/a", BODY[:3000], always=trickles(3000, threading.Event(), seconds=0.05))
@@ -856,6 +857,30 @@ def test_a_server_below_the_least_rate_is_given_up(
     assert time.monotonic() - started < 5
     assert isinstance(error, UnreachableError)
     assert len(web.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 100 Continue\r\nX: "]
+)
+def test_headers_that_come_byte_by_byte_are_given_up(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+) -> None:
+    monkeypatch.setattr(pace, "HEADERS_SECONDS", 0.2)
+    web.serve("/a", BODY, faults=[drips_after(beginning)])
+    started = time.monotonic()
+    assert store.get(remote(web.url("/a"))).read_bytes() == BODY
+    assert (len(web.requests), time.monotonic() - started < 10) == (2, True)
+
+
+def test_a_chunk_whose_size_never_ends_is_given_up(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "RATE_SECONDS", 0.2)
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+    web.serve("/a", BODY, faults=[drips_after(head)])
+    started = time.monotonic()
+    assert store.get(remote(web.url("/a"))).read_bytes() == BODY
+    assert (len(web.requests), time.monotonic() - started < 10) == (2, True)
 
 
 def test_a_content_of_unknown_length_has_a_greatest(
