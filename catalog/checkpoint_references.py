@@ -17,7 +17,7 @@ from catalog.files import at_home, file_sha256
 from catalog.hub_checkpoints import hub_reference
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
 from survey.errors import CatalogError, CheckpointError, UnknownName
-from survey.text import storable
+from survey.text import shortened, storable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -194,9 +194,9 @@ def _published(reference: str, architecture: Architecture, base_dir: Path) -> Ch
         return _usable(tagged[reference])
     hint = UnknownName("checkpoint", reference, tagged).hint if tagged else None
     raise CheckpointError(
-        f"checkpoint {reference!r} is not understood for {architecture.full_name}, must be"
-        " init:SEED, file:PATH, hf://OWNER/REPOSITORY, bundled, default or the name of published"
-        " weights",
+        f"checkpoint {shortened(repr(reference))} is not understood for {architecture.full_name},"
+        " must be init:SEED, file:PATH, hf://OWNER/REPOSITORY, bundled, default or the name of"
+        " published weights",
         hint=f"write file:{reference}" if (base_dir / reference).is_file() else hint,
     )
 

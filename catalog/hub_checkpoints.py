@@ -19,7 +19,7 @@ from catalog.downloads.urls import LISTING, hub_file
 from catalog.models.base import RemoteFile
 from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights_among
 from survey.errors import CheckpointError, DownloadError
-from survey.text import shortened
+from survey.text import first_names, shortened
 
 _PREFIX = "hf://"
 
@@ -76,7 +76,7 @@ def hub_reference(reference: str) -> str:
         hub_file(f"{repository}/{path or LISTING}")
     except DownloadError:
         raise CheckpointError(
-            f"checkpoint {reference!r} names nothing on the model hub, must be"
+            f"checkpoint {shortened(repr(reference))} names nothing on the model hub, must be"
             " hf://OWNER/REPOSITORY, with @REVISION and /FILE if wanted",
             hint="such as hf://timm/resnet18.a1_in1k; in a revision write / as %2F",
         ) from None
@@ -119,7 +119,9 @@ def hub_files(reference: str, find: Find) -> HubFiles:
     beside_index = weights.rpartition("/")[0]
     names = [f"{beside_index}/{shard}".lstrip("/") for shard in shards_of(index)]
     if absent := [shard for shard in names if shard not in known]:
-        raise CheckpointError(f"{reference} lacks {absent[0]}, which {weights} names")
+        raise CheckpointError(
+            f"{reference} lacks {first_names(absent)}, which {shortened(weights)} names"
+        )
     return HubFiles(tuple(known[shard] for shard in names), complete=True)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from survey.errors import SettingsError
+from survey.text import shortened
 
 TagValue = bool | int | float | str
 
@@ -57,7 +59,8 @@ def checked_label(label: str) -> str:
     """
     if not _is_line(label) or not label.strip():
         raise SettingsError(
-            f"the label {label!r} must be a line of text, of at most {LONGEST} characters"
+            f"the label {shortened(repr(label))} must be a line of text, of at most {LONGEST}"
+            " characters"
         )
     return label.strip()
 
@@ -83,8 +86,8 @@ def checked_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise SettingsError(
-            f"the tag {name!r} must have a name of letters a to z, digits and _, of at most 64"
-            " characters, that begins with a letter",
+            f"the tag {shortened(repr(name))} must have a name of letters a to z, digits and _, of"
+            " at most 64 characters, that begins with a letter",
             hint="write learning_rate, not learning-rate",
         )
     return name
@@ -100,23 +103,26 @@ def parsed_tag(text: str) -> tuple[str, TagValue]:
     """
     name, separator, value = text.partition("=")
     if not separator:
-        raise SettingsError(f"the tag {text!r} has no value", hint=f"write {name or 'name'}=value")
-    return checked_name(name.strip()), _checked_value(name, parsed_value(value.strip()))
+        raise SettingsError(
+            f"the tag {shortened(repr(text))} has no value",
+            hint=f"write {shortened(name) or 'name'}=value",
+        )
+    name = checked_name(name.strip())
+    return name, _checked_value(name, parsed_value(value.strip()))
 
 
 def parsed_value(text: str) -> TagValue:
-    """Return a value of a tag: a truth value, a number, or a text, which quotes may enclose."""
+    """Return a value of a tag: a truth value, a number, or a text, which quotes may enclose.
+
+    The number may be one that no tag has, such as ``nan``.
+    """
     if text in ("true", "false"):
         return text == "true"
     if len(text) > 1 and text[0] == text[-1] == '"':
         return text[1:-1]
     for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        if math.isfinite(number):
-            return number
+        with suppress(ValueError):
+            return kind(text)
     return text
 
 
@@ -132,8 +138,9 @@ def _checked_value(name: str, value: Any) -> TagValue:
     if isinstance(value, TagValue) and whole and finite and text:
         return value
     raise SettingsError(
-        f"the tag {name} is {value!r}, must be a number, a truth value, or a line of text, of at"
-        f" most {LONGEST} characters"
+        f"the tag {name} is {shortened(repr(value))}, must be a finite number, a truth value, or a"
+        f" line of text, of at most {LONGEST} characters",
+        hint=None if finite else f"a text has quotes: {name}='\"{value}\"'",
     )
 
 

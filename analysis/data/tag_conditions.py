@@ -5,6 +5,7 @@ Equal values of one tag are alternatives; conditions on several tags, and bounds
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections import defaultdict
@@ -15,6 +16,7 @@ from typing import Any
 
 from catalog.tags import Tags, TagValue, checked_name, parsed_value
 from survey.errors import SettingsError
+from survey.text import shortened
 
 #: How a tag is named where a column is.
 PREFIX = "tags."
@@ -72,11 +74,11 @@ def parsed_condition(text: str) -> TagCondition:
     condition = TagCondition(checked_name(name.removeprefix(PREFIX)), sign, value)
     if sign and not value:
         raise SettingsError(
-            f"the tag {text!r} has nothing behind {sign}",
+            f"the tag {shortened(repr(text))} has nothing behind {sign}",
             hint=f"write {name}{sign}value, or {name} alone for any value",
         )
     if sign in _BOUNDS and not is_number(parsed_value(value)):
-        raise SettingsError(f"the tag {text!r} must have a number behind {sign}")
+        raise SettingsError(f"the tag {shortened(repr(text))} must have a number behind {sign}")
     return condition
 
 
@@ -99,5 +101,5 @@ def all_hold(conditions: Iterable[str], tags: Tags) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value of a tag is a number, which a truth value is not."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Return whether a tag can have this number; a truth value is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -77,7 +77,12 @@ def shards_of(index: Path) -> list[str]:
             f"{index} cannot be read as an index of shards: {type(problem).__name__}: {problem}",
             hint="it must be JSON with a weight_map from tensors to files: fetch it again",
         ) from None
-    outside = [str(path) for path in paths if path.is_absolute() or ".." in path.parts]
+    # An empty name is the folder itself; with NUL or half a character none can be opened.
+    outside = [
+        repr(name)
+        for name, path in zip(names, paths, strict=True)
+        if path.is_absolute() or ".." in path.parts or not path.name or not name.isprintable()
+    ]
     if outside or not names:
         raise CheckpointError(
             f"{index} names {first_names(outside) or 'no files'}, must name files of its folder",

@@ -72,6 +72,8 @@ class TableFileOptions(TableOptions):
                 stream.write(piece)
         if self.output is not None:
             self._echo_rows(query.rows)
+        if query.damage is not None:
+            say(f"warning: without labels and tags: {query.damage}")
         if query.shown < query.rows:
             rows = f"the first {query.shown:,} of {counted(query.rows, 'row')}"
             say(f"{rows}; --format csv, json or parquet gives all")

@@ -8,7 +8,10 @@ from io import TextIOWrapper
 
 import typer
 
-from survey.text import printable, printable_lines
+from survey.text import printable, printable_lines, shortened
+
+#: Characters of the longest line of an error: a value in it may be anything.
+_LONGEST_LINE = 2_000
 
 
 def say(*lines: str, err: bool = True) -> None:
@@ -37,10 +40,11 @@ def complain(message: str, hint: str | None, *, lines: bool = False) -> None:
     lines : bool
         Whether the message has lines of its own.
     """
-    text = printable_lines(message) if lines else printable(message)
+    parts = message.split("\n") if lines else [message]
+    text = "\n".join(shortened(part, _LONGEST_LINE) for part in parts)
     typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)
     if hint:
-        say(f"hint: {hint}")
+        say(shortened(f"hint: {hint}", _LONGEST_LINE))
 
 
 class _SafeFormatter(logging.Formatter):

@@ -100,6 +100,8 @@ class SqlQuery:
         The rows of the result, once it is all taken.
     shown : int
         Those that aligned text shows.
+    damage : str or None
+        Why labels and tags are missing from it, where they cannot be read.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class SqlQuery:
         self._asked: dict[str, Any] = {"path": str(home.path), "sql": sql, "files": files}
         self._asked |= {"format": format, "width": width, "registry": home.registry_url}
         self.rows = self.shown = 0
+        self.damage: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
 
@@ -144,7 +147,7 @@ class SqlQuery:
             report = yield from self._run(max(left, LIMITS[0]), metrics=True)
         if kind := report.get("error"):
             raise _ERRORS[kind](report["message"], hint=report["hint"])
-        self.rows, self.shown = report["rows"], report["shown"]
+        self.rows, self.shown, self.damage = report["rows"], report["shown"], report["damage"]
 
     def _run(self, seconds: float, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
         asked = {**self._asked, **asdict(self._limits), "metrics": metrics}

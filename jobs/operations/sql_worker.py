@@ -14,7 +14,6 @@ import json
 import os
 import resource
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,9 +41,10 @@ def main() -> None:
     """Answer the query on standard input; at the end, report on standard error."""
     asked = json.load(sys.stdin)
     try:
-        written = _answer(asked)
+        labels, damage = _labels(Home(Path(asked["path"]), asked["registry"]))
+        written = _answer(asked, labels)
         sys.stdout.buffer.flush()
-        report: dict[str, Any] = {"rows": written.rows, "shown": written.shown}
+        report: dict[str, Any] = {"rows": written.rows, "shown": written.shown, "damage": damage}
     except (SurveyError, MemoryError) as error:
         report = _refusal(error)
     # Whoever reads the result to its end reads the report after it.
@@ -53,12 +53,12 @@ def main() -> None:
     os._exit(0)
 
 
-def _answer(asked: dict[str, Any]) -> Written:
+def _answer(asked: dict[str, Any], labels: dict[str, RunLabels]) -> Written:
     home, sql, form = Home(Path(asked["path"]), asked["registry"]), asked["sql"], asked["format"]
     memory_bytes = int(asked["memory_gb"] * 1e9)
     metrics = _installed_metrics() if asked["metrics"] else []
     with (
-        reading(home, metrics, memory_bytes, _labels(home)) as connection,
+        reading(home, metrics, memory_bytes, labels) as connection,
         refusing(home.signatures),
     ):
         # What is imported when it is first used is imported now.
@@ -73,16 +73,17 @@ def _answer(asked: dict[str, Any]) -> Written:
         return write_result(result, form, sys.stdout.buffer, lines, width)
 
 
-def _labels(home: Home) -> dict[str, RunLabels]:
-    # What was measured can be queried without: whatever changes labels says what is damaged.
-    with suppress(StoreError):
+def _labels(home: Home) -> tuple[dict[str, RunLabels], str | None]:
+    """Return labels and tags, or why there are none: what was measured can be queried without."""
+    try:
         if home.registry_url is None:
-            return labels_in_file(home)
+            return labels_in_file(home), None
         # Imported only where it is used: it brings the library of the registry.
         from catalog.registry.labels import labels_of
 
-        return labels_of(home)
-    return {}
+        return labels_of(home), None
+    except StoreError as error:
+        return {}, f"{error.message[:_LONGEST_MESSAGE]}; {error.hint}"
 
 
 def write_result(

@@ -171,8 +171,11 @@ def test_safetensors_come_first_and_doubts_are_named() -> None:
             weights_among(doubtful, "x")
 
 
+NAMES = ("../x", "/x", "", ".", "a\0b", "\ud800")
+
+
 @pytest.mark.parametrize(
-    "index", ['{"weight_map": {"a": "../x"}}', '{"weight_map": {"a": "/x"}}', "{}", "[", "3"]
+    "index", [*(json.dumps({"weight_map": {"a": name}}) for name in NAMES), "{}", "[", "3"]
 )
 def test_an_index_leads_nowhere_else(tmp_path: Path, index: str) -> None:
     (tmp_path / "i.json").write_text(index)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from jobs.cli.terminal import complain, say
-from survey.errors import QueryError, SurveyError
+from jobs.cli.sql.interruptions import Interruptions
+from jobs.cli.terminal import say
+
+if TYPE_CHECKING:
+    from jobs.operations.sql_query import SqlQuery
 
 _HELP = """\
 A statement may have several lines and ends with a semicolon.
@@ -44,31 +47,34 @@ _QUOTED = re.compile(
 _HISTORY_LINES = 1000
 
 
-class StatementAnswer(Protocol):
-    """Answers statements."""
+class Ask(Protocol):
+    """Makes queries of statements."""
 
-    def __call__(self, statement: str, *, cut: bool = True) -> None:
-        """Write the result of a statement, cut to the terminal's width or as wide as it is."""
+    def __call__(self, statement: str, *, cut: bool = True) -> SqlQuery:
+        """Return a query whose result is cut to the terminal's width, or as wide as it is."""
 
 
-def run_prompt(answer: StatementAnswer, history: Path) -> None:
+def run_prompt(ask: Ask, write: Callable[[SqlQuery], None], history: Path) -> None:
     """Read statements from the terminal and answer each, until the end of the input.
 
     Parameters
     ----------
-    answer : StatementAnswer
-        What it raises for one statement ends none of the others.
+    ask : Ask
+        Makes the query of a statement.
+    write : callable
+        Writes the result of a query; what it raises for one ends none of the others.
     history : Path
         The file of lines typed before.
     """
     say("Statements end with a semicolon; .help lists what else there is.")
-    with _line_editing(history):
-        for statement in _statements():
-            with _prompt_stays():
-                if statement.startswith("."):
-                    _answer_command(statement, answer)
-                else:
-                    answer(statement)
+    interruptions = Interruptions()
+    with interruptions.handled(), _line_editing(history):
+        for text in _statements(interruptions.line):
+            query = _query_of_command(text, ask) if text.startswith(".") else ask(text)
+            if query is None:
+                say(*_HELP.splitlines())
+            else:
+                interruptions.answer(query, write)
 
 
 def is_complete(text: str) -> bool:
@@ -76,12 +82,12 @@ def is_complete(text: str) -> bool:
     return _QUOTED.sub(lambda part: "'" if part[2] else " ", text).rstrip().endswith(";")
 
 
-def _statements() -> Iterator[str]:
+def _statements(line: Callable[[str], str]) -> Iterator[str]:
     """Yield statements and commands as they are typed."""
     lines: list[str] = []
     while True:
         try:
-            lines.append(input("   ...> " if lines else "survey> "))
+            lines.append(line("   ...> " if lines else "survey> "))
         except EOFError:
             say("", err=False)
             return
@@ -98,28 +104,17 @@ def _statements() -> Iterator[str]:
             lines = []
 
 
-@contextmanager
-def _prompt_stays() -> Iterator[None]:
-    """Say what went wrong with a statement, or that it was ended, and go on."""
-    try:
-        yield
-    except SurveyError as error:
-        complain(error.message, error.hint, lines=isinstance(error, QueryError))
-    except KeyboardInterrupt:
-        say("", "the query was ended")
-
-
-def _answer_command(text: str, answer: StatementAnswer) -> None:
+def _query_of_command(text: str, ask: Ask) -> SqlQuery | None:
+    """Return the query that answers a command; None where none does."""
     command, _, name = text.rstrip("; ").partition(" ")
     if command == ".tables":
-        answer(_TABLES, cut=False)
-    elif command == ".schema":
-        quoted = name.strip().replace("'", "''")
-        chosen = f"lower(table_name) = lower('{quoted}')" if quoted else "true"
-        place = "" if quoted else 'table_name AS "table",'
-        answer(_COLUMNS.format(place=place, chosen=chosen), cut=False)
-    else:
-        say(*_HELP.splitlines())
+        return ask(_TABLES, cut=False)
+    if command != ".schema":
+        return None
+    quoted = name.strip().replace("'", "''")
+    chosen = f"lower(table_name) = lower('{quoted}')" if quoted else "true"
+    place = "" if quoted else 'table_name AS "table",'
+    return ask(_COLUMNS.format(place=place, chosen=chosen), cut=False)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from typer.testing import CliRunner, Result
 from catalog.open_home import open_home
 from jobs.cli.main import app
 from jobs.cli.sql.prompt import is_complete
+from jobs.cli.sql.statement import statement_of
+from survey.errors import SettingsError
 from tests.style.repository import ROOT
 
 #: One call of one function that goes on for hours.
@@ -45,6 +48,16 @@ def test_a_statement_comes_from_a_file_or_from_standard_input(home: Path, tmp_pa
     assert sql(home, "SELECT 1", "--file", file).exit_code == 2
     endless = sql(home, "--file", "/dev/zero")
     assert (endless.exit_code, "16,777,216 bytes" in endless.stderr) == (2, True)
+
+
+def test_a_statement_comes_from_a_pipe_in_time_or_not_at_all(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    threading.Timer(0.2, lambda: (os.write(writing, b"SELECT 7"), os.close(writing))).start()
+    assert statement_of(None, Path(f"/dev/fd/{reading}"), 30) == "SELECT 7"
+    os.close(reading)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="did not come"):
+        statement_of(None, tmp_path / "pipe", 0.1)
 
 
 @pytest.mark.slow(seconds=2)

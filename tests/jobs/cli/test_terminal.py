@@ -31,6 +31,14 @@ def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == f"{SHOWN}\nerror: {SHOWN}\nhint: {SHOWN}\n"
 
 
+def test_no_value_of_a_user_fills_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("x" * 100_000, "y" * 100_000)
+    complain("x" * 100_000 + "\nlast", None, lines=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "last"
+    assert max(map(len, lines)) < 2_100
+
+
 @pytest.mark.parametrize("bars", [False, True])
 def test_progress_shows_names_as_they_are(bars: bool) -> None:
     stream = io.StringIO()

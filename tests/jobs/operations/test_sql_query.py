@@ -7,9 +7,11 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ import pytest
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.registry.registry import Registry
+from catalog.tags import RunLabels
 from jobs.operations.sql_query import LIMITS, QueryLimits, SqlQuery
 from jobs.operations.sql_worker import write_result
 from survey.errors import SettingsError, StoreError
@@ -72,6 +76,18 @@ def test_a_call_that_cannot_be_interrupted_ends_at_its_time(home: Home) -> None:
     assert time.monotonic() - began < 10
     assert "--timeout" in str(caught.value.hint)
     assert children(os.getpid()) == others
+
+
+def test_damaged_labels_are_missing_from_a_result_and_that_is_told(tmp_path: Path) -> None:
+    home = open_home(tmp_path / "home", create=True)
+    with Registry(home) as registry:
+        registry.labels.set({"r1": RunLabels("VGG")})
+    query = SqlQuery(home, "SELECT count(*) AS n FROM models", "json")
+    assert (json.loads(b"".join(query)), query.damage) == ([{"n": 0}], None)
+    with closing(sqlite3.connect(home.registry)) as connection, connection:
+        connection.execute("UPDATE run_labels SET model = x'ff00fe'")
+    assert json.loads(b"".join(query)) == [{"n": 0}]
+    assert "--repair" in str(query.damage)
 
 
 def test_ctrl_c_ends_query_and_process_at_once(home: Home) -> None:
