@@ -54,8 +54,8 @@ def signature_frame(rows: Iterable[SiteScore], model: str = "network") -> pd.Dat
     -------
     pandas.DataFrame
         The site, ``affinity`` with ``affinity_std`` and ``affinity_se`` over ``batches``, the mean
-        of every other metric, ``flags``, ``relative_depth`` in [0, 1]; ``run_id`` and ``model``
-        are the name. ``analysis.signature_chart`` draws it.
+        of every other metric, ``flags``, ``relative_depth`` in [0, 1]; ``run_id``, ``model``
+        and ``architecture`` are the name. ``analysis.signature_chart`` draws it.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def signature_frame(rows: Iterable[SiteScore], model: str = "network") -> pd.Dat
     frame["flags"] = [tuple(dict.fromkeys(chain(*each))) for _, each in sites["flags"]]
     frame = frame.reset_index()
     frame["relative_depth"] = frame["site"] / max(frame["site"].max(), 1)
-    frame = frame.assign(run_id=model, model=model, family="own")
+    frame = frame.assign(run_id=model, model=model, architecture=model, family="own")
     images = listed[0].images
     frame.attrs = {"selection": model, "conditions": [f"{images} images a score"]}
     return frame

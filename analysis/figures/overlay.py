@@ -99,6 +99,7 @@ def alignment_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     """
     from tslearn.metrics import dtw_path
 
+    require_columns(signatures, ("run_id", "model", "site", "site_name", "affinity"))
     scored = signatures[signatures["affinity"].notna()].sort_values("site")
     groups = [group for _, group in scored.groupby("run_id", sort=False)]
     if len(groups) != 2:

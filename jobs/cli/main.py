@@ -37,6 +37,7 @@ _MODULES = {
     **dict.fromkeys(VERBS["Explain measurements"], "answers"),
     **dict.fromkeys(VERBS["Keep measurements"], "backup"),
     **{verb: f"service.{verb}" for verb in VERBS["Serve measurements"]},
+    **{verb: f"catalog.{verb}" for verb in VERBS["Browse what can be measured"]},
 }
 
 _PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}

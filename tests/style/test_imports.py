@@ -66,6 +66,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "pyarrow",
             "pydantic",
             "ray",
+            "requests",
             "rich",
             "scipy",
             "starlette",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, cast
 
@@ -87,6 +88,15 @@ def _parameters_of(column: Column) -> dict[str, Any]:
         result[f"min__{name}"] = _parameter(kind, f"{name}.min", "At least this.")
         result[f"max__{name}"] = _parameter(kind, f"{name}.max", "At most this.")
     return result
+
+
+def address_name(option: dataclasses.Field[Any]) -> str:
+    """Return the name that an option of the command line has in addresses."""
+    details = option.metadata
+    flags = [flag for flag in details["flags"] if flag.startswith("--")]
+    # What the command line takes by its place could have the name of a filter.
+    named = "of" if details["positional"] else flags[0] if flags else option.name
+    return named.removeprefix("--").replace("-", "_")
 
 
 def one_of(names: Iterable[str]) -> Any:

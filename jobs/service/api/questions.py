@@ -20,7 +20,7 @@ from analysis.option_fields import option_fields
 from catalog.home import Home
 from jobs.operations.answering import GivenAnswer, given_answer, require_sites
 from jobs.service.api.formats import Suffix, format_of, table_response
-from jobs.service.api.parameters import several
+from jobs.service.api.parameters import address_name, several
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService
 
@@ -110,15 +110,11 @@ def _options(declaration: type) -> dict[str, Any]:
 
 def _parameter(hint: Any, option: dataclasses.Field[Any]) -> Any:
     details = option.metadata
-    flags = [flag for flag in details["flags"] if flag.startswith("--")]
-    # What the command line takes by its place could have the name of a filter.
-    named = "of" if details["positional"] else flags[0] if flags else option.name
-    alias = named.removeprefix("--").replace("-", "_")
     kind = several(str) if details["repeated"] else hint
     unset = f" By default: {details['none']}." if details["none"] else ""
     bound = {} if details["minimum"] is None else {"ge": details["minimum"]}
     # What is not given keeps the default that the option declares.
-    default = Field(None, alias=alias, description=details["help"] + unset, **bound)
+    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bound)
     return kind | None, default
 
 

@@ -1,4 +1,4 @@
-"""Selections of runs in addresses, by the names that the command line's options have."""
+"""Selections of runs in addresses of pages, by the names that questions of the API have."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ from urllib.parse import parse_qs, urlencode
 
 from analysis.data.selection import Selection
 from analysis.option_fields import option_fields
+from jobs.service.api.parameters import address_name
+from survey.errors import SettingsError, UnknownName
 
 #: The fields of a selection that hold globs, by their names in addresses.
 GLOBS = {
-    each.metadata["flags"][0].removeprefix("--"): each.name
-    for each in option_fields(Selection)
-    if each.metadata["repeated"]
+    address_name(each): each.name for each in option_fields(Selection) if each.metadata["repeated"]
 }
+
+#: What else an address may name: random weights too, runs, and a metric.
+_OTHERS = ("untrained", "run", "metric")
 
 
 def selection_of(query: str) -> Selection:
-    """Return the selection that the part of an address behind its question mark names."""
+    """Return the selection that the part of an address behind its question mark names.
+
+    Raises
+    ------
+    SettingsError
+        If it holds a name that means nothing.
+    """
     given = parse_qs(query)
+    for name in set(given) - {*GLOBS, *_OTHERS}:
+        unknown = UnknownName("parameter", name, (*GLOBS, *_OTHERS))
+        raise SettingsError(unknown.message, hint=unknown.hint)
     globs = {field: tuple(given[name]) for name, field in GLOBS.items() if name in given}
     return Selection(**globs, untrained="untrained" in given)  # type: ignore[arg-type]
 

@@ -116,6 +116,7 @@ def test_an_alignment_is_the_one_of_the_distance(home: Home) -> None:
         ("/compare?run=r0&run=nothing", 404),
         ("/compare?run=r0&run=r1&metric=nothing", 404),
         ("/?model=nothing", 400),
+        ("/?famly=F1", 400),
         ("/assets/../settings.py", 404),
         ("/assets/vendor/htmx/LICENSE", 404),
         ("/map/data/../../x.csv", 404),

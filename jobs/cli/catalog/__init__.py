@@ -1,0 +1,1 @@
+"""The verbs that list what can be measured."""
