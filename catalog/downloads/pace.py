@@ -9,15 +9,12 @@ from __future__ import annotations
 import io
 import time
 from http.client import HTTPResponse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from requests.adapters import HTTPAdapter
 
 from catalog.downloads.responses import Passing
 from survey.text import format_duration
-
-if TYPE_CHECKING:
-    from urllib3 import HTTPConnectionPool
 
 #: Seconds within which the headers of an answer must be there.
 HEADERS_SECONDS = 60.0
@@ -28,8 +25,8 @@ LEAST_RATE, RATE_SECONDS = 1_000, 60.0
 class PacedAdapter(HTTPAdapter):
     """Makes connections whose answers may not take for ever; reading raises ``Passing``."""
 
-    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> HTTPConnectionPool:
-        """Return the connections to a server."""
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the connections to a server, a pool of the library below requests."""
         pool = super().get_connection_with_tls_context(*args, **kwargs)
         kind: Any = pool.ConnectionCls
         if kind.response_class is not _PacedResponse:
