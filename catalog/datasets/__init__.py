@@ -124,7 +124,9 @@ def _declared(name: str) -> tuple[DatasetKind, DatasetInfo]:
             if info.names(name):
                 return kind, info
     unknown = UnknownName("dataset", name, __getattr__("DATASET_NAMES"))
-    prefix = name.partition(":")[0]
+    prefix, colon, _ = name.partition(":")
+    if "/" in name and not colon:
+        unknown.hint = f"a folder of images is written folder:{name}"
     broken = installed_kinds().broken
     if broken and not any(prefix in kind.prefixes for kind in _kinds()):
         unknown.hint = f"{unknown.hint}; {'; '.join(map(str, broken))}"

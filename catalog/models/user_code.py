@@ -110,7 +110,9 @@ def _location(module: str) -> Path:
     if spec is None:
         raise CatalogError(
             f"there is no module {name} to import for {module}",
-            hint="run the command where the module lies, or install its package",
+            hint=f"write {module.removesuffix('.py')}, without the .py"
+            if module.endswith(".py")
+            else "run the command where the module lies, or install its package",
         )
     path = Path(os.path.abspath(spec.origin or ""))  # noqa: PTH100 - links are kept
     standard = path.is_relative_to(sysconfig.get_path("stdlib")) and not _is_installed(path)

@@ -107,15 +107,13 @@ class Forecast:
         held = f", {kept} parked or cancelled" if kept else ""
         lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
         who = counted(self.workers, "worker needs", "workers need")
-        jobs = (
-            f"{len(todo)} to measure, {done} done{held}{lacking}; {who} "
-            f"{format_duration(low)} to {format_duration(high)}"
-        )
+        time = f"; {who} {format_duration(low)} to {format_duration(high)}" if todo else ""
+        jobs = f"{len(todo)} to measure, {done} done{held}{lacking}{time}"
         disk, memory = format_bytes(self.disk_bytes), format_bytes(self.memory_bytes)
         sizes = f"to fetch: {self.to_fetch}; disk: about {disk}; memory: about {memory} a worker"
         why = summary(self.plan.reasons.values())
         unknown = counted(len(self.unconsented), "job")
-        code = f"{unknown} beside these: nobody consented to their code yet (survey run --trust)"
+        code = f"{unknown} beside these: nobody consented to their code yet (--trust)"
         known = (
             *notes(self.plan.misfits),
             *notices(self.plan.jobs, self.plan.todo, self.plan.automatic),

@@ -31,6 +31,8 @@ LOCAL = ("--runner", "local")
         (["run", "-m", "small:cifar_*"], ["bundled"]),
         (["run", "-m", "small:digits_vgg7", "-d", "digit"], ["unknown dataset", "digits"]),
         (["run", "-m", "small:digits_vgg7", "-d", "folder:nowhere"], ["nowhere"]),
+        (["run", "-m", "small:digits_vgg7", "-d", "data/mine"], ["folder:data/mine"]),
+        (["run", "-m", "python:nets.py:net", "-d", "digits"], ["write nets, without the .py"]),
         (["run", "-m", "small:digits_vgg7", "-c", "file:nowhere.pth"], ["nowhere.pth"]),
         (["run", "-m", "small:digits_vgg7", "--shrinkage", "lw"], ["shrinkage", "ledoit-wolf"]),
         (["run", "-m", "small:digits_vgg7", "--pooling", "max"], ["pooling is 'max'", "flatten"]),

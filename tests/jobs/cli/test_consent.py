@@ -59,8 +59,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def planned(home: Path) -> dict[str, object]:
-    (row,) = json.loads(survey("plan", "zoo.toml", "--json", home=home).stdout)
+def planned(home: Path, *more: str) -> dict[str, object]:
+    (row,) = json.loads(survey("plan", "zoo.toml", "--json", *more, home=home).stdout)
     return row
 
 
@@ -88,7 +88,9 @@ def test_reading_runs_no_code_and_running_takes_consent(
     survey("schedule", "add", "weekly", "zoo.toml", "--cron", "0 0 * * 1", home=home, code=2)
     assert not trace.exists()
 
-    survey("run", "zoo.toml", "--runner", "local", "--trust", home=home)
+    assert planned(home, "--trust")["state"] == "new"
+    assert not home.exists()
+    survey("run", "zoo.toml", "--runner", "local", home=home)
     assert trace.exists()
     assert planned(home)["state"] == "done"
     # What was consented to is kept for the next process, in a file that is the user's alone.

@@ -174,6 +174,18 @@ def test_auto_takes_the_address_of_the_environment(monkeypatch):
         refused("auto")
 
 
+@pytest.mark.quick
+def test_a_local_ray_that_does_not_come_up_is_a_clear_error(monkeypatch):
+    # Ray raises no class of its own where a machine is too busy to start its processes in time.
+    def late(**_):
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", late)
+    with pytest.raises(ClusterError, match="timed out during startup") as caught:
+        refused(None)
+    assert "--runner local" in caught.value.hint
+
+
 def test_an_address_where_nobody_listens_is_refused_at_once():
     began = time.monotonic()
     with pytest.raises(ClusterError) as caught:
