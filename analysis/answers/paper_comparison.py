@@ -91,7 +91,7 @@ class PaperNumbers(_PaperComparison):
 
 @dataclass(frozen=True, eq=False)
 class PaperCorrelations(_PaperComparison):
-    """Our correlations beside those that the paper prints, instead."""
+    """Our correlations beside those that the paper prints."""
 
     name = "paper-correlations"
     command = "correlate --compare-paper"
@@ -100,7 +100,7 @@ class PaperCorrelations(_PaperComparison):
 
 @dataclass(frozen=True, eq=False)
 class PaperRegressions(_PaperComparison):
-    """Our regressions beside those that the paper prints, instead."""
+    """Our regressions beside those that the paper prints."""
 
     name = "paper-regressions"
     command = "regress --compare-paper"

@@ -13,11 +13,15 @@ from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
 from analysis.figures.theme import FAINT, lines_by
+from analysis.statistics.dtw import dtw_path
 from analysis.text import listed, number
 from survey.errors import NothingToDraw
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 640, 300
+
+#: Models that one drawing tells apart.
+MOST_MODELS = 12
 
 #: How far apart two aligned signatures are drawn, on the axis of the score.
 _APART = 1.1
@@ -97,8 +101,6 @@ def alignment_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     NothingToDraw
         If there are not two runs with scores.
     """
-    from tslearn.metrics import dtw_path
-
     require_columns(signatures, ("run_id", "model", "site", "site_name", "affinity"))
     scored = signatures[signatures["affinity"].notna()].sort_values("site")
     groups = [group for _, group in scored.groupby("run_id", sort=False)]
@@ -106,11 +108,10 @@ def alignment_rows(signatures: pd.DataFrame) -> pd.DataFrame:
         raise NothingToDraw("an alignment is of two models with scores")
     columns = ["model", "site", "site_name", "affinity"]
     first, second = (group[columns].reset_index(drop=True) for group in groups)
-    path, _ = dtw_path(first["affinity"].to_numpy(), second["affinity"].to_numpy())
-    places = np.array(path)
+    places = dtw_path(first["affinity"].to_numpy(), second["affinity"].to_numpy())
     one = first.iloc[places[:, 0]].reset_index(drop=True)
     other = second.iloc[places[:, 1]].reset_index(drop=True).add_prefix("other_")
-    return pd.concat([one, other], axis=1).assign(step=range(len(path)))
+    return pd.concat([one, other], axis=1).assign(step=range(len(places)))
 
 
 def alignment_chart(signatures: pd.DataFrame) -> Figure:

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from analysis.data.provenance import narrowed
-from analysis.figures import alignment_chart, alignment_rows, overlay_chart, overlay_rows
+from analysis.figures.overlay import (
+    MOST_MODELS,
+    alignment_chart,
+    alignment_rows,
+    overlay_chart,
+    overlay_rows,
+)
 from analysis.report.data import ReportMaterial, statement
 from analysis.report.elements import Exhibit, Link, Page
 from analysis.report.model_page import SITE_COLUMNS
@@ -16,7 +22,7 @@ from survey.metrics import listed_quantities
 from survey.text import counted
 
 #: Models that are compared at once.
-LEAST_COMPARED, MOST_COMPARED = 2, 12
+LEAST_COMPARED, MOST_COMPARED = 2, MOST_MODELS
 
 
 def comparison_page(

@@ -18,6 +18,7 @@ from analysis.figures.files.vega import specification, svg_of
 from analysis.figures.files.words import Words
 from analysis.report.elements import Exhibit, Page
 from analysis.report.folder import Write
+from analysis.report.hover_values import describe_marks, title_mark
 from analysis.report.standalone_svg import SVG, framed
 from survey.errors import FigureError
 
@@ -85,6 +86,7 @@ def shown(exhibit: Exhibit, write: Write) -> Shown:
     # Figures of this package are valid; a validation of each takes as long as making it.
     spec = specification(exhibit.chart, validate=False)
     words = Words.taken(spec)
+    describe_marks(spec)
     drawings = _drawn_each(spec)
     write(f"figures/{exhibit.name}.svg", framed(next(iter(drawings.values())), words))
     write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
@@ -140,7 +142,8 @@ def embedded(drawn: str, name: str, text: str) -> str:
     """
     Xml.register_namespace("", SVG)
     root = Xml.fromstring(drawn)  # noqa: S314 - drawn by this program, from text it escaped
-    for element in root.iter():
+    for element in list(root.iter()):
+        title_mark(element)
         _point_within(element, name)
         for spoken in ("role", "aria-hidden", "aria-label", "aria-roledescription"):
             element.attrib.pop(spoken, None)

@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.neighbours import NearestNeighbours
 from analysis.data.provenance import narrowed, provenance_of
+from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.data import ReportMaterial, libraries, slug, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -59,32 +60,40 @@ def model_page(
     here: Link,
     before: Link | None = None,
     after: Link | None = None,
+    repeats: ReportMaterial | None = None,
 ) -> Page:
     """Return the page of a run.
 
     Parameters
     ----------
     material : ReportMaterial
-        The frames with this run, and those it is compared with.
+        The frames with the runs it is compared with, and with this one where ``repeats`` lacks.
     run : dict
-        Its row of ``material.models``.
+        Its row of ``material.models``, or of that of ``repeats``.
     here, before, after : Link
         The page, and those that it links to.
+    repeats : ReportMaterial, optional
+        The runs of its architecture, which the page lists, this one among them.
     """
-    every = material.every_signature
+    frames = repeats or material
+    every, gaps = frames.every_signature, frames.gaps
     group = every[every["run_id"] == run["run_id"]]
-    gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
+    gaps = gaps[gaps["run_id"] == run["run_id"]]
+    exhibits, runs = _exhibits(group, run), dict[str, PageTable]()
+    if repeats and len(repeats.models) > 1:
+        exhibits += architecture_exhibits(repeats, run)
+        runs = {"Every run": architecture_table(repeats)}
     values = {
         "lead": _lead(run, group),
         "facts": _facts(run),
         "problems": _problems(run, group, gaps),
-        "tables": _sites(group, gaps) | _neighbours(material, run),
+        "tables": _sites(group, gaps) | _neighbours(material, run) | runs,
         "provenance": _provenance(run),
         "sql": statement([run["run_id"]], view="runs"),
         "before": before,
         "after": after,
     }
-    return Page(here, "model.html", values, _exhibits(group, run))
+    return Page(here, "model.html", values, exhibits)
 
 
 def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:

@@ -60,6 +60,37 @@ def dtw(x: ArrayLike, y: ArrayLike, band: int | None = None) -> float:
     return math.sqrt(squared_sums([np.asarray(x), np.asarray(y)], pair, band)[0])
 
 
+def dtw_path(x: ArrayLike, y: ArrayLike) -> Integers:
+    """Return a warping path of the least sum: what ``dtw`` is the root of.
+
+    In plain Python: for one pair that takes less time than to compile machine code.
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,) and (m,)
+        The curves.
+
+    Returns
+    -------
+    array of int, shape (steps, 2)
+        Its cells (i, j), from (0, 0) to (n - 1, m - 1).
+    """
+    costs = np.subtract.outer(np.asarray(x, float), np.asarray(y, float)) ** 2
+    n, m = costs.shape
+    # A row and a column before the first hold infinity: no path comes from there.
+    sums = [[math.inf] * (m + 1) for _ in range(n + 1)]
+    sums[0][0] = 0.0
+    for i, row in enumerate(costs.tolist()):
+        for j, cost in enumerate(row):
+            sums[i + 1][j + 1] = cost + min(sums[i][j], sums[i][j + 1], sums[i + 1][j])
+    path = [(n - 1, m - 1)]
+    while path[-1] != (0, 0):
+        i, j = path[-1]
+        steps = ((i - 1, j - 1), (i - 1, j), (i, j - 1))
+        path.append(min(steps, key=lambda cell: sums[cell[0] + 1][cell[1] + 1]))
+    return np.array(path[::-1])
+
+
 def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None = None) -> Floats:
     """Return the squared distances of pairs of curves; see ``dtw``.
 

@@ -24,14 +24,30 @@ from analysis.report.inline_svg import drawn
 from analysis.report.model_page import model_page
 from analysis.report.pages import missing_section, provenance_section, survey_facts, survey_lead
 from analysis.report.sections import PAGES, section, section_of
-from analysis.text import spaced
+from analysis.text import spaced, whole
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
+from catalog.registry.rows import EventRow
+from catalog.store.reader import query, run_row
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from jobs.service.problems import without_folders
 from survey.errors import SettingsError, UnknownName
+from survey.settings import MEASURING_VERSION
 
 #: Columns of ``runs`` in which paths of the server may stand.
 _NAMING_FILES = ("checkpoint", "dataset", "error", "suspicion", "transform", "settings")
+
+#: Runs of an architecture that the page of one of them lists.
+MOST_REPEATS = 100
+
+_REPEATS = """
+SELECT run_id FROM runs WHERE source = $source AND architecture = $architecture
+ORDER BY run_id = $run DESC, finished_at DESC NULLS LAST LIMIT $most
+"""
+
+#: Events that the overview lists.
+EVENTS_SHOWN = 10
 
 #: Sections of a report that answer no question.
 _OTHERS = {"missing": missing_section, "provenance": provenance_section}
@@ -132,12 +148,31 @@ def _overview(material: ServiceMaterial, asked: Asked) -> Page:
     values = {
         "banner": banner(material.provenance.mixed),
         "lead": survey_lead(material),
-        "facts": survey_facts(material),
+        "facts": _facts(material),
+        "events": _events(asked.home),
         "timeline": timeline,
         "latest": _latest(material),
         "missing": missing_section(material),
     }
     return Page(NAVIGATION[0], "overview.html", values, timeline.exhibits)
+
+
+def _facts(material: ServiceMaterial) -> dict[str, str]:
+    done = material.done
+    counts = (
+        ("measured", len(done)),
+        ("failed", len(material.failed)),
+        ("stale", (done["measuring_version"] != MEASURING_VERSION).sum()),
+    )
+    facts = {name: whole(count) for name, count in counts} | survey_facts(material)
+    # The report's words for the second count.
+    del facts["failed runs"]
+    return facts
+
+
+def _events(home: Path) -> list[EventRow]:
+    with Registry(open_home(home, create=False)) as registry:
+        return registry.events.latest(EVENTS_SHOWN)
 
 
 def _measured(material: ServiceMaterial) -> bool:
@@ -176,7 +211,7 @@ def _whole_table(material: ServiceMaterial, kind: type[Answer]) -> PageTable:
 
 
 def _title(kinds: Sequence[type[Answer]]) -> str:
-    return kinds[0].title or spaced(kinds[0].name).capitalize()
+    return kinds[0].title or spaced(kinds[0].name.replace("-", " ")).capitalize()
 
 
 def _first_line(kind: type[Answer]) -> str:
@@ -185,21 +220,27 @@ def _first_line(kind: type[Answer]) -> str:
 
 def _place(answered: Section) -> Link:
     is_map = answered.name == "clusters"
-    return Link(answered.title, "map" if is_map else f"questions/{answered.name}")
+    return NAVIGATION[3] if is_map else Link(answered.title, f"questions/{answered.name}")
 
 
 def _model(material: ServiceMaterial, asked: Asked) -> Page:
-    runs = material.models[material.models["run_id"].str.startswith(asked.name)]
-    if len(runs) != 1 or not asked.name:
-        raise UnknownName("run", asked.name, list(material.models["run_id"]))
-    run = runs.iloc[0].to_dict()
-    return model_page(material, run, Link(run["model"], f"models/{run['run_id']}"))
+    opened = open_home(asked.home, create=False)
+    chosen = run_row(opened, asked.name)
+    named = {"source": chosen.source, "architecture": chosen.architecture}
+    values = {"run": chosen.run_id, "most": MOST_REPEATS, **named}
+    ids = query(opened, _REPEATS, values)["run_id"].to_pylist()
+    repeats = _material(asked.home, asked.revision, Selection(runs=tuple(ids), newest=False))
+    rows = repeats.models.set_index("run_id", drop=False)
+    run = rows.loc[chosen.run_id].to_dict()
+    here = Link(run["model"], f"models/{run['run_id']}")
+    return model_page(material, run, here, repeats=repeats)
 
 
-def _comparison(material: ServiceMaterial, asked: Asked) -> Page:
+def _comparison(_material_of_all: ServiceMaterial, asked: Asked) -> Page:
     if not asked.runs:
         return Page(NAVIGATION[2], "comparison.html", {"runs": ()})
-    return comparison_page(material, NAVIGATION[2], asked.runs, asked.name or "affinity")
+    compared = _material(asked.home, asked.revision, Selection(runs=asked.runs, newest=False))
+    return comparison_page(compared, NAVIGATION[2], asked.runs, asked.name or "affinity")
 
 
 _KINDS = {

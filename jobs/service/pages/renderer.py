@@ -15,6 +15,7 @@ from threading import Lock
 
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
+from catalog.registry.registry import Registry
 from jobs.service.pages.answers import Asked, Made, make
 from jobs.service.problems import Refusal
 
@@ -102,10 +103,12 @@ def _new_process() -> ProcessPoolExecutor:
 
 
 def revision(home: Home) -> str:
-    """Return what changes whenever the measurements, labels or tags of a home do."""
+    """Return what changes whenever the measurements, labels, tags or events of a home do."""
     files = [home.signatures, *segment_paths(home.spool)]
     state = [(path.name, _stamp(path)) for path in files]
-    return hashlib.sha256(repr((state, labels_of(home))).encode()).hexdigest()[:16]
+    with Registry(home) as registry:
+        newest = [event.id for event in registry.events.latest(1)]
+    return hashlib.sha256(repr((state, labels_of(home), newest)).encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -71,7 +71,9 @@ class SurveyForm(BaseModel):
 @router.get("")
 def show(request: Request, home: HomeOfService, registry: RegistryOfService) -> Response:
     """Return how far the scan is, what was submitted, and a form for more."""
-    return page_response(request, "scan.html", NAVIGATION[5], **_values(home, registry))
+    return page_response(
+        request, "scan.html", NAVIGATION[5], given=request.query_params, **_values(home, registry)
+    )
 
 
 @router.post("/surveys")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
@@ -27,7 +27,8 @@ def show(request: Request, registry: RegistryOfService) -> Response:
     """Return the schedules, their last due times, and the events that followed."""
     shown = [api.show(each.name, registry, _TICKS) for each in registry.schedules.all()]
     events = registry.events.latest(_EVENTS)
-    return page_response(request, "schedules.html", NAVIGATION[6], schedules=shown, events=events)
+    values: dict[str, Any] = {"schedules": shown, "events": events, "given": request.query_params}
+    return page_response(request, "schedules.html", NAVIGATION[6], **values)
 
 
 class ScheduleForm(SurveyForm):

@@ -24,7 +24,7 @@ MOST_ROWS = 500
 #: The queries that the page offers, by what each asks.
 EXAMPLES = dict(
     re.findall(
-        r"^-- name: (.+)\n((?:(?!-- name:).*\n)+)",
+        r"^-- name: (.+)\n((?:(?!-- name:).+\n)+)",
         Path(__file__).with_name("example_queries.sql").read_text(encoding="utf-8"),
         re.MULTILINE,
     )

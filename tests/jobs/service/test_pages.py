@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -19,7 +20,7 @@ from analysis.figures import alignment_rows
 from analysis.statistics.dtw import dtw
 from catalog.home import Home
 from jobs.service.application import make_application
-from jobs.service.pages.answers import QUESTIONS
+from jobs.service.pages.answers import QUESTIONS, Asked, make
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
 
@@ -177,3 +178,35 @@ def test_a_query_shows_its_rows_and_gives_them_as_files(client: TestClient) -> N
     assert "<svg" in page
     rows = client.get("/sql/result.csv", params={"query": query}).text.splitlines()
     assert rows[1:] == [f'"{run}",{6 + place}' for place, run in enumerate(RUNS)]
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of one network and two checkpoints, of which one was measured again."""
+    path = tmp_path_factory.mktemp("repeated") / "home"
+    with Builder(path) as build:
+        for run, checkpoint, version in (("a0", "w0", 2), ("a1", "w0", 3), ("b0", "w1", 2)):
+            build(run, [[0.25, 0.5]], checkpoint=checkpoint, measuring_version=version)
+    return path
+
+
+def test_a_model_shows_every_run_and_each_value(repeated: Path) -> None:
+    # `a0` was measured again since: it has a page all the same.
+    page = make(Asked(repeated, "", "model", name="a0"))
+    table = page.html.partition('id="table-runs"')[2].partition("</table>")[0]
+    assert re.findall(r'href="/models/(\w+)"', table) == ["b0", "a1", "a0"]
+    assert b"b0" in page.files["data/checkpoints.csv"]
+    titles = re.findall(r"<title>[^<]*affinity: ([0-9.]+)</title>", page.html)
+    assert set(titles) == {"0.25", "0.5"}
+
+
+def test_the_overview_counts_what_is_stale(repeated: Path) -> None:
+    page = make(Asked(repeated, "", "overview")).html
+    counts = dict(re.findall(r"<dt>(measured|failed|stale)</dt><dd>(\d+)</dd>", page))
+    assert counts == {"measured": "2", "failed": "0", "stale": "1"}
+
+
+def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
+    page = client.get("/scan", params={"models": 'small:digits_*"', "images_per_score": "64"}).text
+    assert 'name="models" value="small:digits_*&#34;"' in page
+    assert 'name="images_per_score" value="64"' in page
