@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry
 
 #: Operations that multiply data with weights, and the positions of their two factors.
 _PRODUCTS: dict[object, tuple[int, int]] = {
@@ -51,11 +51,11 @@ def model_cost(model: nn.Module, size: int) -> Cost:
     """
     parameters = list(model.parameters())
     device = parameters[0].device if parameters else torch.device("cpu")
-    counter = FlopCounterMode(display=False)
-    with plain_attention(), _frozen(parameters), torch.inference_mode(), counter:
+    work = _WorkMode()  # type: ignore[no-untyped-call]
+    with plain_attention(), torch.no_grad(), work:
         model(torch.zeros(1, 3, size, size, device=device))
     # torch counts a multiplication and an addition apart; the field's tables count them as one.
-    return Cost(sum(p.numel() for p in parameters), counter.get_total_flops() / 2e9)
+    return Cost(sum(p.numel() for p in parameters), work.flops / 2e9)
 
 
 @contextmanager
@@ -68,21 +68,6 @@ def plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextmanager
-def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
-    """Have no parameter ask for a gradient for a while."""
-    # The counter looks for the gradients of what is passed to a module, which fails in inference
-    # mode where a network passes a parameter itself, such as a class token.
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    for parameter in trained:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in trained:
-            parameter.requires_grad_(True)
 
 
 def weighted_depth(model: nn.Module, image: torch.Tensor) -> int:
@@ -121,7 +106,43 @@ class _Facts:
     weights: bool = False
 
 
-class _DepthMode(TorchDispatchMode):
+class _OperationMode(TorchDispatchMode):
+    """Hands every operation of a forward pass to ``watch``, after it ran."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Else torch imports its compiler at the first operation, which takes longer than a small
+        # network's whole pass.
+        return False
+
+    def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Take note of an operation."""
+        raise NotImplementedError
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.watch(func, args, kwargs or {}, result)
+        return result
+
+
+class _WorkMode(_OperationMode):
+    """Adds up the floating point operations by torch's formulas."""
+
+    flops = 0
+
+    def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        formula = flop_registry.get(func.overloadpacket)
+        if formula is not None:
+            self.flops += formula(*args, **kwargs, out_val=result)
+
+
+class _DepthMode(_OperationMode):
     """Follows depth through every operation, by the memory that operations read and write."""
 
     def __init__(self, parameters: Iterable[torch.Tensor], image: torch.Tensor) -> None:
@@ -137,21 +158,12 @@ class _DepthMode(TorchDispatchMode):
         """Return what is known of a tensor; nothing for constants."""
         return self._facts.get(tensor.untyped_storage()._cdata, _Facts())
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         inputs = [self.facts(tensor) for tensor in _tensors((args, kwargs))]
-        layer = self._is_layer(func, args)
-        result = func(*args, **(kwargs or {}))
-        depth = max((facts.depth for facts in inputs), default=-1) + layer
+        depth = max((facts.depth for facts in inputs), default=-1) + self._is_layer(func, args)
         behind = _Facts(depth, depth < 0 and any(facts.weights for facts in inputs))
         for tensor in _tensors(result):
             self._set(tensor, behind)
-        return result
 
     def _is_layer(self, func: Any, args: tuple[Any, ...]) -> bool:
         places = _PRODUCTS.get(getattr(func, "overloadpacket", None))

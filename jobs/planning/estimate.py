@@ -77,12 +77,12 @@ class History:
         Non-negative least squares, relative to each run's time: small networks take longer to
         score than to run, large ones do not.
         """
-        # Heavy, and needed once something was measured.
-        from scipy.optimize import nnls
-
         runs = [run for run in self._usable if run.gflops or run.scores]
         if not runs:
             return None
+        # Heavy, and needed once something was measured.
+        from scipy.optimize import nnls
+
         work = np.array([(run.gflops * run.images, run.scores) for run in runs])
         a_gflop, a_score = nnls(
             work / np.array([[run.seconds] for run in runs]), np.ones(len(runs))

@@ -1,15 +1,15 @@
 """Counts of a tensor's values near zero, in one pass over the memory.
 
 Called on every input and output of every activation, on tensors of some 10^8 values: written
-plainly, ``(x.abs() <= t).sum()`` costs more than everything else that is measured.
+plainly, ``(x.abs() <= t).sum()`` costs more than everything else that is measured. Compiled code
+would count in a third of the time, but takes most of a second to load, which a small network's
+first score would wait for.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,44 +98,17 @@ class Counter:
     def __init__(self, dtype: torch.dtype) -> None:
         self._near = 0
         self._below = 0
-        self._high = comparable(torch.tensor(_limit(dtype), dtype=dtype))[()]
-        self._low = -self._high
-        self._count = compiled(self._high.dtype)
+        self._limit = _limit(dtype)
 
     def add(self, piece: NDArray[Any]) -> None:
         """Count the values of a piece with a single axis, as ``comparable`` returns it."""
-        at_most, below = self._count(piece, self._low, self._high)
-        self._near += int(at_most) - int(below)
-        self._below += int(below)
+        below = int(np.count_nonzero(piece < -self._limit))
+        self._near += int(np.count_nonzero(piece <= self._limit)) - below
+        self._below += below
 
     def counted(self, values: int) -> NearZero:
         """Return the count so far, as that of a tensor with this number of values."""
         return NearZero(self._near, values, self._below)
-
-
-def _count_plainly(values: NDArray[Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """Return how many values are at most ``high``, and how many are under ``low``."""
-    at_most = below = np.int32(0)
-    for i in range(values.size):
-        # Cast back each time: numba would add in 64 bits, half as many to a register.
-        at_most = np.int32(at_most + np.int32(values[i] <= high))
-        below = np.int32(below + np.int32(values[i] < low))
-    return at_most, below
-
-
-@functools.cache
-def compiled(dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """Return the compiled count, cached on disk where possible."""
-    # Slow to import, and a score of two matrices alone counts nothing.
-    import numba
-
-    probe = np.zeros(1, dtype)
-    try:
-        kept = numba.njit(_count_plainly, nogil=True, cache=True)
-        kept(probe, probe[0], probe[0])
-    except Exception:  # noqa: BLE001 - no folder to keep it in, a full disk, a damaged file, ...
-        return cast("Callable[..., Any]", numba.njit(_count_plainly, nogil=True))
-    return cast("Callable[..., Any]", kept)
 
 
 def _limit(dtype: torch.dtype) -> float:

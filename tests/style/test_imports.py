@@ -13,9 +13,9 @@ import pytest
 from tests.style.repository import ROOMS, ROOT, all_modules, relative
 
 #: The third-party packages of each room, by the name they are imported under. So only jobs starts
-#: clusters and commands, only catalog opens stores and builds models, and survey runs with four.
+#: clusters and commands, only catalog opens stores and builds models, and survey runs with three.
 THIRD_PARTY: dict[str, frozenset[str]] = {
-    "survey": frozenset({"numba", "numpy", "scipy", "torch"}),
+    "survey": frozenset({"numpy", "scipy", "torch"}),
     "catalog": frozenset(
         {
             "PIL",

@@ -134,6 +134,24 @@ def test_completion_imports_nothing_that_takes_long():
     assert done.stderr == ""
 
 
+def test_a_first_scan_imports_nothing_it_can_do_without(tmp_path):
+    """Its first row waits for no compiler and for no library that it asks nothing of."""
+    heavy = {"torch._dynamo", "sympy", "numba", "sklearn", "torchvision", "timm", "ray"}
+    scanned = (
+        "import sys\n"
+        "from jobs.cli.main import app\n"
+        "try: app()\n"
+        f"finally: print(*{heavy} & set(sys.modules))"
+    )
+    scan = ("-m", "small:digits_vgg7", "-d", "digits[:32]", "--images-per-score", "32")
+    command = [sys.executable, "-c", scanned, "--home", tmp_path / "home", "run", *scan]
+    done = subprocess.run(
+        [*command, "--runner", "local"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""
+
+
 def test_json_and_another_format_exclude_each_other():
     result = CliRunner().invoke(app, ["status", "--json", "--format", "csv"])
     assert result.exit_code == 2

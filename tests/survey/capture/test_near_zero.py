@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -108,17 +107,3 @@ def test_counts_add_up_and_divide() -> None:
     assert whole == NearZero(3, 6, 3)
     assert whole.fraction == 0.5
     assert (NearZero(torch.tensor(1), 4) + NearZero(torch.tensor(2), 2)).fraction == 0.5
-
-
-def test_it_works_where_compiled_code_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_one = numba.njit
-
-    def unkept(*args: object, **options: object) -> object:
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return compile_one(*args, **options)
-
-    near_zero.compiled.cache_clear()
-    monkeypatch.setattr(numba, "njit", unkept)
-    assert count_near_zero(values(10)) == counted(values(10))
-    near_zero.compiled.cache_clear()
