@@ -37,6 +37,12 @@ def chance(value: Any) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
+def span(low: Any, high: Any) -> str:
+    """Return two numbers as ``0.12 to 0.34``; one where both print so."""
+    ends = dict.fromkeys((number(low), number(high)))
+    return " to ".join(ends)
+
+
 def range_finding(lead: str, values: pd.Series[float], over: str) -> str:
     """Return from what to what values go, as a sentence; that they are alike where they print so.
 

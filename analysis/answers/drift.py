@@ -41,6 +41,8 @@ class SignatureDrift(Answer):
     unit = "the batch of images, of one site"
     computed_by = "analysis.contrasts.drift_between_runs:drift"
     found_by = "analysis.contrasts.drift_verdicts:Drift.finding"
+    untrained = True
+    apart = ("images_per_score", "ridge", "shrinkage", "pooling", "dataset")
     without = ("role", "all_runs")
 
     since: str | None = option(

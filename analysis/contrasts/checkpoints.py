@@ -17,7 +17,7 @@ from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.pearson import pearson_where_known
-from analysis.text import number
+from analysis.text import listed, number
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
@@ -97,20 +97,27 @@ def robustness_finding(robustness: pd.DataFrame) -> str:
     known = robustness[robustness["relative_std"].notna()]
     if known.empty:
         return "No architecture was measured with several checkpoints"
-    spread = known.set_index("metric")["relative_std"].rename(index=PAPER_NAMES)
-    by_setting = known.reset_index(drop=True).groupby(["source", "architecture", "dataset"])
-    steadiest = spread.iloc[by_setting["relative_std"].idxmin()]
+    known = known.assign(name=known["metric"].replace(PAPER_NAMES))
+    by_setting = known.groupby(["source", "architecture", "dataset"])
+    steadiest = [_steadiest(group) for _, group in by_setting]
     if len(steadiest) > 1:
-        ours = int((steadiest.index == "affinity").sum())
+        ours = steadiest.count(["affinity"])
         count = counted(len(steadiest), "architecture")
         return f"Affinity varies least over checkpoints in {ours} of {count}"
-    metric, least = steadiest.index[0], number(steadiest.iloc[0])
-    other = metric != "affinity" and "affinity" in spread
-    if other and number(spread["affinity"]) == least:
-        return f"{metric} and the affinity vary least over checkpoints ({least} of their means)"
-    return f"{metric} varies least over checkpoints ({least} of its mean" + (
-        f"; affinity {number(spread['affinity'])})" if other else ")"
-    )
+    spread, names = known.set_index("name")["relative_std"], steadiest[0]
+    several = len(names) > 1
+    least = f"{number(spread.min())} of {'their means' if several else 'its mean'}"
+    if several and len(names) == len(spread):
+        return f"All metrics vary alike over checkpoints ({least})"
+    if "affinity" in spread and "affinity" not in names:
+        least += f"; affinity {number(spread['affinity'])}"
+    return f"{listed(names)} {'vary' if several else 'varies'} least over checkpoints ({least})"
+
+
+def _steadiest(group: pd.DataFrame) -> list[str]:
+    """Return the metrics of a setting that vary least, all that print the same."""
+    printed = group["relative_std"].map(number)
+    return list(group.loc[printed == number(group["relative_std"].min()), "name"])
 
 
 def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:

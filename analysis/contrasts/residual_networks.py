@@ -20,7 +20,7 @@ from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
 from analysis.statistics.trend import SIGNIFICANT
-from analysis.text import number
+from analysis.text import number, span
 from survey.text import counted
 
 #: Families whose blocks activate after the addition, as globs. In DenseNets and in residual
@@ -199,8 +199,8 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     if known.empty:
         return "No trained network has sites with a score both after a shortcut and elsewhere"
     effect = known["cliffs_delta"]
-    size = f"{number(effect.min())} to {number(effect.max())}, median {number(effect.median())}"
-    size = number(effect.iloc[0]) if effect.nunique() == 1 else size
+    size = span(effect.min(), effect.max())
+    size += f", median {number(effect.median())}" if effect.nunique() > 1 else ""
     every = _compared(contrast)
     tested = (every["p"] <= SIGNIFICANT).any()
     lead = "" if tested else "No difference beyond chance; "

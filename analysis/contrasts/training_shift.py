@@ -100,8 +100,9 @@ def training_finding(shift: pd.DataFrame) -> str:
     means = known.groupby(["model", "dataset"])[names].mean()
     overall = means.mean()
     moves = "lowers" if overall["shift"] < 0 else "raises"
-    ends = f"from {number(overall['mean_initial'])} to {number(overall['mean_trained'])}"
-    alike = number(overall["mean_initial"]) == number(overall["mean_trained"])
+    start, end = number(overall["mean_initial"]), number(overall["mean_trained"])
+    alike = start == end
+    ends = f"{start} before and after" if alike else f"from {start} to {end}"
     if len(means) == 1:
         model, dataset = means.index[0]
         moves = "hardly moves" if alike else moves

@@ -25,10 +25,11 @@ from analysis.figures.marks.depth_axis import (
     thread,
 )
 from analysis.figures.marks.hollow_marks import hollow_note
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
 from analysis.figures.marks.representative_models import SAMPLED, sample
 from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
-from analysis.relations.network_depth import depth_finding
-from analysis.text import listed, number, range_finding
+from analysis.relations.network_depth import NETWORK, depth_finding
+from analysis.text import listed, number, range_finding, span
 from catalog.checkpoint_files import natural_order
 from survey.errors import UnknownName
 from survey.text import counted
@@ -62,25 +63,35 @@ def signature_lines(signatures: pd.DataFrame, most: int | None = None) -> pd.Dat
     return _shown(lines[[*names, "affinity", "few_images"]], most)
 
 
-def signature_chart(signatures: pd.DataFrame, most: int | None = None) -> Figure:
+def signature_chart(
+    signatures: pd.DataFrame, most: int | None = None, colours: ModelColours = FAMILIES
+) -> Figure:
     """Draw signatures, one panel a family and one line a model, the most linear family first.
 
     The finding, the order of the families and their numbers are those of all models.
 
-    Its parameters are those of ``signature_lines``.
+    Parameters
+    ----------
+    signatures, most
+        See ``signature_lines``.
+    colours : ModelColours
+        What colour and dash stand for; as panels tell families apart, by default the model.
     """
     lines = signature_lines(signatures)
+    lines["colour"] = colours.of(lines)
     medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
     models = lines.groupby("family")["model"].nunique()
     families = signatures["family"].fillna(UNKNOWN)
     networks = signatures["architecture"].groupby(families).nunique()
     shown = _shown(lines, most)
     drawn = [name for name in medians.index if (shown["family"] == name).any()]
-    panels = [_family_panel(shown[shown["family"] == name], name, models[name]) for name in drawn]
+    looks = None if colours is FAMILIES else colours.lines(shown, _width(len(drawn)))
+    panels = [
+        _family_panel(shown[shown["family"] == name], name, models[name], looks) for name in drawn
+    ]
+    scales: Any = "independent" if looks is None else "shared"
     return figure(
-        alt.concat(*panels, columns=COLUMNS).resolve_scale(
-            color="independent", strokeDash="independent"
-        ),
+        alt.concat(*panels, columns=COLUMNS).resolve_scale(color=scales, strokeDash=scales),
         _family_finding(lines, medians, networks),
         note="One line a model, a gap where a site has no score. 1 is affine."
         + hollow_note(shown)
@@ -138,14 +149,14 @@ def depth_chart(signatures: pd.DataFrame, family: str) -> Figure:
     UnknownName
         If no model is of this family.
     """
-    require_columns(signatures, ("run_id", "family", "site", "affinity"))
+    require_columns(signatures, (*NETWORK, "site", "affinity"))
     known = [str(each) for each in signatures["family"].dropna().unique()]
     if family not in known:
         raise UnknownName("family", family, known)
     group = narrowed(signatures[signatures["family"] == family], f"family {family}")
     sites = group.groupby("run_id")["site"].transform("size")
     ordered = group.assign(sites=sites).sort_values(["sites", "run_id", "site"], kind="stable")
-    by_network = ordered.groupby(["family", "model", "run_id", "sites"], sort=False, as_index=False)
+    by_network = ordered.groupby([*NETWORK, "sites"], sort=False, as_index=False)
     networks = by_network.agg(median=("affinity", "median"))
     rows = model_rows(ordered)
     return _models(rows, depth_finding(networks), group)
@@ -186,14 +197,16 @@ def _sampled(shown: pd.DataFrame, lines: pd.DataFrame) -> str:
     return f" {few:,} of {counted(all_of_them, 'model')} shown: {SAMPLED}."
 
 
-def _family_panel(lines: pd.DataFrame, family: str, models: int) -> Any:
+def _family_panel(
+    lines: pd.DataFrame, family: str, models: int, looks: dict[str, Any] | None
+) -> Any:
     # What all lines have before their checkpoints stands once, above them.
     networks = lines["model"].str.partition("@")
     alike = networks[0].nunique() == 1 and lines["model"].nunique() > 1 and networks[1].all()
     network = f", {networks[0].iloc[0]}" if alike else ""
     lines = lines.assign(model=networks[2]) if alike else lines
     names = sorted(lines["model"].unique(), key=natural_order)
-    looks = lines_by("model", names, WIDTH + 30)
+    looks = looks or lines_by("model", names, WIDTH + 30)
 
     def strokes(base: Any) -> Any:
         return base.mark_line(strokeWidth=1.4 if len(names) < 7 else 1.0).encode(
@@ -217,21 +230,25 @@ def _family_finding(
 ) -> str:
     scored = lines[lines["affinity"].notna()]
     sites = f"{counted(scored['run_id'].nunique(), 'model')}, {counted(len(scored), 'site')}"
-    known = medians.dropna()
-    if known.empty:
+    if scored.empty:
         return "No site has a score"
-    if len(known) == 1:
-        return f"{known.index[0]}: median affinity {number(known.iloc[0])} ({sites})"
+    # One network says nothing of its family.
+    known = medians[medians.notna() & (networks.reindex(medians.index) > 1)]
+    if len(known) < 2:
+        models = scored.groupby("model")["affinity"].median().sort_values()
+        alone = known if len(medians) == len(known) else models
+        if len(alone) == 1:
+            return f"{alone.index[0]}: median affinity {number(alone.iloc[0])} ({sites})"
+        return range_finding("Median affinity goes", models, sites)
     high, low = known.index[0], known.index[-1]
     ends = number(known.iloc[0]), number(known.iloc[-1])
     if ends[0] == ends[1]:
         return f"All {len(known)} families are equally affine: median {ends[0]} ({sites})"
-    # One network says nothing of its family.
-    alone = [name for name in (high, low) if networks[name] < 2]
-    doubt = f"; of {listed(alone)} one network alone" if alone else ""
+    single = len(medians) - len(known)
+    fewer = f"; {counted(single, 'family', 'families')} by one network apart" if single else ""
     return (
         f"{high} is the most affine family and {low} the least: median {ends[0]} against {ends[1]}"
-        f" ({sites}{doubt})"
+        f" ({sites}{fewer})"
     )
 
 
@@ -277,7 +294,7 @@ def _model_finding(rows: pd.DataFrame) -> str:
     if rows["run_id"].nunique() == 1:
         scores = rows["affinity"].dropna()
         return (
-            f"{medians.index[0]}: affinity from {number(scores.min())} to {number(scores.max())},"
+            f"{medians.index[0]}: affinity {span(scores.min(), scores.max())},"
             f" median {number(scores.median())} ({_summary(rows)})"
         )
     return range_finding("Median affinity goes", medians, counted(len(medians), "model"))

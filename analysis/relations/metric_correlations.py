@@ -29,7 +29,7 @@ from analysis.statistics.pearson import (
     correlation_p,
     pearson,
 )
-from analysis.text import number
+from analysis.text import number, span
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
 
@@ -152,9 +152,8 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
         mean = number(row["mean"])
         return f"{row.name} follows the affinity most: correlation {mean} ({count}; {doubt})"
     return (
-        f"{lead} that follows the affinity most, {row.name}, correlates with it from"
-        f" {number(row['min'])} to {number(row['max'])} (mean {number(row['mean'])}, {count};"
-        f" {doubt})"
+        f"{lead} that follows the affinity most, {row.name}, correlates with it by"
+        f" {span(row['min'], row['max'])} (mean {number(row['mean'])}, {count}; {doubt})"
     )
 
 

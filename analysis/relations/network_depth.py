@@ -13,7 +13,10 @@ from survey.text import counted
 #: Networks of a family that are compared: more are no longer followed one by one.
 MOST_NETWORKS = 12
 
-_NEEDED = ("run_id", "model", "family", "site", "affinity")
+#: What a row of ``depths`` is known by.
+NETWORK = ["family", "source", "architecture", "model", "run_id"]
+
+_NEEDED = (*NETWORK, "site", "affinity")
 
 
 def depths(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -22,16 +25,17 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     signatures : pandas.DataFrame
-        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``family``, ``site``, ``affinity``.
+        Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
+        ``family``, ``site``, ``affinity``.
 
     Returns
     -------
     pandas.DataFrame
-        One row a network: ``family``, ``model``, ``run_id``, ``sites``, ``median`` (of their
-        affinity). Families of two to ``MOST_NETWORKS`` networks that differ in their sites.
+        One row a network: ``NETWORK``, ``sites``, ``median`` (of their affinity). Families of two
+        to ``MOST_NETWORKS`` networks that differ in their sites.
     """
     require_columns(signatures, _NEEDED)
-    networks = signatures.groupby(["family", "model", "run_id"], as_index=False).agg(
+    networks = signatures.groupby(NETWORK, as_index=False).agg(
         sites=("site", "size"), median=("affinity", "median")
     )
     known = networks[networks["median"].notna()]
@@ -50,25 +54,27 @@ def depth_finding(networks: pd.DataFrame, families: int = 1) -> str:
     Parameters
     ----------
     networks : pandas.DataFrame
-        One row a network of the family, the shallowest first: ``family``, ``sites``, ``median``.
+        One row a network of the family: ``NETWORK``, ``sites``, ``median``. Those of one
+        architecture are one point of the trend, their mean.
     families : int
         Of how many families it is the one picked for its trend.
     """
-    family, known = networks["family"].iloc[0], networks[networks["median"].notna()]
+    family, known = networks["family"].iloc[0], _architectures(networks)
     if len(known) < 2:
-        return f"{family}: {counted(len(known), 'model')} with scores, no depths to compare"
+        count = counted(len(known), "architecture")
+        return f"{family}: {count} with scores, no depths to compare"
     first, last = known.iloc[0], known.iloc[-1]
     trend = Trend.of(known["sites"], known["median"], families)
-    tested = f"{trend}, {counted(trend.n, 'model')}"
+    tested = f"{trend}, {counted(trend.n, 'architecture')}"
     start, end = number(first["median"]), number(last["median"])
     if verb := trend.verb(first["median"], last["median"]):
         return (
-            f"{family}: the median affinity {verb} from {start} to {end} between {first['sites']}"
-            f" and {last['sites']} sites ({tested})"
+            f"{family}: the median affinity {verb} from {start} to {end} between"
+            f" {first['sites']:g} and {last['sites']:g} sites ({tested})"
         )
     return (
-        f"{family}: the median affinity shows no trend with depth: {start} at {first['sites']}"
-        f" sites, {end} at {last['sites']} ({tested})"
+        f"{family}: the median affinity shows no trend with depth: {start} at {first['sites']:g}"
+        f" sites, {end} at {last['sites']:g} ({tested})"
     )
 
 
@@ -83,6 +89,18 @@ def depths_finding(networks: pd.DataFrame) -> str:
     if networks.empty:
         return f"No family has two to {MOST_NETWORKS} networks that differ in their number of sites"
     families = [rows for _, rows in networks.groupby("family")]
-    clearest = min(families, key=lambda rows: Trend.of(rows["sites"], rows["median"]).p)
+    clearest = min(families, key=_p)
     have = counted(len(families), "family has", "families have")
     return f"{have} networks of several depths: {depth_finding(clearest, len(families))}"
+
+
+def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of each architecture's networks with a score, the shallowest first."""
+    known = networks[networks["median"].notna()]
+    means = known.groupby(["source", "architecture"], sort=False)[["sites", "median"]].mean()
+    return means.sort_values("sites", kind="stable")
+
+
+def _p(networks: pd.DataFrame) -> float:
+    known = _architectures(networks)
+    return Trend.of(known["sites"], known["median"]).p

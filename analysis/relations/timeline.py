@@ -8,11 +8,11 @@ import pandas as pd
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.trend import Trend
-from analysis.text import number
+from analysis.text import number, span
 from survey.text import counted
 
 COLUMNS = {
-    **dict.fromkeys(("model", "source", "architecture", "family", "family_group"), "str"),
+    **dict.fromkeys(("run_id", "model", "source", "architecture", "family", "family_group"), "str"),
     "year": "Int64",
     **dict.fromkeys(("lowest", "median", "highest"), "float64"),
     "sites": "int64",
@@ -35,11 +35,10 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a model: ``model``, ``source``, ``architecture``, ``family``, ``family_group``,
-        ``year`` (of the architecture; missing where it is not known, and then last), ``lowest``,
-        ``median`` and ``highest`` affinity over its sites (NaN without any), ``sites`` (that have
-        an affinity). In the order
-        of year, family, median, model.
+        One row a model: ``run_id``, ``model``, ``source``, ``architecture``, ``family``,
+        ``family_group``, ``year`` (of the architecture; missing where it is not known, and then
+        last), ``lowest``, ``median`` and ``highest`` affinity over its sites (NaN without any),
+        ``sites`` (that have an affinity). In the order of year, family, median, model.
 
     Raises
     ------
@@ -52,7 +51,7 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     rows = by_run[list(_OF_RUN)].first().join(scores)
     rows["year"] = pd.to_numeric(rows["year"])
     ordered = rows.sort_values(["year", "family", "median", "model"], na_position="last")
-    return carried(ordered.reset_index(drop=True).astype(COLUMNS)[list(COLUMNS)], signatures)
+    return carried(ordered.reset_index().astype(COLUMNS)[list(COLUMNS)], signatures)
 
 
 def timeline_finding(timeline: pd.DataFrame) -> str:
@@ -73,11 +72,14 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
         lowest=("lowest", "min"), highest=("highest", "max"), median=("median", "median"),
     )  # fmt: skip
     ranges = zip(years["lowest"], years["highest"], strict=True)
-    ends = dict(zip(years.index, (f"{number(a)} to {number(b)}" for a, b in ranges), strict=True))
+    ends = dict(zip(years.index, (span(*each) for each in ranges), strict=True))
     first, last = years.index[0], years.index[-1]
     if first == last:
-        return f"Models of {first}: affinity from {ends[first]} (n = {len(rows)})"
-    widest = years.index[int(np.argmax(years["highest"] - years["lowest"]))]
+        return f"Models of {first}: affinity {ends[first]} (n = {len(rows)})"
+    spread = (years["highest"] - years["lowest"]).round(2)
+    widest = years.index[int(np.argmax(spread))]
+    # Where all years print the same spread, none has the widest.
+    wide = f"scores spread widest in {widest} ({ends[widest]}; " if spread.nunique() > 1 else "("
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
     architectures = rows.groupby(["source", "architecture"])[["year", "median"]].mean()
     trend = Trend.of(architectures["year"], architectures["median"])
@@ -90,7 +92,4 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
             f"shows no trend over the years: {number(start)} in {first}, {number(end)} in {last}"
             f" ({tested})"
         )
-    return (
-        f"The typical median affinity {lead}; scores spread widest in {widest} ({ends[widest]};"
-        f" n = {len(rows)} models)"
-    )
+    return f"The typical median affinity {lead}; {wide}n = {len(rows)} models)"

@@ -146,10 +146,12 @@ def trends_finding(trends: pd.DataFrame) -> str:
         )
     largest = means.iloc[int(np.argmax(means["change"].abs()))]
     unit = largest["against"].removeprefix(PREFIX)
+    start, end = number(largest["at_lowest"]), number(largest["at_highest"])
+    low, high = (f"at {unit} {largest[name]:g}" for name in ("lowest", "highest"))
+    moves = f"{_moves(largest['change'])} from {start} {low} to {end} {high}"
     sentence = (
-        f"The mean affinity of {largest['network']} {_moves(largest['change'])} from"
-        f" {number(largest['at_lowest'])} at {unit} {largest['lowest']:g} to"
-        f" {number(largest['at_highest'])} at {unit} {largest['highest']:g}"
+        f"The mean affinity of {largest['network']}"
+        f" {f'is {start} {low} and {high}' if start == end else moves}"
         f" ({_r(largest['pearson'])}{counted(largest['n'], 'run')})"
     )
     if len(means) == 1:

@@ -13,8 +13,8 @@ from analysis.text import number
 from survey.text import counted
 
 _NEIGHBOURS = (
-    *("run_id", "model", "family", "rank"),
-    *("other_run_id", "other_model", "other_family", "distance"),
+    *("run_id", "model", "architecture", "family", "rank"),
+    *("other_run_id", "other_model", "other_architecture", "other_family", "distance"),
 )
 
 
@@ -33,9 +33,10 @@ def neighbours(matrix: DistanceMatrix, model: str | None = None, number: int = 5
     Returns
     -------
     pandas.DataFrame
-        One row a model and neighbour, the nearest first: ``run_id``, ``model``, ``family``,
-        ``rank`` (from 1), ``other_run_id``, ``other_model``, ``other_family``, ``distance``.
-        Those equally far are in the order of the matrix. No rows for one model.
+        One row a model and neighbour, the nearest first: ``run_id``, ``model``, ``architecture``,
+        ``family``, ``rank`` (from 1), ``other_run_id``, ``other_model``, ``other_architecture``,
+        ``other_family``, ``distance``. Those equally far are in the order of the matrix. No rows
+        for one model.
 
     Raises
     ------
@@ -63,20 +64,27 @@ def neighbours_finding(table: pd.DataFrame) -> str:
     if nearest.empty:
         return "There is no other model to be near to"
     known = nearest[nearest["family"].notna() & nearest["other_family"].notna()]
+    same = known["architecture"] == known["other_architecture"]
     if len(nearest) > 1:
-        # A model alone in its family has no neighbour of it.
-        known = known[known.groupby("family")["model"].transform("size") > 1]
+        # Neither a family of one architecture nor other weights of one tell of a family.
+        several = known.groupby("family")["architecture"].transform("nunique") > 1
+        known = known[several & ~same]
     kin = known["family"] == known["other_family"]
     if len(nearest) == 1:
         row = nearest.iloc[0]
+        relation = "of its family" if kin.any() else "not of its family"
         return (
             f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
-            f" {'of' if kin.any() else 'not of'} its family"
+            f" {'of its architecture' if same.any() else relation}"
         )
+    weights = counted(int(same.sum()), "model")
+    if known.empty and same.any():
+        return f"The nearest neighbour of {weights} is other weights of the same architecture"
     if known.empty:
-        return f"No family has two of the {len(nearest)} models"
-    models = f"{counted(len(known), 'model')} whose family has several"
-    return f"The nearest neighbour is of the same family in {int(kin.sum())} of {models}"
+        return f"No family has two architectures among the {len(nearest)} models"
+    models = f"{counted(len(known), 'model')} whose family has several architectures"
+    apart = f"; of {weights} more it is the same architecture" if same.any() else ""
+    return f"The nearest neighbour is of the same family in {int(kin.sum())} of {models}{apart}"
 
 
 def _nearest_rows(models: NearestModels, place: int, number: int) -> Iterator[Row]:

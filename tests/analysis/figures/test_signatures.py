@@ -108,7 +108,7 @@ def test_models_of_a_family_stand_in_order_of_depth():
     assert "shows no trend with depth" in shown
     assert "at 10 sites" in shown
     assert "at 22" in shown
-    assert "3 models" in shown
+    assert "3 architectures" in shown
     assert "all models, family VGG; 3 runs" in shown
     assert "no depths to compare" in words(depth_chart(surveyed(9), "VGG"))
 
