@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.option_fields import option
 from survey.errors import SettingsError
@@ -19,6 +20,17 @@ NARROWEST, WIDEST = 1.5, 48.0
 
 #: Points of the labels of a figure that is drawn as it is.
 FONT_SIZE = 7.5
+
+
+def colour_option() -> Any:
+    """Return the option of what colours models, for figures in which colour stands for families."""
+    return option(
+        None,
+        "Tag, such as tags.lr, or column of models that colours the figure.",
+        flags=("--color-by",),
+        metavar="NAME",
+        none="the family",
+    )
 
 
 @dataclass(frozen=True, slots=True)

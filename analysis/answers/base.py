@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.material import Material
 from analysis.choices import NORMALISATION, Normalisation
+from analysis.figure_style import colour_option
 from analysis.option_fields import option, option_fields
 
 if TYPE_CHECKING:
@@ -190,18 +191,12 @@ class Answer:
 class ColouredAnswer(Answer):
     """An answer whose figure colours models by their family, or by what the user names."""
 
-    color_by: str | None = option(
-        None, "Tag, such as tags.lr, or column of models that colours the figure.",
-        metavar="NAME", none="the family",
-    )  # fmt: skip
+    color_by: str | None = colour_option()
 
     @property
     def drawn_with(self) -> dict[str, Any]:
         """The colours of the figure."""
-        from analysis.figures.marks.model_colours import ModelColours
-
-        name = self.color_by
-        return {} if name is None else {"colours": ModelColours.by(self.material.models, name)}
+        return {"colours": self.material.colours(self.color_by)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ STABILITY_DRAWS = 25
 
 
 @dataclass(frozen=True, eq=False)
-class _ClusterAnswer(DistanceAnswer):
+class _ClusterAnswer(ColouredAnswer, DistanceAnswer):
     """An answer with a row for each model, and its cluster."""
 
     #: The columns by which rows are ordered.
@@ -43,7 +43,7 @@ class _ClusterAnswer(DistanceAnswer):
 
 
 @dataclass(frozen=True, eq=False)
-class SignatureClusters(ColouredAnswer, _ClusterAnswer):
+class SignatureClusters(_ClusterAnswer):
     """Cluster models by the dynamic time warping distance between their signatures.
 
     The finding is how far the clusters agree with the families of the models.
@@ -165,7 +165,7 @@ class KMeansClusters(_ClusterAnswer):
 
 
 @dataclass(frozen=True, eq=False)
-class SignatureDistances(DistanceAnswer):
+class SignatureDistances(ColouredAnswer, DistanceAnswer):
     """How far all signatures are from each other."""
 
     name = "distances"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analysis.data.selection import Selection
+    from analysis.figures.marks.model_colours import ModelColours
     from analysis.similarity.distances import DistanceMatrix
 
 #: Takes a noun for the items and the items, and returns these one by one; may show progress.
@@ -41,6 +42,9 @@ class Material:
         Shows the progress of what takes long.
     keep_flagged : bool
         See ``analysis.signatures``.
+    color_by : str, optional
+        The tag or column of models that colours figures where an answer names none; by default
+        models are coloured by their family.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Material:
         watch: Watch = unwatched,
         *,
         keep_flagged: bool = False,
+        color_by: str | None = None,
     ) -> None:
         from analysis.data.selection import Selection
 
@@ -59,6 +64,7 @@ class Material:
         self.role: Role = role
         self.watch = watch
         self._keep_flagged = keep_flagged
+        self._color_by = color_by
         self._matrices: dict[tuple[str, int | None], DistanceMatrix] = {}
         #: Answers with their default options, by class.
         self.answers: dict[type, Any] = {}
@@ -118,6 +124,19 @@ class Material:
         from analysis.data.frames import layers
 
         return layers(self.home, self.selection, columns=("affinity", *PAPER_METRICS))
+
+    def colours(self, name: str | None = None) -> ModelColours:
+        """Return what the colours of models stand for: a tag or column, or their families.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such column, and no selected run has such a tag.
+        """
+        from analysis.figures.marks.model_colours import FAMILIES, ModelColours
+
+        name = name or self._color_by
+        return FAMILIES if name is None else ModelColours.by(self.models, name)
 
     @property
     def done(self) -> pd.DataFrame:

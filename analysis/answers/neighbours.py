@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.answers.base import DistanceAnswer
+from analysis.answers.base import ColouredAnswer, DistanceAnswer
 from analysis.answers.columns import TableColumn
 from analysis.option_fields import option
 
@@ -45,7 +45,7 @@ class NearestNeighbours(DistanceAnswer):
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyNovelty(DistanceAnswer):
+class FamilyNovelty(ColouredAnswer, DistanceAnswer):
     """Rank models by how unlike any known family they are."""
 
     name = figure = "novelty"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, Answer, Drawing
+from analysis.answers.base import CURVE, Answer, ColouredAnswer, Drawing
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import option
@@ -146,6 +146,15 @@ class AccuracyRegressions(Answer):
     seed: int = option(0, "Seed of the permutations.")
     all_predictors: bool = option(False, "All predictors, not only the best.", flags=("--all",))
     accuracy: Accuracy = option("measured", "Which top-1 accuracy where both are known.")
+    given: Sequence[str] = option(
+        (),
+        "Tag, such as tags.lr, or number known of models, such as year, as a predictor too; may be"
+        " repeated.",
+        flags=("--predictor",),
+        metavar="NAME",
+        repeated=True,
+        none="none",
+    )
 
     @property
     def inputs(self) -> Sequence[Any]:
@@ -170,16 +179,17 @@ class AccuracyRegressions(Answer):
         return self.statistics, *self.inputs, self.accuracy
 
     def details(self) -> Sequence[str]:
-        """Return the groups whose accuracies differ by no more than chance."""
-        from analysis.relations.accuracy_regressions import LEAST_ARCHITECTURES
+        """Return what the given predictors explain, and groups that differ by chance alone."""
+        from analysis.relations.accuracy_regressions import LEAST_ARCHITECTURES, given_sentences
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 
         # The error of a published accuracy is not recorded.
+        given = given_sentences(self.statistics)
         if self.accuracy != "measured":
-            return ()
+            return given
         done = self.material.done
         known = done[done["run_id"].isin(self.material.signatures["run_id"])]
-        return chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)
+        return [*given, *chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)]
 
     def tables(self) -> Iterator[Table]:
         """Yield the best predictors, and all predictors of groups where a line could be fitted."""
@@ -191,7 +201,7 @@ class AccuracyRegressions(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class AffinityTimeline(Answer):
+class AffinityTimeline(ColouredAnswer):
     """List each model's lowest, median and highest affinity, oldest architectures first."""
 
     name = command = page = figure = "timeline"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from analysis.figures.drift_between_runs import drift_chart, drift_rows
     from analysis.figures.export import require_drawable, save, svg
     from analysis.figures.figure import Figure
+    from analysis.figures.marks.model_colours import ModelColours
     from analysis.figures.matrix import matrix_chart, matrix_rows, representatives
     from analysis.figures.metric_correlations import correlation_chart, correlation_rows
     from analysis.figures.neighbours import (

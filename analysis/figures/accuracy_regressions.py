@@ -8,15 +8,19 @@ import altair as alt
 import pandas as pd
 
 from analysis.choices import Accuracy
+from analysis.data.tag_conditions import PREFIX
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import ACCENT, CONTRAST
-from analysis.relations.accuracy_predictors import GROUP, predictors
+from analysis.relations.accuracy_predictors import GIVEN, GROUP, predictors
 from analysis.relations.accuracy_regressions import regressions_finding
 from analysis.text import chance, number
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 4, 190, 160
+
+#: The kinds of predictor that are drawn by default.
+SHOWN = ("signature", "characteristic", GIVEN)
 
 #: Which sites each kind of statistic is taken over, in words.
 _SITES = {"signature": "all sites", "gates": "gates", "main": "main sites"}
@@ -27,7 +31,7 @@ def regression_rows(
     signatures: pd.DataFrame,
     models: pd.DataFrame,
     accuracy: Accuracy = "measured",
-    kinds: tuple[str, ...] = ("signature", "characteristic"),
+    kinds: tuple[str, ...] = SHOWN,
 ) -> pd.DataFrame:
     """Return the points behind the picked regressions, one row an architecture and panel.
 
@@ -51,7 +55,8 @@ def regression_rows(
         ``p_picked``, ``p_corrected``, ``q``.
     """
     require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
-    known = predictors(signatures, models, accuracy)
+    given = list(dict.fromkeys(regressions.loc[regressions["kind"] == GIVEN, "predictor"]))
+    known = predictors(signatures, models, accuracy, given)
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
     rows = picked.assign(panel=range(len(picked))).merge(
         known, left_on=["group", "dataset"], right_on=list(GROUP)
@@ -69,7 +74,7 @@ def regression_chart(
     signatures: pd.DataFrame,
     models: pd.DataFrame,
     accuracy: Accuracy = "measured",
-    kinds: tuple[str, ...] = ("signature", "characteristic"),
+    kinds: tuple[str, ...] = SHOWN,
 ) -> Figure:
     """Draw the best predictor of each group and kind with its line, R2 and p-value.
 
@@ -92,7 +97,7 @@ def regression_chart(
 
 def _panel(group: pd.DataFrame) -> Any:
     first = group.iloc[0]
-    ours = first["kind"] != "characteristic"
+    ours = first["kind"] in _SITES
     result = [
         f"R2 {number(first['r2'])}, left out {number(first['r2_left_out'])}, n = {first['n']}",
         chance(first["p_picked"]).replace("p ", "p picked ") + f", q = {first['q']:.2g}",
@@ -102,8 +107,8 @@ def _panel(group: pd.DataFrame) -> Any:
     scale = alt.Scale(zero=False, padding=12)
     base = alt.Chart(group).encode(
         x=alt.X(
-            "value:Q", title=f"{first['predictor']}{text}", scale=scale,
-            axis=alt.Axis(tickCount=4, format="~s" if not ours else ""),
+            "value:Q", title=f"{first['predictor'].removeprefix(PREFIX)}{text}", scale=scale,
+            axis=alt.Axis(tickCount=4, format="~s" if first["kind"] == "characteristic" else ""),
         )
     )  # fmt: skip
     y = alt.Y("top1:Q", title="top-1 accuracy", scale=scale, axis=alt.Axis(format="%", tickCount=5))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure, head, side_by_side
-from analysis.figures.theme import UNIT, UNKNOWN, families, lines_by
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
+from analysis.figures.theme import UNIT, UNKNOWN
 from analysis.similarity.kmeans import Barycentres, barycentres_finding
 from analysis.similarity.signature_curve import Curve
 from analysis.text import listed
@@ -53,21 +54,27 @@ def barycentre_rows(barycentres: Barycentres) -> pd.DataFrame:
     return rows.sort_values("cluster", kind="stable", ignore_index=True)
 
 
-def barycentre_chart(barycentres: Barycentres) -> Figure:
+def barycentre_chart(barycentres: Barycentres, colours: ModelColours = FAMILIES) -> Figure:
     """Draw each cluster's barycentre over the signatures of its members, a panel a cluster.
 
-    Its parameters are those of ``barycentre_rows``.
+    Parameters
+    ----------
+    barycentres : Barycentres
+        See ``barycentre_rows``.
+    colours : ModelColours
+        What colour and dash of the members stand for.
     """
     rows = barycentre_rows(barycentres)
-    names = families(barycentres.table)
-    panels = [_panel(group, names, barycentres.table) for _, group in rows.groupby("cluster")]
+    members = barycentres.table.assign(colour=colours.of(barycentres.table))
+    looks = colours.lines(members, COLUMNS * WIDTH)
+    panels = [_panel(group, looks, members) for _, group in rows.groupby("cluster")]
     wide = min(len(panels), COLUMNS) * (WIDTH + 55)
     return figure(
         side_by_side(panels, COLUMNS),
         barycentres_finding(barycentres),
         note="Thick: the barycentre, the mean of a cluster under dynamic time warping; thin: its"
-        f" members, by family. {barycentres.matrix.normalisation.capitalize()} signatures, k-means"
-        f" from seed {barycentres.table.attrs.get('seed', 0)}.",
+        f" members, by {colours.title}. {barycentres.matrix.normalisation.capitalize()} signatures,"
+        f" k-means from seed {barycentres.table.attrs.get('seed', 0)}.",
         source=barycentres.table,
         width=max(wide, 420),
     )
@@ -99,13 +106,13 @@ def _pieces(curve: Curve) -> NDArray[np.int64]:
     return result
 
 
-def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
+def _panel(rows: pd.DataFrame, looks: dict[str, Any], table: pd.DataFrame) -> Any:
     cluster = rows["cluster"].iloc[0]
     group = table[table["cluster"] == cluster]
     members, middle = (rows[rows["kind"] == kind] for kind in ("member", "barycentre"))
+    members = members.merge(group[["run_id", "colour"]], on="run_id")
     x = alt.X("relative_depth:Q", title="relative depth", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
-    looks = lines_by("family", names, COLUMNS * WIDTH, "family")
     lines = (
         alt.Chart(members)
         .mark_line(strokeWidth=1)
@@ -116,9 +123,11 @@ def _panel(rows: pd.DataFrame, names: list[str], table: pd.DataFrame) -> Any:
     points = [alt.Chart(lonely).mark_circle(size=12).encode(x=x, y=y, color=looks["color"])]
     thick = alt.Chart(middle).mark_line(strokeWidth=2.5, color="black").encode(x=x, y=y)
     layers = [lines, *(points if len(lonely) else []), thick]
-    counts = group["family"].fillna(UNKNOWN).value_counts()
+    counts = group["colour"].value_counts()
     text = listed((f"{many} {name}" for name, many in counts.items()), NAMED)
     title = head(
-        f"cluster {cluster} (n = {len(group)})", text if len(names) > 1 else "", limit=WIDTH + 30
+        f"cluster {cluster} (n = {len(group)})",
+        text if table["colour"].nunique() > 1 else "",
+        limit=WIDTH + 30,
     )
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)

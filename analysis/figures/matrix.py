@@ -11,7 +11,8 @@ import pandas as pd
 from analysis.data.provenance import narrowed
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
-from analysis.figures.theme import LABEL_SIZE, UNKNOWN, marks_by_family, text_width
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
+from analysis.figures.theme import LABEL_SIZE, UNKNOWN, text_width
 from analysis.similarity.clusters import Clustering
 from analysis.similarity.distances import DistanceMatrix, distances_finding
 from survey.errors import SettingsError
@@ -92,10 +93,16 @@ def matrix_chart(
     matrix: DistanceMatrix,
     clustering: Clustering | None = None,
     number_of_models: int | None = None,
+    colours: ModelColours = FAMILIES,
 ) -> Figure:
     """Draw the distances between models as shades, dark for near.
 
-    Its parameters are those of ``matrix_rows``.
+    Parameters
+    ----------
+    matrix, clustering, number_of_models
+        See ``matrix_rows``.
+    colours : ModelColours
+        What the colour and shape of the marks beside the names stand for.
 
     Raises
     ------
@@ -112,12 +119,13 @@ def matrix_chart(
         )
     cells = matrix_rows(matrix, clustering, number_of_models)
     models = cells.drop_duplicates("run_id")
+    models = models.assign(colour=colours.of(models))
     source = matrix.runs[matrix.runs["run_id"].isin(models["run_id"])]
     side = 34 if len(models) <= NUMBERED else 13
     extent = side * len(models)
     wide = max(extent + text_width(models["model"]) + 90, 420)
     return figure(
-        _cells(cells, models, side),
+        _cells(cells, models, side, colours),
         distances_finding(matrix),
         note=f"{matrix.normalisation.capitalize()} DTW between signatures; dark is near."
         + (" One model a family, its medoid." if number_of_models is not None else ""),
@@ -135,7 +143,7 @@ def _order(matrix: DistanceMatrix, clustering: Clustering | None) -> list[int]:
     return [int(each) for each in runs["run_id"].map(leaf).sort_values(kind="stable").index]
 
 
-def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
+def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int, colours: ModelColours) -> Any:
     order = list(models["model"])
     extent = side * len(order)
     axis: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
@@ -161,12 +169,12 @@ def _cells(cells: pd.DataFrame, models: pd.DataFrame, side: int) -> Any:
             )
         )
     marks = (
-        alt.Chart(models.assign(family=models["family"].fillna(UNKNOWN)))
+        alt.Chart(models)
         .mark_point(filled=True, opacity=1, size=36)
         .encode(
             x=alt.value(-8),
             y=alt.Y("model:N", sort=order),
-            **marks_by_family(models, max(extent, 300)),
+            **colours.marks(models, max(extent, 300)),
         )
     )
     drawn = alt.layer(*layers, marks).resolve_scale(color="independent", shape="independent")

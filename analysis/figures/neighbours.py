@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
 from analysis.figures.theme import (
     ACCENT,
     CONTRAST,
@@ -16,7 +17,6 @@ from analysis.figures.theme import (
     QUIET,
     UNKNOWN,
     legend,
-    marks_by_family,
     names_down,
     text_width,
 )
@@ -97,20 +97,27 @@ def novelty_rows(novelty: pd.DataFrame, most: int | None = None) -> pd.DataFrame
     """
     require_columns(novelty, ("novelty", "nearest_family"), "novelty(distance_matrix(signatures))")
     rows = novelty[novelty["novelty"].notna()].copy()
-    rows["family"] = rows["family"].fillna(UNKNOWN)
     rows = rows.sort_values(["novelty", "model"], ascending=[False, True], ignore_index=True)
     rows["place"] = rows.index + 1
     rows["label"] = rows["model"] + " (nearest: " + rows["nearest_family"].fillna(UNKNOWN) + ")"
-    return rows.head(len(rows) if most is None else most)
+    return rows.head(len(rows) if most is None else most).copy()
 
 
-def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
+def novelty_chart(
+    novelty: pd.DataFrame, most: int | None = None, colours: ModelColours = FAMILIES
+) -> Figure:
     """Draw how unlike any other family each model is, the most unlike first.
 
-    Its parameters are those of ``novelty_rows``.
+    Parameters
+    ----------
+    novelty, most
+        See ``novelty_rows``.
+    colours : ModelColours
+        What colour and shape stand for.
     """
     every = novelty_rows(novelty)
     rows = novelty_rows(novelty, most)
+    rows["colour"] = colours.of(rows)
     order = list(rows["label"])
     base = alt.Chart(rows).encode(
         x=alt.X("novelty:Q", title="novelty", scale=alt.Scale(zero=True)),
@@ -118,7 +125,7 @@ def novelty_chart(novelty: pd.DataFrame, most: int | None = None) -> Figure:
     )
     stems = base.mark_rule(color=QUIET).encode(x2=alt.datum(0))
     points = base.mark_point(filled=True, opacity=1, size=50).encode(
-        **marks_by_family(rows, WIDTH + 160)
+        **colours.marks(rows, WIDTH + 160)
     )
     left_out = len(novelty) - len(every)
     return figure(

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 #: Colours of categories.
 PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")
@@ -105,17 +104,6 @@ def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> alt.Sca
     known = [name for name in domain if name != UNKNOWN]
     of = {name: values[place % len(values)] for place, name in enumerate(known)}
     return alt.Scale(domain=domain, range=[of.get(name, unknown) for name in domain])
-
-
-def families(frame: pd.DataFrame) -> list[str]:
-    """Return the families of a frame by name, ``UNKNOWN`` last: one order in every figure."""
-    result = frame["family"].fillna(UNKNOWN).unique()
-    return sorted(map(str, result), key=lambda name: (name == UNKNOWN, name.lower()))
-
-
-def marks_by_family(frame: pd.DataFrame, width: float) -> dict[str, Any]:
-    """Return the colour and shape of marks by family; see ``marks_by``."""
-    return marks_by("family", families(frame), width, "family")
 
 
 def marks_by(

@@ -10,7 +10,8 @@ import pandas as pd
 
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
-from analysis.figures.theme import ACCENT, FAINT, LABEL_SIZE, QUIET, UNIT, UNKNOWN, marks_by_family
+from analysis.figures.marks.model_colours import FAMILIES, ModelColours
+from analysis.figures.theme import ACCENT, FAINT, LABEL_SIZE, QUIET, UNIT
 from analysis.relations.timeline import timeline_finding
 from survey.text import counted
 
@@ -43,7 +44,6 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(timeline, ("model", "year", "lowest", "median"), "timeline(signatures)")
     rows = timeline[timeline["year"].notna() & timeline["median"].notna()].copy()
-    rows["family"] = rows["family"].fillna(UNKNOWN)
     rows["year"] = rows["year"].astype("int64")
     # Any order that means something would look like a trend within the year.
     shuffled = rows.sort_values("model", key=lambda names: names.map(_hashed)).groupby("year")
@@ -75,12 +75,17 @@ def crowded_years(rows: pd.DataFrame) -> pd.DataFrame:
     return years[years["models"] > MOST].reset_index()
 
 
-def timeline_chart(timeline: pd.DataFrame) -> Figure:
+def timeline_chart(timeline: pd.DataFrame, colours: ModelColours = FAMILIES) -> Figure:
     """Draw the lowest, median and highest affinity of each model over the years.
 
     A year of more than ``MOST`` models is one box, of the quartiles of their medians.
 
-    Its parameters are those of ``timeline_rows``.
+    Parameters
+    ----------
+    timeline : pandas.DataFrame
+        See ``timeline_rows``.
+    colours : ModelColours
+        What colour and shape of the medians stand for.
     """
     rows = timeline_rows(timeline)
     first, last = (int(rows["year"].min()), int(rows["year"].max())) if len(rows) else (0, 0)
@@ -94,7 +99,7 @@ def timeline_chart(timeline: pd.DataFrame) -> Figure:
     crowded = crowded_years(rows)
     single = rows[~rows["year"].isin(crowded["year"])]
     layers = [*_boxes(crowded, across, 0.5 * width / (last - first + 1))] if len(crowded) else []
-    layers += _models(single, across, width) if len(single) or not len(crowded) else []
+    layers += _models(single, across, width, colours) if len(single) or not len(crowded) else []
     left_out = len(timeline) - len(rows)
     note = " ".join([*([_KEPT] if len(single) else []), *([_BOXED] if len(crowded) else [])])
     return figure(
@@ -124,11 +129,12 @@ def _ranges(rows: pd.DataFrame, across: alt.X) -> tuple[Any, list[Any]]:
     return base, [whole, *ends]
 
 
-def _models(rows: pd.DataFrame, across: alt.X, width: float) -> list[Any]:
+def _models(rows: pd.DataFrame, across: alt.X, width: float, colours: ModelColours) -> list[Any]:
+    rows = rows.assign(colour=colours.of(rows))
     base, bars = _ranges(rows, across)
     medians = base.mark_point(filled=True, opacity=1, size=52).encode(
         y="median:Q",
-        **marks_by_family(rows, width),
+        **colours.marks(rows, width),
         tooltip=["model:N", "year:Q", "lowest:Q", "median:Q", "highest:Q", "sites:Q"],
     )
     return [*bars, medians]

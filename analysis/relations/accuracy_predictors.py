@@ -7,11 +7,15 @@ checkpoints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from analysis.choices import Accuracy
 from analysis.data.model_names import measured_on, trained
+from analysis.data.run_tags import numbers_of, run_column
 from analysis.data.validation import MODELS, require_choice, require_columns
+from survey.errors import SettingsError
 
 #: Statistics of a signature, by the paper's names (its Section 4 and Figure 4).
 STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
@@ -25,6 +29,9 @@ _ROLES = {"signature": ("main", "gate"), "gates": ("gate",), "main": ("main",)}
 #: The kinds of predictor; the best of each kind is picked by itself.
 KINDS = (*_ROLES, "characteristic")
 
+#: The kind of those that the user names.
+GIVEN = "given"
+
 #: What is read of signatures and of models.
 NEEDED_OF_SITES = ("run_id", "role", "affinity")
 NEEDED_OF_MODELS = (
@@ -37,7 +44,12 @@ GROUP = ("family_group", "dataset")
 _POINT = (*GROUP, "source", "architecture")
 
 
-def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+def predictors(
+    signatures: pd.DataFrame,
+    models: pd.DataFrame,
+    accuracy: Accuracy,
+    given: Sequence[str] = (),
+) -> pd.DataFrame:
     """Return what is regressed; its parameters are those of ``regressions``.
 
     Returns
@@ -47,7 +59,14 @@ def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accurac
         ``source``, ``architecture``, ``model`` (the label of its only checkpoint with an accuracy;
         of several, the architecture), ``measured`` and ``reported`` (how many checkpoints with such
         an accuracy), and means over these: ``top1`` (a fraction) and a column ``kind:predictor``
-        for each predictor.
+        for each predictor. Of a given one, the mean is over the checkpoints that have a number.
+
+    Raises
+    ------
+    UnknownName
+        If a given predictor is neither a column nor a tag of any run.
+    SettingsError
+        If it has no number.
     """
     require_columns(signatures, NEEDED_OF_SITES)
     require_columns(models, NEEDED_OF_MODELS, MODELS)
@@ -60,6 +79,7 @@ def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accurac
         for kind, roles in _ROLES.items()
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
+    others = others.assign(**{f"{GIVEN}:{name}": _numbers(known, name) for name in given})
     accuracies = _accuracies(known, accuracy)
     # A checkpoint without an accuracy has no part in the means of its architecture.
     numbers = others.join([*by_kind, accuracies["top1"]]).where(accuracies["top1"].notna())
@@ -71,6 +91,17 @@ def predictors(signatures: pd.DataFrame, models: pd.DataFrame, accuracy: Accurac
     architectures = points.index.get_level_values("architecture")
     names = only.where(checkpoints.sum(axis="columns") == 1, architectures)
     return points.join(checkpoints).assign(model=names).reset_index()
+
+
+def _numbers(runs: pd.DataFrame, name: str) -> pd.Series[float]:
+    """Return a column or tag of runs that is to be a predictor."""
+    values = numbers_of(run_column(runs, name))
+    if len(values) and values.isna().all():
+        raise SettingsError(
+            f"{name} has no number, so nothing can be regressed on it",
+            hint="a predictor is a tag such as tags.lr, or a column of models, that holds numbers",
+        )
+    return values
 
 
 def statistics(scores: pd.DataFrame) -> pd.DataFrame:

@@ -13,12 +13,12 @@ import pandas as pd
 from analysis.array_types import Floats
 from analysis.choices import Accuracy
 from analysis.data.tables import Row, result_table
-from analysis.relations.accuracy_predictors import GROUP, KINDS, predictors
+from analysis.relations.accuracy_predictors import GIVEN, GROUP, KINDS, predictors
 from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.p_values import corrected
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
-from analysis.text import number
+from analysis.text import chance, number
 from survey.text import counted
 
 #: Fewer architectures than this are not fitted: with three, R2 is large whatever they are.
@@ -43,6 +43,7 @@ def regressions(
     permutations: int = 9999,
     seed: int = 0,
     accuracy: Accuracy = "measured",
+    given: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Regress top-1 accuracy on one predictor at a time, per group of families and dataset.
 
@@ -61,6 +62,8 @@ def regressions(
         Seed of the drawing.
     accuracy : {"measured", "reported"}
         Which top-1 is taken where a model has both; where it lacks that, the other is.
+    given : sequence of str
+        Further predictors: tags, such as ``tags.lr``, or columns of ``models`` that hold numbers.
 
     Returns
     -------
@@ -68,22 +71,26 @@ def regressions(
         One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured on,
         with the pooling unless that is mean), ``accuracy`` (of how many checkpoints it is measured
         and reported), ``kind`` (signature: statistics of all sites; gates, main: of those sites
-        alone; characteristic: not from the signature), ``predictor``, ``n`` (points: architectures
-        with accuracy and predictor, each the mean over its checkpoints), ``checkpoints`` (of the
-        group, with an accuracy), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the
-        predictor), ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean
-        over all points [1]_, so that it is below 0 where the line predicts worse than that mean),
-        ``p`` (chance of so large an R2 for this predictor if accuracies belonged to any
-        architecture [2]_), ``picked`` (whether its R2 is the largest of its kind in the group), and
-        on picked rows ``p_picked`` (chance that the largest R2 over all predictors of the kind is
-        so large [3]_; this accounts for the picking), ``p_corrected`` and ``q`` (of ``p_picked``
-        over all picks of the table; see ``analysis.statistics.p_values.corrected``); ``reason``
-        (why something is blank; empty if nothing is).
+        alone; characteristic: not from the signature; given: named by the caller), ``predictor``,
+        ``n`` (points: architectures with accuracy and predictor, each the mean over its
+        checkpoints), ``checkpoints`` (of the group, with an accuracy), ``r2``, ``slope`` and
+        ``intercept`` (of top-1, a fraction, on the predictor), ``r2_left_out`` (leave-one-out: 1 -
+        PRESS / sum (y - mean y)^2 with the mean over all points [1]_, so that it is below 0 where
+        the line predicts worse than that mean), ``p`` (chance of so large an R2 for this predictor
+        if accuracies belonged to any architecture [2]_), ``picked`` (whether its R2 is the largest
+        of its kind in the group), and on picked rows ``p_picked`` (chance that the largest R2 over
+        all predictors of the kind is so large [3]_; this accounts for the picking), ``p_corrected``
+        and ``q`` (of ``p_picked`` over all picks of the table; see
+        ``analysis.statistics.p_values.corrected``); ``reason`` (why something is blank; empty if
+        nothing is).
 
     Raises
     ------
     SettingsError
-        If ``permutations`` is below 1, ``accuracy`` is neither, or a column is missing.
+        If ``permutations`` is below 1, ``accuracy`` is neither, a column is missing, or a given
+        predictor has no number.
+    UnknownName
+        If there is no such given predictor.
 
     Notes
     -----
@@ -100,7 +107,7 @@ def regressions(
        single-step maximum.
     """
     orders(1, permutations, seed)
-    table = predictors(signatures, models, accuracy)
+    table = predictors(signatures, models, accuracy, given)
     rows: list[Row] = []
     for (group, dataset), members in table.groupby(list(GROUP), sort=True):
         basics = {"group": group, "dataset": dataset}
@@ -120,13 +127,10 @@ def regressions_finding(
     regressions : pandas.DataFrame
         From ``regressions``.
     kinds : sequence of str
-        The kinds of predictor that count; characteristics are none of the signature.
+        The kinds of predictor that count; those that are not of the signature never do.
     """
-    ours = regressions[
-        regressions["picked"]
-        & regressions["kind"].isin(kinds)
-        & (regressions["kind"] != "characteristic")
-    ]
+    counts = regressions["kind"].isin(set(kinds) - {"characteristic", GIVEN})
+    ours = regressions[regressions["picked"] & counts]
     if ours.empty:
         return "No group of families has enough architectures with an accuracy for a regression"
     significant = int((ours["p_corrected"] < SMALL).sum())
@@ -140,6 +144,16 @@ def regressions_finding(
     )
 
 
+def given_sentences(regressions: pd.DataFrame) -> list[str]:
+    """Return how well the best given predictor explains accuracy, a sentence a group."""
+    picked = regressions[regressions["picked"] & (regressions["kind"] == GIVEN)]
+    return [
+        f"{row['predictor']} and top-1 of {row['group']} on {row['dataset']}: R2"
+        f" {number(row['r2'])}, {chance(row['p_picked'])}, n = {row['n']}"
+        for row in picked.to_dict("records")
+    ]
+
+
 def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator[Row]:
     members = members[members["top1"].notna()]
     counts = {name: int(members[name].sum()) for name in ("measured", "reported")}
@@ -148,7 +162,7 @@ def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator
     top1 = members["top1"].to_numpy(float)
     reason = _unusable(top1, "top-1", "accuracy")
     shuffled = None if reason else orders(len(top1), permutations, seed)
-    for kind in KINDS:
+    for kind in (*KINDS, GIVEN):
         names = [name for name in map(str, members) if name.startswith(f"{kind}:")]
         values = {name[len(kind) + 1 :]: members[name].to_numpy(float) for name in names}
         for row in _kind_rows(kind, values, top1, shuffled):

@@ -141,7 +141,7 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
     rows = material.signatures[material.signatures["run_id"].isin(material.scored)]
     lines = signature_lines(rows, MOST_SIGNATURES)
     sql = statement(lines["run_id"].unique(), CURVE)
-    chart = signature_chart(rows, most=MOST_SIGNATURES)
+    chart = signature_chart(rows, MOST_SIGNATURES, material.colours())
     return [Exhibit("signatures", chart, lines, sql, "the measured rows")]
 
 

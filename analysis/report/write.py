@@ -54,6 +54,7 @@ def write_report(
     selection: Selection | None = None,
     title: str | None = None,
     watch: Watch = unwatched,
+    color_by: str | None = None,
 ) -> Report:
     """Write a report about what a home holds.
 
@@ -71,6 +72,8 @@ def write_report(
     watch : callable, optional
         Shows progress: given what is made and a list, returns its items one by one. A thousand
         models take minutes.
+    color_by : str, optional
+        A tag, such as ``tags.lr``, or column of models that colours them; by default their family.
 
     Returns
     -------
@@ -81,8 +84,11 @@ def write_report(
     ------
     SettingsError
         If there is no home, nothing is selected, or something else lies at ``out``.
+    UnknownName
+        If no run has such a tag, and there is no such column.
     """
-    out, material = Path(out), ReportMaterial(home, selection, watch=watch)
+    out, material = Path(out), ReportMaterial(home, selection, watch=watch, color_by=color_by)
+    material.colours()
     title = title or f"A survey of {len(material.models)} models"
     made_from = material.provenance
     about = {

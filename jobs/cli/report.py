@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from analysis.data.selection import Selection
+from analysis.figure_style import colour_option
 from analysis.option_fields import option
 from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
@@ -19,6 +20,7 @@ def report(
     out: Path = option(..., "Folder to write; an earlier report is replaced."),
     selection: Selection,
     title: str | None = option(None, "Heading of the overview.", none="A survey of N models"),
+    color_by: str | None = colour_option(),
     all_runs: AllRunsOption = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
@@ -32,7 +34,7 @@ def report(
     from jobs.scan.progress_display import watched
 
     runs = replace(selection, newest=not all_runs)
-    written = write_report(home, out, runs, title, watched)
+    written = write_report(home, out, runs, title, watched, color_by)
     for name, reason in written.absent:
         say(f"no page about {name.lower()}: {reason}")
     for name, reason in written.undrawn:

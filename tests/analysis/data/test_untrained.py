@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.answers import ANSWERS, Answer
 from analysis.answers.clusters import SignatureClusters
 from analysis.answers.contrasts import TrainingShift
 from analysis.answers.material import Material
@@ -22,9 +21,6 @@ from analysis.report.sections import section
 from tests.analysis.homes import Builder
 
 TRAINED, RANDOM = 5, 7
-
-#: Answers that need other runs than this home has, or are about pairs of runs.
-ELSEWHERE = {"barycentres", "paper", "paper-correlations", "paper-regressions", "drift"}
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +38,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             random = rng.uniform(0.8, 0.9, (2, sites))
             store(f"r{place}", random, checkpoint="init:0", **facts)
     return path
-
-
-def told_apart(kind: type[Answer], home: Path) -> None:
-    """Check that an answer is made of trained networks alone, and says how many others it left."""
-    made_from = provenance_of(kind(Material(home)).rows)
-    assert made_from.runs == TRAINED
-    assert made_from.untrained_left_out == RANDOM
-    assert any("--untrained" in note for note in made_from.notes())
-    assert "without 7 runs of random weights" in made_from.caption()
-    asked = provenance_of(kind(Material(home, Selection(untrained=True))).rows)
-    assert (asked.runs, asked.untrained_left_out) == (TRAINED + RANDOM, 0)
-
-
-def test_every_question_leaves_them_out_and_counts_them(
-    home: Path, subtests: pytest.Subtests
-) -> None:
-    kinds = [kind for kind in ANSWERS if kind.name not in ELSEWHERE and not kind.untrained]
-    assert len(kinds) > 12
-    for kind in kinds:
-        with subtests.test(kind=kind.name):
-            told_apart(kind, home)
 
 
 def test_training_compares_with_them_and_drift_with_every_run(home: Path) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.figures.figure import Figure, figure
+from analysis.figures.marks.model_colours import FAMILIES
 from analysis.figures.theme import (
     DASHES,
     PALETTE,
@@ -18,7 +19,6 @@ from analysis.figures.theme import (
     UNKNOWN,
     colour_scale,
     dash_scale,
-    families,
     shape_scale,
     wrapped,
 )
@@ -89,8 +89,9 @@ def test_what_shares_a_colour_has_another_shape_and_dash():
 
 
 def test_the_unknown_family_is_last_and_grey():
-    frame = pd.DataFrame({"family": ["b", None, "A"]})
-    assert families(frame) == ["A", "b", UNKNOWN]
+    rows = pd.DataFrame({"family": ["b", None, "A"]})
+    looks = FAMILIES.marks(rows.assign(colour=FAMILIES.of(rows)), 300)
+    assert looks["shape"].to_dict()["scale"]["domain"] == ["A", "b", UNKNOWN]
     scale = colour_scale([UNKNOWN, "A"]).to_dict()
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
         UNKNOWN: QUIET,

@@ -13,12 +13,19 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from analysis.data.provenance import provenance_of
-from analysis.relations.accuracy_predictors import CHARACTERISTICS, KINDS, STATISTICS, statistics
+from analysis.figures import regression_rows
+from analysis.relations.accuracy_predictors import (
+    CHARACTERISTICS,
+    GIVEN,
+    KINDS,
+    STATISTICS,
+    statistics,
+)
 from analysis.relations.accuracy_regressions import regressions
 from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.p_values import corrected
 from analysis.statistics.permutations import MOST_ORDERS, orders
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import models, signature, signatures
 
 RNG = np.random.default_rng
@@ -108,6 +115,31 @@ def test_the_best_of_each_kind_is_picked_once() -> None:
         assert picked["p_picked"] >= picked["p"]
         assert rows.loc[~rows["picked"], "p_picked"].isna().all()
     assert set(table["kind"]) == set(KINDS)
+
+
+def test_a_tag_is_a_predictor_of_its_own_kind() -> None:
+    scores, known = zoo(12, seed=3)
+    rates = RNG(1).random(12)
+    tags = [{"lr": float(each), "note": "x"} for each in rates]
+    tagged = known.assign(tags=tags)
+    table = regressions(scores, tagged, permutations=99, given=("tags.lr", "year"))
+    theirs = stats.linregress(rates, known["measured_top1"])
+    row = at(table, GIVEN, "tags.lr")
+    assert row["r2"] == pytest.approx(theirs.rvalue**2, abs=1e-10)
+    assert row["slope"] == pytest.approx(theirs.slope, rel=1e-9)
+    assert (row["n"], row["picked"]) == (12, True)
+    assert "does not vary" in at(table, GIVEN, "year")["reason"]
+    # What is picked of the other kinds does not depend on it.
+    without = regressions(scores, known, permutations=99)
+    same = [name for name in without if name not in ("p_corrected", "q")]
+    others = table[table["kind"] != GIVEN].reset_index(drop=True)
+    pd.testing.assert_frame_equal(others[same], without[same])
+    drawn = regression_rows(table, scores, tagged).query("kind == @GIVEN").set_index("model")
+    assert drawn["value"].tolist() == pytest.approx(rates[drawn.index.str[1:].astype(int)])
+    with pytest.raises(SettingsError, match=r"tags\.note has no number"):
+        regressions(scores, tagged, given=("tags.note",))
+    with pytest.raises(UnknownName):
+        regressions(scores, tagged, given=("tags.momentum",))
 
 
 def test_few_models_are_tried_in_every_order() -> None:
