@@ -1,0 +1,86 @@
+"""Requests of the service's clients: addresses, parameters, headers and bodies."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+
+from catalog.open_home import open_home
+from jobs.service.application import make_application
+from jobs.service.settings import ServiceSettings
+from tests.fuzz.readers.base import Target
+
+_SURVEY = {
+    "name": "zoo",
+    "models": [{"name": "small:digits_*", "checkpoints": ["bundled", "init:0"]}],
+    "datasets": [{"name": "digits", "limit": 64}],
+    "settings": {"images_per_score": 128, "ridge": "relative"},
+    "tags": {"lr": 0.1},
+}
+_SCHEDULE = {"name": "weekly", "survey": _SURVEY, "cron": "@weekly", "timezone": "Europe/Paris"}
+#: Methods, addresses and bodies that are answered.
+_REQUESTS: tuple[tuple[str, str, object], ...] = (
+    ("POST", "/api/v1/surveys", _SURVEY),
+    ("POST", "/api/v1/surveys", {"models": [{"name": "torchvision:resnet18"}]}),
+    ("POST", "/api/v1/schedules", _SCHEDULE),
+    ("POST", "/api/v1/surveys/1/cancel", {}),
+    ("POST", "/api/v1/surveys/1/retry", {}),
+    ("DELETE", "/api/v1/schedules/weekly", None),
+    ("GET", "/api/v1/surveys?state=queued&limit=2&next=3", None),
+    ("GET", "/api/v1/schedules/weekly?last=2", None),
+    ("GET", "/api/v1/runs?architecture=a&measured_top1.min=0.5&sort=-year&fields=run_id", None),
+    ("GET", "/api/v1/runs.csv?search=x&limit=10&next=bmV4dA", None),
+    ("GET", "/api/v1/signatures/facets?by=family&by=year&limit=3", None),
+    ("GET", "/api/v1/events?limit=2", None),
+    ("GET", "/models?sort=architecture&fields=family", None),
+    ("GET", "/sql?sql=SELECT", None),
+    ("GET", "/api/v1/events.atom", None),
+)
+
+
+@cache
+def _client() -> TestClient:
+    home = open_home(Path(tempfile.mkdtemp()) / "survey-home", create=True)
+    app = make_application(ServiceSettings(home))
+    # What no handler explains is raised, and is a finding.
+    return TestClient(app, base_url="http://127.0.0.1:8765")
+
+
+def _request(data: bytes, _folder: Path) -> None:
+    """A request: answered, or refused with what is wrong about it."""
+    request = _asked(data)
+    if request is None:
+        _client().post("/api/v1/surveys", content=data, headers=_JSON)
+        return
+    method, address = str(request.get("method")), str(request.get("address"))
+    content = request.get("body")
+    body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+    sent = body if method in ("POST", "PUT", "PATCH") else None
+    try:
+        asked = _client().build_request(method, address, content=sent, headers=_JSON)
+    except Exception:  # noqa: BLE001 - this client sends no such address
+        return
+    _client().send(asked)
+
+
+def _asked(data: bytes) -> dict[str, object] | None:
+    try:
+        request = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return request if isinstance(request, dict) else None
+
+
+_JSON = {"content-type": "application/json"}
+
+
+def _requests() -> list[bytes]:
+    keys = ("method", "address", "body")
+    return [json.dumps(dict(zip(keys, each, strict=True))).encode() for each in _REQUESTS]
+
+
+TARGETS = {"request": Target(_request, _requests, document=True)}
