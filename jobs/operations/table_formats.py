@@ -85,11 +85,11 @@ def write_batches(
         rows: list[dict[str, Any]] = []
         for part in counted:
             room = None if most_lines is None else most_lines - len(rows)
-            rows += part.slice(0, room).to_pylist()
+            rows += python_values(part.slice(0, room))
         stream.write(table_text(rows, _numeric(schema), width).encode())
         return Written(counter.rows, len(rows))
     if format == "json":
-        for piece in json_pieces(row for part in counted for row in part.to_pylist()):
+        for piece in json_pieces(row for part in counted for row in python_values(part)):
             stream.write(piece.encode())
     elif format == "csv":
         _write_csv(schema, counted, stream)
@@ -162,6 +162,17 @@ def _unique(names: Iterable[str]) -> list[str]:
         unique.append(f"{name}_{seen[name]}" if seen[name] else name)
         seen[name] += 1
     return unique
+
+
+def python_values(table: pa.Table | pa.ChunkedArray) -> list[Any]:
+    """Return the rows of a table, or the values of a column; a map is a dictionary."""
+    values: list[Any]
+    try:
+        values = table.to_pylist(maps_as_pydicts="lossy")
+    except TypeError:
+        # Keys that no dictionary can have, such as lists.
+        values = table.to_pylist()
+    return values
 
 
 def json_pieces(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -237,6 +248,8 @@ def _cell(value: Any, decimals: int | None) -> str:
         return f"{value:.{_DECIMALS}f}" if plain else f"{value:.{_DECIMALS}g}"
     if isinstance(value, list):
         text = ", ".join(str(item) for item in value) or "-"
+    elif isinstance(value, dict):
+        text = ", ".join(f"{key}={item}" for key, item in value.items()) or "-"
     elif isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
     else:
@@ -246,9 +259,11 @@ def _cell(value: Any, decimals: int | None) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, (str, int, bool, type(None))) else str(value)
@@ -262,7 +277,7 @@ def _as_csv(table: pa.Table) -> pa.Table:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         cells = table.column(place)
         if pa.types.is_nested(kind):
-            texts = [None if c is None else json.dumps(_plain(c)) for c in cells.to_pylist()]
+            texts = [None if c is None else json.dumps(_plain(c)) for c in python_values(cells)]
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
             texts = [harmless(cell) for cell in cells.to_pylist()]
         else:

@@ -37,8 +37,8 @@ def workers_of(registry: Registry) -> list[int]:
 
 
 def begun(home: Path, scan: subprocess.Popen[str]) -> Registry:
-    """Wait for a survey's registry."""
-    while not (home / "registry.sqlite").exists():
+    """Wait for a survey's home, whose store comes after its registry."""
+    while not (home / "signatures.duckdb").exists():
         assert scan.poll() is None, scan.communicate()
         time.sleep(0.2)
     return Registry(open_home(home, create=False))

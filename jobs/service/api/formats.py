@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from fastapi import Request, Response
 
-from jobs.operations.table_formats import json_pieces, write_batches
+from jobs.operations.table_formats import json_pieces, python_values, write_batches
 from jobs.service.problems import Refusal, without_folders
 
 Suffix = Literal["json", "csv", "parquet", "arrow"]
@@ -101,7 +101,7 @@ def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
 
 
 def _json(table: pa.Table, as_json: Collection[str]) -> str:
-    return "".join(json_pieces(map(_parsed(as_json), table.to_pylist()))).rstrip()
+    return "".join(json_pieces(map(_parsed(as_json), python_values(table)))).rstrip()
 
 
 def _parsed(names: Collection[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -58,7 +58,11 @@ def _request(data: bytes, _folder: Path) -> None:
         return
     method, address = str(request.get("method")), str(request.get("address"))
     content = request.get("body")
-    body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+    body = (
+        content.encode("utf-8", "replace")
+        if isinstance(content, str)
+        else json.dumps(content).encode()
+    )
     sent = body if method in ("POST", "PUT", "PATCH") else None
     try:
         asked = _client().build_request(method, address, content=sent, headers=_JSON)
