@@ -8,14 +8,18 @@ from __future__ import annotations
 from dataclasses import Field, field, fields
 from typing import Any
 
+#: The largest seed that all generators of random numbers take.
+LARGEST_SEED = 2**32 - 1
 
-def option(
+
+def option(  # noqa: PLR0913 - what an option is
     default: Any,
     help: str,  # noqa: A002
     *,
     none: str = "",
     flags: tuple[str, ...] = (),
     minimum: float | None = None,
+    maximum: float | None = None,
     metavar: str | None = None,
     positional: bool = False,
     repeated: bool = False,
@@ -34,6 +38,8 @@ def option(
         Its spellings on the command line; ``--name`` by default.
     minimum : float, optional
         The smallest number that may be given.
+    maximum : float, optional
+        The largest; a service takes numbers from anyone.
     metavar : str, optional
         What stands for its value in usage lines.
     positional : bool
@@ -42,8 +48,8 @@ def option(
         Whether it may be given several times.
     """
     metadata = {
-        "help": help, "none": none, "flags": flags, "minimum": minimum, "metavar": metavar,
-        "positional": positional, "repeated": repeated,
+        "help": help, "none": none, "flags": flags, "minimum": minimum, "maximum": maximum,
+        "metavar": metavar, "positional": positional, "repeated": repeated,
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 

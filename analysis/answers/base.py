@@ -208,7 +208,9 @@ class DistanceAnswer(Answer):
         "How signatures of unequal lengths compare: as they are, by the distance per step, or as"
         " curves over relative depth.",
     )
-    band: int | None = option(None, "Radius of a Sakoe-Chiba band.", minimum=0, none="no band")
+    band: int | None = option(
+        None, "Radius of a Sakoe-Chiba band.", minimum=0, maximum=10**6, none="no band"
+    )
 
     @property
     def matrix(self) -> DistanceMatrix:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from analysis.answers.base import Answer, ColouredAnswer, DistanceAnswer
 from analysis.answers.columns import Table
 from analysis.choices import Linkage
-from analysis.option_fields import option
+from analysis.option_fields import LARGEST_SEED, option
 from survey.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -31,9 +31,16 @@ class _ClusterAnswer(ColouredAnswer, DistanceAnswer):
     order: ClassVar[Sequence[str]]
 
     number: int | None = option(
-        None, "Number of clusters.", flags=("--clusters",), minimum=1, none="the silhouette decides"
+        None,
+        "Number of clusters.",
+        flags=("--clusters",),
+        minimum=1,
+        maximum=10**6,
+        none="the silhouette decides",
     )
-    seed: int = option(0, "Seed of the draws of batches and of k-means.")
+    seed: int = option(
+        0, "Seed of the draws of batches and of k-means.", minimum=0, maximum=LARGEST_SEED
+    )
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -70,7 +77,9 @@ class SignatureClusters(_ClusterAnswer):
     linkage: Linkage = option(
         "average", "How the distance between two clusters follows from those of their members."
     )
-    stability: int = option(0, "Number of bootstrap draws of batches; 0 for none.", minimum=0)
+    stability: int = option(
+        0, "Number of bootstrap draws of batches; 0 for none.", minimum=0, maximum=1000
+    )
 
     @cached_property
     def statistics(self) -> Any:

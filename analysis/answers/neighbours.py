@@ -16,6 +16,7 @@ def _number_option(default: int | None) -> Any:
         "Number of neighbours of MODEL, or of each; of architectures that vote on a family.",
         flags=("--number", "-n"),
         minimum=1,
+        maximum=10**6,
         none="5 of MODEL, else 1",
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.answers.base import CURVE, Answer, ColouredAnswer, Drawing
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
-from analysis.option_fields import option
+from analysis.option_fields import LARGEST_SEED, option
 from analysis.text import fixed, probability
 from survey.text import counted
 
@@ -142,8 +142,10 @@ class AccuracyRegressions(Answer):
         *("measured_top1", "images", "reported_top1", "depth", "parameters", "gflops"),
     )
 
-    permutations: int = option(9999, "Number of permutations drawn where there are more.")
-    seed: int = option(0, "Seed of the permutations.")
+    permutations: int = option(
+        9999, "Number of permutations drawn where there are more.", minimum=1, maximum=100_000
+    )
+    seed: int = option(0, "Seed of the permutations.", minimum=0, maximum=LARGEST_SEED)
     all_predictors: bool = option(False, "All predictors, not only the best.", flags=("--all",))
     accuracy: Accuracy = option("measured", "Which top-1 accuracy where both are known.")
     given: Sequence[str] = option(

@@ -166,9 +166,10 @@ def _annotation(name: str, hint: Any, field: dataclasses.Field[Any]) -> Any:
     facts = {"help": details["help"], "metavar": details["metavar"]}
     if details["positional"]:
         return Annotated[hint, typer.Argument(**facts, show_default=False)]
-    shown, least = details["none"] or True, details["minimum"]
+    shown, bounds = details["none"] or True, (details["minimum"], details["maximum"])
     kind = list[str] | None if details["repeated"] else hint
-    return Annotated[kind, typer.Option(*names, **facts, show_default=shown, min=least)]
+    facts |= {"show_default": shown, "min": bounds[0], "max": bounds[1]}
+    return Annotated[kind, typer.Option(*names, **facts)]
 
 
 @contextmanager

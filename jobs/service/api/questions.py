@@ -112,9 +112,10 @@ def _parameter(hint: Any, option: dataclasses.Field[Any]) -> Any:
     details = option.metadata
     kind = several(str) if details["repeated"] else hint
     unset = f" By default: {details['none']}." if details["none"] else ""
-    bound = {} if details["minimum"] is None else {"ge": details["minimum"]}
+    bounds = {"ge": details["minimum"], "le": details["maximum"]}
+    bounds = {name: value for name, value in bounds.items() if value is not None}
     # What is not given keeps the default that the option declares.
-    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bound)
+    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bounds)
     return kind | None, default
 
 
