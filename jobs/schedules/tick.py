@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.home import Home
@@ -23,6 +24,7 @@ from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_unt
 from jobs.schedules.process import is_gone
 
 if TYPE_CHECKING:
+    from jobs.planning.definition import Definition
     from jobs.runners.base import Runner
     from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
@@ -47,7 +49,7 @@ class Ran:
         return self.ended.row
 
 
-def tick(
+def tick(  # noqa: PLR0913 - all but the first three have defaults
     home: Home,
     make_runner: Callable[[], Runner],
     reporter: Reporter,
@@ -57,6 +59,7 @@ def tick(
     now: Clock = utc_now,
     pace: Pace | None = None,
     most: int | None = None,
+    definition: Callable[[Schedule], Definition] = definition_of,
 ) -> list[Ran]:
     """Run every due time that no other process runs, until none is left.
 
@@ -78,6 +81,8 @@ def tick(
         How long things may take.
     most : int, optional
         How many to run at most; all by default.
+    definition : callable
+        Returns the survey of a schedule, or refuses it by a SurveyError.
 
     Returns
     -------
@@ -99,14 +104,21 @@ def tick(
             # Before the due time is taken: options that cannot be used leave it waiting.
             runner = make_runner()
             if taken := take(schedules, due, now(), pace):
-                run = _run(home, schedules, schedule, taken, now, pace)
+                survey = partial(definition, schedule)
+                run = _run(home, schedules, schedule, taken, survey, now, pace)
                 ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
                 ran.append(Ran(schedule, ended))
     return ran
 
 
 def _run(
-    home: Home, schedules: Schedules, schedule: Schedule, taken: Tick, now: Clock, pace: Pace
+    home: Home,
+    schedules: Schedules,
+    schedule: Schedule,
+    taken: Tick,
+    survey: Callable[[], Definition],
+    now: Clock,
+    pace: Pace,
 ) -> ClaimedRun[Tick]:
     def look_again(moment: datetime) -> None:
         # What falls due during this run overlaps with it, also if no other process looks.
@@ -118,7 +130,7 @@ def _run(
         taken,
         schedule.name,
         f"schedule {schedule.name}, due {_utc(taken.due_at)}",
-        lambda: definition_of(schedule),
+        survey,
         Settlement("replaced", "a later run took its place"),
         now,
         pace,

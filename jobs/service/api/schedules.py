@@ -18,13 +18,11 @@ from jobs.planning.targets import require_names
 from jobs.schedules.cron import new_entry
 from jobs.schedules.removal import remove_schedule
 from jobs.schedules.tables import coming_up, ticks_table
+from jobs.service.allowed_files import ORIGIN
 from jobs.service.api.surveys import definition_from
 from jobs.service.dependencies import RegistryOfService, SettingsOfService
 
 router = APIRouter(tags=["schedules"])
-
-#: Where a schedule that was added over HTTP comes from.
-ORIGIN = "HTTP"
 
 
 class NewSchedule(BaseModel, extra="forbid"):

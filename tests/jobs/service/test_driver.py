@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import threading
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog import zoo
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.claims import ProcessIdentity, Settlement
@@ -25,7 +27,7 @@ from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
 from jobs.schedules.cron import new_entry
 from jobs.service import driver
-from jobs.service.allowed_files import require_allowed
+from jobs.service.allowed_files import ORIGIN, require_allowed
 from jobs.service.driver import DriverSettings, _Driver
 from jobs.service.driver_state import driver_state, only_driver
 from jobs.service.submissions import cancel, next_submission, retry, submit
@@ -33,6 +35,8 @@ from survey.errors import SettingsError, SurveyError, UntrustedCode
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=8)
+
+WEIGHTS = Path(zoo.__file__).parent / "weights" / "digits_vgg7.safetensors"
 
 GONE = ProcessIdentity("elsewhere", 1, "")
 
@@ -79,8 +83,9 @@ def events(home: Home) -> list[EventRow]:
         return registry.events.latest(50)
 
 
-def due_now(home: Home, definition: Definition) -> None:
+def due_now(home: Home, definition: Definition, origin: str = "z") -> None:
     entry = new_entry("often", definition, Path("z"), cron="* * * * *", timezone="UTC")
+    entry = dataclasses.replace(entry, origin=origin)
     with Registry(home) as registry:
         registry.schedules.add(entry, datetime.now(UTC) - timedelta(minutes=5))
 
@@ -110,6 +115,19 @@ def test_due_times_and_submissions_take_turns(home, looked):
             line.partition(" (")[0].partition(":")[0] for _ in range(3) for line in looked()[1]
         ]
     assert titles == ["schedule often", "survey 1", "survey 2"]
+
+
+@pytest.mark.parametrize(("origin", "state"), [(ORIGIN, "failed"), ("zoo.toml", "done")])
+def test_a_schedule_from_elsewhere_names_what_is_allowed_now(home, looked, tmp_path, origin, state):
+    weights = tmp_path / "weights.safetensors"
+    shutil.copy(WEIGHTS, weights)
+    choice = {"name": "small:digits_vgg7", "checkpoints": [f"file:{weights}"]}
+    due_now(home, small_survey(models=[choice]), origin)
+    looked()
+    with Registry(home) as registry:
+        ticks = registry.schedules.ticks(registry.schedules.all()[0], 5)
+    # Those that fell due meanwhile were skipped.
+    assert {tick.state for tick in ticks} - {"skipped"} == {state}
 
 
 def test_what_moved_or_was_stale_is_noticed_with_the_run(home, looked):
