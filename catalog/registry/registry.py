@@ -20,6 +20,7 @@ from catalog.registry.hash_cache import Hashes
 from catalog.registry.labels import Labels
 from catalog.registry.revisions import revision_of
 from catalog.registry.rows import JobEntry, JobOverview, JobRow, JobState
+from catalog.registry.saved_queries import SavedQueries
 from catalog.registry.schedules import Schedules
 from catalog.registry.submissions import Submissions
 from catalog.registry.tables import ATTEMPTS, JOBS, MEMORY, SURVEY_JOBS, SURVEYS
@@ -50,6 +51,8 @@ class Registry:
         Hashes that need no second reading.
     labels : Labels
         Labels and tags of runs.
+    saved_queries : SavedQueries
+        Queries that users of the service keep.
     schedules : Schedules
         Surveys that are run again and again.
     submissions : Submissions
@@ -70,6 +73,7 @@ class Registry:
         self.events = Events(self._database)
         self.hashes = Hashes(self._database)
         self.labels = Labels(self._database)
+        self.saved_queries = SavedQueries(self._database)
         self.schedules = Schedules(self._database)
         self.submissions = Submissions(self._database)
         self.tokens = Tokens(self._database)

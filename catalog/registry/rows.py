@@ -106,6 +106,15 @@ class AccessToken:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedQuery:
+    """A query that users of the service keep."""
+
+    name: str = column("What it asks.")
+    sql: str = column("The statement.")
+    saved_at: datetime = column("When it was kept, or kept anew.")
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt at a job; it has no end and no outcome while it goes on."""
 

@@ -37,6 +37,7 @@ from catalog.registry.rows import (
     JobRow,
     RunLabel,
     RunTag,
+    SavedQuery,
     Schedule,
     Submission,
     Tick,
@@ -258,6 +259,14 @@ TOKENS = _table_of(
     id={"primary_key": True},
     name={"unique": True},
     sha256={"unique": True},
+)
+
+#: Queries that users of the service keep.
+SAVED_QUERIES = _table_of(
+    SavedQuery,
+    "saved_queries",
+    "One row a query that users of the service keep.",
+    name={"primary_key": True},
 )
 
 #: Surveys that were submitted to the service.

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse
 
 from analysis.report.query_result import rows_drawing, rows_table
 from jobs.service.api.formats import Suffix
 from jobs.service.api.sql import RoomOfResult, result_response
-from jobs.service.dependencies import QueriesOfService
+from jobs.service.dependencies import QueriesOfService, RegistryOfService
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 
 router = APIRouter(route_class=PageRoute, prefix="/sql")
@@ -30,7 +34,10 @@ EXAMPLES = dict(
     )
 )
 
-Statement = Annotated[str, Query(alias="query", max_length=20_000)]
+#: Letters of a statement in an address.
+MOST_LETTERS = 20_000
+
+Statement = Annotated[str, Query(alias="query", max_length=MOST_LETTERS)]
 Axis = Annotated[str, Query(max_length=200)]
 
 
@@ -38,13 +45,17 @@ Axis = Annotated[str, Query(max_length=200)]
 async def show(
     request: Request,
     queries: QueriesOfService,
+    registry: RegistryOfService,
     room: RoomOfResult,
     query: Statement = "",
     x: Axis = "",
     y: Axis = "",
 ) -> Response:
     """Return the result of a query; without one, the form and the examples."""
-    values: dict[str, Any] = {"query": query, "examples": EXAMPLES, "x": x, "y": y}
+    saved = await run_in_threadpool(registry.saved_queries.all)
+    name = next((each.name for each in saved if each.sql == _plain(query)), "")
+    values: dict[str, Any] = {"query": query, "x": x, "y": y, "saved": saved, "name": name}
+    values["examples"] = EXAMPLES
     if query.strip():
         await queries.run(request, query, "json", MOST_ROWS, room)
         room.seek(0)
@@ -64,6 +75,30 @@ async def result(
     await queries.run(request, query, suffix, None, room)
     headers = {"Content-Disposition": f'attachment; filename="result.{suffix}"'}
     return result_response(room, suffix, headers)
+
+
+@router.post("/saved")
+def save(
+    name: Annotated[str, Form(max_length=200, pattern="^[^/]*[^/ ][^/]*$")],
+    query: Annotated[str, Form(max_length=MOST_LETTERS)],
+    registry: RegistryOfService,
+) -> Response:
+    """Keep a query under a name."""
+    query = _plain(query)
+    registry.saved_queries.save(name.strip(), query, datetime.now(UTC))
+    return RedirectResponse(f"/sql?{urlencode({'query': query})}", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/saved/{name}/remove")
+def remove(name: str, registry: RegistryOfService) -> Response:
+    """Forget a query that was kept."""
+    registry.saved_queries.remove(name)
+    return RedirectResponse("/sql", HTTPStatus.SEE_OTHER)
+
+
+def _plain(query: str) -> str:
+    """Return a statement with the ends of lines that forms change as they were."""
+    return query.replace("\r\n", "\n")
 
 
 def _shown(rows: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:

@@ -210,3 +210,20 @@ def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
     page = client.get("/scan", params={"models": 'small:digits_*"', "images_per_score": "64"}).text
     assert 'name="models" value="small:digits_*&#34;"' in page
     assert 'name="images_per_score" value="64"' in page
+
+
+def test_a_query_is_kept_by_name_until_it_is_removed(client: TestClient) -> None:
+    token = re.search(r'name="form_token" value="(\w+)"', client.get("/scan").text)
+    assert token is not None
+    query = "SELECT 1 AS one\r\nWHERE '<b>' <> ''"
+    form = {"form_token": token[1], "name": "one <i>/2", "query": query}
+    assert client.post("/sql/saved", data=form).status_code == 422
+    form["name"] = "one & <i>two"
+    assert client.post("/sql/saved", data={**form, "form_token": "0"}).status_code == 403
+    assert 'class="number" data-key="1.0"' in client.post("/sql/saved", data=form).text
+    page = client.get("/sql").text
+    assert "<i>" not in page
+    (address,) = (each for each in links(page) if "one" in each)
+    assert 'value="one &amp; &lt;i&gt;two"' in client.get(address).text
+    (remove,) = re.findall(r'action="(/sql/saved/[^"]*)"', page)
+    assert unescape(remove) not in client.post(unescape(remove), data=form).text
