@@ -40,10 +40,12 @@ ROWS_SHOWN = 1000
 # whatever that does. The folders are those that this process imports from, and not the current one
 # unless it is among them.
 _START = (
-    "import json, signal, sys; signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]));"
-    " sys.path[:] = json.loads(sys.argv[2]);"
+    "import json, os, signal, sys; signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]));"
+    " sys.path[:] = json.loads(sys.argv[2]); os.nice(int(sys.argv[3]));"
     " from jobs.operations.sql_worker import main; main()"
 )
+
+_COMMAND = (sys.executable, "-I", "-c", _START)
 
 _PIECE_BYTES = 1 << 16
 
@@ -64,6 +66,10 @@ class QueryLimits:
     lines: int = ROWS_SHOWN
     #: Rows of the result; None for all of them.
     rows: int | None = None
+    #: Whether the result names files without their folders.
+    without_paths: bool = False
+    #: By how much its priority is lowered.
+    niceness: int = 0
     #: What the names of the options that set these limits begin with.
     options: str = "--"
 
@@ -152,12 +158,13 @@ class SqlQuery:
     def _run(self, seconds: float, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
         asked = {**self._asked, **asdict(self._limits), "metrics": metrics}
         with subprocess.Popen(  # noqa: S603 - this interpreter, and nothing of the statement
-            [sys.executable, "-I", "-c", _START, str(seconds), json.dumps(sys.path)],
+            [*_COMMAND, str(seconds), json.dumps(sys.path), str(self._limits.niceness)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Ctrl-C is for this process, which ends the other.
-            start_new_session=True,
+            # Ctrl-C is for this process, which ends the other. Linux compares the priorities of
+            # processes of one session alone.
+            process_group=0,
         ) as process:
             given, result, report = process.stdin, process.stdout, process.stderr
             self._process = process

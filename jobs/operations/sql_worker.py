@@ -30,6 +30,7 @@ from catalog.store.reader import (
 from catalog.store.user_tables import UserTable, load
 from catalog.tags import RunLabels
 from jobs.choices import ResultFormat
+from jobs.operations.server_paths import without_paths_in
 from jobs.operations.table_formats import Written, write_batches
 from survey.errors import StoreError, SurveyError
 
@@ -55,14 +56,15 @@ def main() -> None:
 
 def _answer(asked: dict[str, Any], labels: dict[str, RunLabels]) -> Written:
     home, sql, form = Home(Path(asked["path"]), asked["registry"]), asked["sql"], asked["format"]
-    memory_bytes = int(asked["memory_gb"] * 1e9)
+    memory_bytes, bare = int(asked["memory_gb"] * 1e9), asked["without_paths"]
     metrics = _installed_metrics() if asked["metrics"] else []
     with (
         reading(home, metrics, memory_bytes, labels) as connection,
         refusing(home.signatures),
     ):
         # What is imported when it is first used is imported now.
-        write_result(connection.sql("SELECT 'a long text…', 1.5, [1]"), form, io.BytesIO(), 1, 30)
+        some = connection.sql("SELECT 'a long text…', '/a/b', 1.5, [1]")
+        write_result(some, form, io.BytesIO(), 1, 30, bare=bare)
         bound_memory(memory_bytes)
         files = (UserTable(name, Path(path)) for name, path in asked["files"].items())
         load(connection, files, memory_bytes)
@@ -70,7 +72,7 @@ def _answer(asked: dict[str, Any], labels: dict[str, RunLabels]) -> Written:
         result, lines, width = result_of(connection, sql), asked["lines"], asked["width"]
         if asked["rows"] is not None:
             result = result.limit(asked["rows"])
-        return write_result(result, form, sys.stdout.buffer, lines, width)
+        return write_result(result, form, sys.stdout.buffer, lines, width, bare=bare)
 
 
 def _labels(home: Home) -> tuple[dict[str, RunLabels], str | None]:
@@ -92,9 +94,21 @@ def write_result(
     stream: BinaryIO,
     lines: int,
     width: int | None = None,
+    *,
+    bare: bool = False,
 ) -> Written:
-    """Write a result in a format as it is computed, in a table some lines and columns of it."""
+    """Write a result in a format as it is computed, in a table some lines and columns of it.
+
+    Parameters
+    ----------
+    result, format, stream, lines, width
+        As of ``plain_batches`` and ``write_batches``.
+    bare : bool
+        Whether files in it lose the folders that they lie in.
+    """
     schema, batches = plain_batches(result, format)
+    if bare:
+        batches = map(without_paths_in, batches)
     return write_batches(schema, batches, format, stream, lines, width)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -15,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from jobs.operations.server_paths import without_paths
 from survey import errors
 from survey.errors import SurveyError
 
@@ -31,22 +30,6 @@ _STATUSES: Mapping[type[SurveyError], HTTPStatus] = {
     errors.StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ClusterError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-
-# Where a file of an installed package begins in a traceback.
-_PACKAGES = re.compile(r"(?<![\w.])/[^\n\"']*?/(?:site|dist)-packages/")
-
-# A value such as `file:/my folder/name.pth[:10]`, which may hold spaces.
-_REFERENCE = re.compile(r"(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
-
-# Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon. A
-# folder's name may hold spaces, but ends with none.
-_PATH = re.compile(
-    r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)"
-    r"(?:[^/\n'\"`,;:()<>\[\]]*[^\s/'\"`,;:()<>\[\]]/)*"
-)
-
-# Files of packages go by their place in them.
-_IMPORTED = sorted({f"{each}/" for each in sys.path if len(each) > 1}, key=len, reverse=True)
 
 
 class Problem(BaseModel):
@@ -86,30 +69,6 @@ class Refusal(HTTPException):
     ) -> None:
         super().__init__(status, message, headers)
         self.hint = hint
-
-
-def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
-    """Return a text with files and folders by their last names alone.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    roots : sequence of Path
-        Folders whose paths may hold spaces, such as the home.
-    """
-    for root in roots:
-        text = text.replace(f"{root.parent}/", "")
-    for folder in _IMPORTED:
-        text = text.replace(folder, "")
-    return _PATH.sub("", _PACKAGES.sub("", text))
-
-
-def without_folders(value: str) -> str:
-    """Return a value of a table without the folders of files that it names."""
-    if "/" not in value:
-        return value
-    return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:

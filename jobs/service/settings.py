@@ -15,6 +15,10 @@ from survey.errors import SettingsError
 #: The port where no other is named.
 PORT = 8765
 
+#: By how much the priority of other processes is lowered beside the one that answers: of clients'
+#: queries, of the one that draws pages, and of the one that scans.
+NICENESS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class SqlLimits:
@@ -37,7 +41,14 @@ class SqlLimits:
 
     def of_query(self, rows: int) -> QueryLimits:
         """Return the limits of a query that gives so many rows at most."""
-        return QueryLimits(self.sql_timeout, self.sql_memory, rows=rows, options="--sql-")
+        return QueryLimits(
+            self.sql_timeout,
+            self.sql_memory,
+            rows=rows,
+            without_paths=True,
+            niceness=NICENESS,
+            options="--sql-",
+        )
 
 
 @dataclass(frozen=True, slots=True)

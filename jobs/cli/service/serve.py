@@ -19,7 +19,7 @@ from jobs.cli.survey_options import OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
-from jobs.service.settings import PORT, ServiceSettings, SqlLimits
+from jobs.service.settings import NICENESS, PORT, ServiceSettings, SqlLimits
 from survey.errors import SettingsError, SurveyError
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ def drive_below(settings: DriverSettings) -> None:
 
     # Ctrl-C is for the other process, which stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whoever asks for a page waits; a scan takes hours anyway.
+    os.nice(NICENESS)
     stop_with_parent()
     make_streams_safe()
     try:

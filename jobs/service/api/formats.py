@@ -12,8 +12,9 @@ from typing import Any, Literal
 import pyarrow as pa
 from fastapi import Request, Response
 
+from jobs.operations.server_paths import without_paths_in
 from jobs.operations.table_formats import json_pieces, python_values, write_batches
-from jobs.service.problems import Refusal, without_folders
+from jobs.service.problems import Refusal
 
 Suffix = Literal["json", "csv", "parquet", "arrow"]
 
@@ -115,19 +116,3 @@ def _bytes(table: pa.Table, format: Literal["csv", "parquet", "arrow"]) -> bytes
     stream = BytesIO()
     write_batches(table.schema, table.to_batches(), format, stream)
     return stream.getvalue()
-
-
-def without_paths_in(table: pa.Table) -> pa.Table:
-    """Return a table whose texts name files and folders without those that they lie in."""
-    for place, field in enumerate(table.schema):
-        kept = field.type.value_type if pa.types.is_list(field.type) else field.type
-        if pa.types.is_string(kept) or pa.types.is_large_string(kept):
-            values = table.column(place).to_pylist()
-            table = table.set_column(place, field, pa.array(map(_bare, values), field.type))
-    return table
-
-
-def _bare(value: str | list[str] | None) -> str | list[str] | None:
-    if isinstance(value, list):
-        return [without_folders(each) for each in value]
-    return value and without_folders(value)

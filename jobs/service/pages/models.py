@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from analysis.answers.columns import COLUMNS, Table, TableColumn
 from analysis.report.elements import page_table
 from analysis.text import fixed, percent, whole
-from jobs.service.api.formats import without_paths_in
+from jobs.operations.server_paths import without_paths_in
 from jobs.service.api.lists import LISTINGS
 from jobs.service.api.parameters import page_parameters
 from jobs.service.dependencies import HomeOfService

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from jobs.operations.control import find_job
+from jobs.operations.server_paths import without_paths
 from jobs.operations.watch import look_at
 from jobs.operations.watch_screen import scan_facts, state_line
 from jobs.service import submissions
@@ -21,7 +22,6 @@ from jobs.service.api.surveys import Number, definition_from
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
 from jobs.service.driver_state import driver_state
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
-from jobs.service.problems import without_paths
 from survey.errors import SettingsError
 
 router = APIRouter(route_class=PageRoute, prefix="/scan")

@@ -8,7 +8,7 @@ import pytest
 from fastapi import APIRouter
 
 from catalog.home import Home
-from jobs.service.problems import without_paths
+from jobs.operations.server_paths import without_paths
 from survey.errors import ClusterError, QueryError, StoreError, SurveyError, UnknownName
 from tests.jobs.service.conftest import Serve, shown_paths
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ from fastapi.testclient import TestClient
 from bench.sql_service import ENDLESS, FORBIDDEN, MEMORY_GB, SECONDS, run_campaign
 from catalog.home import Home
 from catalog.store.reader import reading, refusing, result_of
+from jobs.operations.sql_query import SqlQuery
 from jobs.service import queries
 from jobs.service.queries import Queries
-from jobs.service.settings import SqlLimits
+from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError, SurveyError
 from tests.jobs.service.conftest import Serve
 
@@ -79,6 +82,41 @@ def test_no_result_is_cut_unasked(local: TestClient) -> None:
     assert "1,000 rows" in ask(local, "FROM range(1001)").json()["detail"]
     large = ask(local, "SELECT repeat('x', 20000) FROM range(1000)", ".csv")
     assert (large.status_code, "10 MB" in large.json()["detail"]) == (400, True)
+
+
+def test_files_are_named_without_their_folders(local: TestClient) -> None:
+    values = (
+        "'file:/srv/my zoo/w.pth[:9]' AS a, [{'b': '/srv/x/y.pth'}] AS b, MAP {'k': '~/z/v'} AS c,"
+        " 'torchvision:resnet50/V2' AS d, NULL AS f"
+    )
+    (row,) = ask(local, f"SELECT {values}").json()["items"]
+    assert row["a"] == "file:w.pth[:9]"
+    assert row["b"] == [{"b": "y.pth"}]
+    assert "z/" not in str(row["c"])
+    assert (row["d"], row["f"]) == ("torchvision:resnet50/V2", None)
+    (kept,) = READERS["arrow"](ask(local, f"SELECT {values}", ".arrow").content).to_pylist()
+    assert (kept["a"], kept["b"], kept["c"]) == (row["a"], row["b"], [("k", "v")])
+    assert "/" not in str(ask(local, "SELECT path FROM duckdb_databases()").json())
+    assert "/" not in ask(local, "FROM duckdb_databases() SELECT path", ".csv").text
+
+
+def test_queries_are_of_lower_priority_than_what_answers(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, of = [], partial(os.getpriority, os.PRIO_PROCESS)
+    started = subprocess.Popen.__init__
+
+    def watched(self: Any, *given: Any, **named: Any) -> None:
+        started(self, *given, **named)
+        deadline = time.monotonic() + 60
+        while (priority := of(self.pid)) == of(0) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append((priority, os.getsid(self.pid)))
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", watched)
+    list(SqlQuery(home, "SELECT 1", "json", SqlLimits().of_query(1)))
+    # Priorities count within a session alone.
+    assert seen == [(min(of(0) + NICENESS, 19), os.getsid(0))]
 
 
 def test_a_token_that_may_read_asks(serve: Serve, token: Any) -> None:

@@ -1,0 +1,95 @@
+"""Texts and tables without the paths of this machine: files by their last names alone."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows = TypeVar("Rows", "pa.Table", "pa.RecordBatch")
+
+# Where a file of an installed package begins in a traceback.
+_PACKAGES = re.compile(r"(?<![\w.])/[^\n\"']*?/(?:site|dist)-packages/")
+
+# A value such as `file:/my folder/name.pth[:10]`, which may hold spaces.
+_REFERENCE = re.compile(r"(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
+
+# Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon. A
+# folder's name may hold spaces, but ends with none.
+_PATH = re.compile(
+    r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)"
+    r"(?:[^/\n'\"`,;:()<>\[\]]*[^\s/'\"`,;:()<>\[\]]/)*"
+)
+
+# Files of packages go by their place in them.
+_IMPORTED = sorted({f"{each}/" for each in sys.path if len(each) > 1}, key=len, reverse=True)
+
+
+def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
+    """Return a text with files and folders by their last names alone.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    roots : sequence of Path
+        Folders whose paths may hold spaces, such as the home.
+    """
+    for root in roots:
+        text = text.replace(f"{root.parent}/", "")
+    for folder in _IMPORTED:
+        text = text.replace(folder, "")
+    return _PATH.sub("", _PACKAGES.sub("", text))
+
+
+def without_folders(value: str) -> str:
+    """Return a value of a table without the folders of files that it names."""
+    if "/" not in value:
+        return value
+    return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
+
+
+def without_paths_in(rows: Rows) -> Rows:
+    """Return a table or batch whose texts name files without the folders that they lie in."""
+    import pyarrow as pa
+
+    for place, field in enumerate(rows.schema):
+        column = rows.column(place)
+        if isinstance(column, pa.ChunkedArray):
+            bare = pa.chunked_array(map(_without_folders_each, column.chunks), field.type)
+        else:
+            bare = _without_folders_each(column)
+        rows = rows.set_column(place, field, bare)
+    return rows
+
+
+def _without_folders_each(values: pa.Array) -> pa.Array:
+    """Return texts, or lists and structures of them, without folders; the same where none has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # Most texts are of few values, or hold no path.
+        if not pc.any(pc.match_substring(values, "/")).as_py():
+            return values
+        coded = values.dictionary_encode()
+        return pa.array(map(_bare, coded.dictionary.to_pylist()), kind).take(coded.indices)
+    if pa.types.is_nested(kind) and "string" in str(kind):
+        return pa.array([_bare(each) for each in values.to_pylist()], kind)
+    return values
+
+
+def _bare(value: Any) -> Any:
+    """Return a value of a table, whose texts hold no folder."""
+    if isinstance(value, str):
+        return without_folders(value)
+    if isinstance(value, dict):
+        return {name: _bare(each) for name, each in value.items()}
+    # A map is a list of pairs.
+    return type(value)(map(_bare, value)) if isinstance(value, list | tuple) else value
