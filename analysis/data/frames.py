@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -147,27 +148,52 @@ ORDER BY {order}
 """  # noqa: S608 - declared names
     run_ids = [run["run_id"] for run in chosen]
     frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
-    # Names from all selected runs, so that a run has the same ones in all frames.
-    names = {"model": labels(chosen)}
-    if {"checkpoint", "dataset"} <= set(frame):
-        names |= {"checkpoint_name": checkpoint_names(chosen)}
-        names |= {"dataset_name": dataset_names(chosen)}
-    for column, each in names.items():
-        frame[column] = frame["run_id"].map(each).astype("str")
-    for column in ("label", "tags"):
-        given = {run["run_id"]: run[column] for run in chosen}
-        frame[column] = pd.Series([given[run_id] for run_id in frame["run_id"]], dtype="object")
-    shown = set(frame["run_id"])
-    versions = {run["measuring_version"] for run in chosen if run["run_id"] in shown}
-    frame.attrs = {
-        "selection": ", ".join(filter(None, (selection.describe(), selection.passed_over(runs)))),
-        "home": str(home),
-        "measuring_versions": sorted(versions - {None}),
-        "conditions": conditions(run for run in chosen if run["run_id"] in shown),
-        "mixed": mixed_settings(pd.DataFrame([run for run in chosen if run["run_id"] in shown])),
-    }
+    describe(
+        frame, chosen, ", ".join(filter(None, (selection.describe(), selection.passed_over(runs))))
+    )
+    frame.attrs["home"] = str(home)
     if left_out := selection.untrained_left_out(selection.fitting(runs)):
         frame.attrs["untrained_left_out"] = left_out
     elif chosen and all(is_untrained(run["checkpoint"]) for run in chosen):
         frame.attrs["untrained_alone"] = True
     return frame
+
+
+def describe(
+    frame: pd.DataFrame,
+    runs: Sequence[Mapping[str, Any]],
+    selection: str,
+    known: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Add to rows of some runs the names that people read, and what describes the runs.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows with ``run_id``; it is changed.
+    runs : sequence of mapping
+        The selected runs, rows of ``runs`` with ``label`` and ``tags``.
+    selection : str
+        Which runs these are, for captions.
+    known : sequence of mapping
+        Runs that the names tell them apart from too, with what ``labels`` asks for.
+    """
+    # Names from all selected runs, so that a run has the same ones in all frames.
+    apart = {run["run_id"]: run for run in (*known, *runs)}.values()
+    names = {"model": labels(apart)}
+    if {"checkpoint", "dataset"} <= set(frame):
+        names |= {"checkpoint_name": checkpoint_names(apart)}
+        names |= {"dataset_name": dataset_names(apart)}
+    for column, each in names.items():
+        frame[column] = frame["run_id"].map(each).astype("str")
+    for column in ("label", "tags"):
+        given = {run["run_id"]: run[column] for run in runs}
+        frame[column] = pd.Series([given[run_id] for run_id in frame["run_id"]], dtype="object")
+    ids = set(frame["run_id"])
+    shown = [run for run in runs if run["run_id"] in ids]
+    frame.attrs = {
+        "selection": selection,
+        "measuring_versions": sorted({run["measuring_version"] for run in shown} - {None}),
+        "conditions": conditions(shown),
+        "mixed": mixed_settings(pd.DataFrame(shown)),
+    }

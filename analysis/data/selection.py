@@ -60,8 +60,6 @@ class Selection:
     newest : bool
         Of runs that measured the same (``catalog.store.latest_runs.MEASURED``) only one: the newest
         finished one, or the newest where none has finished.
-    runs : sequence of str
-        Ids of runs: these alone, whatever the other fields hold.
     """
 
     models: Globs = _globs(
@@ -89,7 +87,6 @@ class Selection:
         False, "Networks of random weights (init:...) too; else no question counts them."
     )
     newest: bool = True
-    runs: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in _FIELDS:
@@ -113,12 +110,10 @@ class Selection:
         """Whether random weights were asked for."""
         globs = self.filters
         named = (*globs.get("models", ()), *globs.get("checkpoints", ()))
-        return self.untrained or bool(self.runs) or any(map(names_untrained, named))
+        return self.untrained or any(map(names_untrained, named))
 
     def describe(self) -> str:
         """Return the selection in a line, for captions; files and folders by their short names."""
-        if self.runs:
-            return counted(len(self.runs), "chosen run")
         parts = [
             f"{_FIELDS[name].noun} {_FIELDS[name].between.join(_short(globs))}"
             for name, globs in self.filters.items()
@@ -141,8 +136,6 @@ class Selection:
         SettingsError
             If a glob fits none of the runs, or no run fits every field.
         """
-        if self.runs:
-            return [run for run in runs if run["run_id"] in self.runs]
         counting = self._counting(self.fitting(runs))
         rule = "runs" if self.ridges else of_one_ridge("runs")
         kept = chosen_ids(counting, newest_each(rule) if self.newest else rule)
@@ -150,8 +143,6 @@ class Selection:
 
     def passed_over(self, runs: Iterable[Run]) -> str:
         """Return which runs ``choose`` leaves out for their ridge or weights; empty for none."""
-        if self.runs:
-            return ""
         fitting = self.fitting(runs)
         counting = self._counting(fitting)
         kept = chosen_ids(counting, "runs" if self.ridges else of_one_ridge("runs"))

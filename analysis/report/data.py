@@ -16,16 +16,15 @@ from analysis.text import missing
 from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.schema import quoted_name
+from catalog.store.views import GAPS
 
 #: Columns that hold the label of a model.
 _MODELS = ("model", "other_model", "nearest_model", "residual", "plain", "name")
 
-_GAPS = """
-SELECT run_id, site, any_value(site_name) AS site_name, failures.status AS status, reason,
-  count(*) AS batches
-FROM failures JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id)
-WHERE site IS NOT NULL GROUP BY run_id, site, failures.status, reason ORDER BY run_id, site, status
-"""
+_GAPS = f"""
+SELECT gaps.* FROM ({GAPS}) AS gaps
+  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id) ORDER BY run_id, site, status
+"""  # noqa: S608 - declared names
 
 
 class ReportMaterial(Material):

@@ -11,7 +11,6 @@ import pandas as pd
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.neighbours import NearestNeighbours
 from analysis.data.provenance import narrowed, provenance_of
-from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.data import ReportMaterial, libraries, slug, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -60,40 +59,36 @@ def model_page(
     here: Link,
     before: Link | None = None,
     after: Link | None = None,
-    repeats: ReportMaterial | None = None,
+    *,
+    whole: bool = True,
 ) -> Page:
     """Return the page of a run.
 
     Parameters
     ----------
     material : ReportMaterial
-        The frames with the runs it is compared with, and with this one where ``repeats`` lacks.
+        The frames with this run, and those it is compared with.
     run : dict
-        Its row of ``material.models``, or of that of ``repeats``.
+        Its row of ``material.models``.
     here, before, after : Link
         The page, and those that it links to.
-    repeats : ReportMaterial, optional
-        The runs of its architecture, which the page lists, this one among them.
+    whole : bool
+        With its figure and the nearest models, which take longest.
     """
-    frames = repeats or material
-    every, gaps = frames.every_signature, frames.gaps
+    every = material.every_signature
     group = every[every["run_id"] == run["run_id"]]
-    gaps = gaps[gaps["run_id"] == run["run_id"]]
-    exhibits, runs = _exhibits(group, run), dict[str, PageTable]()
-    if repeats and len(repeats.models) > 1:
-        exhibits += architecture_exhibits(repeats, run)
-        runs = {"Every run": architecture_table(repeats)}
+    gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
     values = {
         "lead": _lead(run, group),
         "facts": _facts(run),
         "problems": _problems(run, group, gaps),
-        "tables": _sites(group, gaps) | _neighbours(material, run) | runs,
+        "tables": _sites(group, gaps) | (nearest_models(material, run) if whole else {}),
         "provenance": _provenance(run),
         "sql": statement([run["run_id"]], view="runs"),
         "before": before,
         "after": after,
     }
-    return Page(here, "model.html", values, exhibits)
+    return Page(here, "model.html", values, signature_exhibits(group, run) if whole else ())
 
 
 def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
@@ -163,16 +158,22 @@ def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> d
     return problems
 
 
-def _exhibits(group: pd.DataFrame, run: dict[str, Any]) -> tuple[Exhibit, ...]:
+def signature_exhibits(group: pd.DataFrame, run: dict[str, Any]) -> tuple[Exhibit, ...]:
+    """Return the figure of a run's signature; none where no site has a score."""
     if group["affinity"].notna().sum() == 0:
         return ()
     from analysis.figures.signatures import model_chart
 
-    name = f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
+    name = signature_name(run)
     columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
     sql = statement([run["run_id"]], columns)
     chart = model_chart(narrowed(group, f"model {run['model']}"))
     return (Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows"),)
+
+
+def signature_name(run: dict[str, Any]) -> str:
+    """Return the stem of the files of the figure of a run's signature."""
+    return f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
 
 
 def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
@@ -202,7 +203,8 @@ def _others() -> list[Quantity]:
     return [quantity for quantity in listed_quantities() if quantity.name != "affinity"]
 
 
-def _neighbours(material: ReportMaterial, run: dict[str, Any]) -> dict[str, PageTable]:
+def nearest_models(material: ReportMaterial, run: dict[str, Any]) -> dict[str, PageTable]:
+    """Return the table of the models nearest to a run by its heading; none without any."""
     answer = NearestNeighbours(material, model=run["run_id"], number=NEIGHBOURS)
     try:
         rows = answer.rows

@@ -1,10 +1,7 @@
-"""Queries of pages: of any relation, and of views of scores, which read the scores of few runs."""
-
-# ruff: noqa: S608 - every name in these statements is declared
+"""Queries of pages of any relation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +10,8 @@ from sqlalchemy import BigInteger, Double, Select, Text, column, func, table
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.type_api import TypeEngine
 
-from catalog.paging import PageRequest, Shown, page_statement
-from catalog.store.latest_runs import latest_of
-from catalog.store.schema import RUNS, Relation, View
-from catalog.store.temporary_views import extra_columns
-from catalog.store.views import views, with_labels
+from catalog.paging import Filter, PageRequest, Shown, page_statement
+from catalog.store.schema import Relation, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,12 +24,6 @@ _FOLDERS = r"^(?:(file|folder|parquet):|(\w+):(?:~/|\.{1,2}/|/[^/\[]))[^\[]*/"
 
 #: Decimals by which numbers that are computed are ordered.
 _DECIMALS = 9
-
-#: Runs whose scores are looked at first, and then four times as many, and so on.
-_FIRST_RUNS = 16
-
-#: Runs up to which only their scores are looked at, whatever the order.
-FEW_RUNS = 2000
 
 _TYPES: dict[str, type[TypeEngine[Any]]] = {"VARCHAR": Text, "DOUBLE": Double}
 _TYPES |= {"INTEGER": BigInteger, "BIGINT": BigInteger}
@@ -69,76 +57,9 @@ def page_in_two(
 ) -> pa.Table:
     """Return a page of a table: the runs of its rows by the order alone, then their columns."""
     narrow = page_of(connection, relation, replace(request, fields=request.key))
-    ids = list(dict.fromkeys(narrow["run_id"].to_pylist()))
-    return page_of(connection, relation, request, only_runs(connection, relation, ids))
-
-
-def page_of_runs(
-    connection: duckdb.DuckDBPyConnection, relation: Relation, request: PageRequest
-) -> pa.Table:
-    """Return a page of a view of scores; those of runs that it does not show are not read.
-
-    Reading the scores of all runs takes seconds, choosing runs does not: they come first where the
-    order begins with columns of runs.
-    """
-    import pyarrow as pa
-
-    ids, in_order = _runs(connection, relation, request)
-    if not in_order:
-        if len(ids) > FEW_RUNS:
-            return page_of(connection, relation, request)
-        return page_of(connection, relation, request, only_runs(connection, relation, ids))
-    parts: list[pa.Table] = []
-    wanted, size = request.limit + 1, _FIRST_RUNS
-    while wanted > 0 and (ids or not parts):
-        only = only_runs(connection, relation, ids[:size])
-        parts.append(page_of(connection, relation, replace(request, limit=wanted - 1), only))
-        wanted -= parts[-1].num_rows
-        ids, size = ids[size:], 4 * size
-    return pa.concat_tables(parts)
-
-
-def _runs(
-    connection: duckdb.DuckDBPyConnection, relation: Relation, request: PageRequest
-) -> tuple[list[str], bool]:
-    """Return the runs that a page may show, and whether they are in its order."""
-    of_runs = {name for name in relation.names if name in RUNS.names}
-    if relation.name != "models":
-        # There it is how many batches have a score.
-        of_runs.discard("batches")
-    order = []
-    for each in request.order:
-        if each.removeprefix("-") not in of_runs:
-            break
-        order.append(each)
-    filters = tuple(each for each in request.filters if each.column in of_runs)
-    wanted = PageRequest(("run_id",), ("run_id",), filters, sort=tuple(order), limit=1 << 31)
-    shown = "runs" if relation.name == "signatures" else latest_of("runs")
-    listed = Relation("listed", "", RUNS.columns)
-    before = f"WITH listed AS (SELECT * FROM {shown}) "
-    ids: list[str] = page_of(connection, listed, wanted, before)["run_id"].to_pylist()
-    in_order = any(each.removeprefix("-") == "run_id" for each in order)
-    if in_order and request.after is not None:
-        names = [each.removeprefix("-") for each in request.order]
-        last = request.after[names.index("run_id")]
-        # The run that the page before ended in may have more rows.
-        ids = ids[ids.index(last) :] if last in ids else ids
-    return ids, in_order
-
-
-def only_runs(connection: duckdb.DuckDBPyConnection, relation: Relation, ids: Sequence[str]) -> str:
-    """Return a ``WITH`` under which a view reads the scores of these runs alone."""
-    made = "CREATE OR REPLACE TEMP TABLE wanted_runs AS SELECT unnest($ids::VARCHAR[]) AS run_id"
-    connection.execute(made, {"ids": list(ids)}).fetchall()
-    wanted = "WHERE run_id IN (SELECT run_id FROM wanted_runs)"
-    parts = [f"batch_scores AS (SELECT * FROM batch_scores {wanted})"]
-    for view in views(extra_columns(connection)):
-        if view.name == relation.name:
-            whole = with_labels(view) if "tags" in relation.names else view
-            parts.append(f"{view.name} AS (SELECT * FROM ({whole.sql}) {wanted})")
-            break
-        parts.append(f"{view.name} AS ({view.sql})")
-    return f"WITH {', '.join(parts)} "
+    ids = tuple(dict.fromkeys(narrow["run_id"].to_pylist()))
+    of_runs = Filter("run_id", "is", ids)
+    return page_of(connection, relation, replace(request, filters=(*request.filters, of_runs)))
 
 
 def source(relation: Relation) -> tuple[Any, Shown]:

@@ -5,7 +5,7 @@ Checkpoints and datasets are shown, and filtered by, without the folders that th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import duckdb
 
 from catalog.home import Home
 from catalog.paging import Listed, PageRequest, facet_statement
-from catalog.store.page_queries import page_in_two, page_of, page_of_runs, result, source
+from catalog.store.page_queries import page_in_two, page_of, result, source
 from catalog.store.reader import reading, refusing
 from catalog.store.schema import Relation
 from survey.column_fields import Column
@@ -22,21 +22,14 @@ from survey.column_fields import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from catalog.tags import RunLabels
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRows(Listed):
     """The rows of a table or view of the store."""
 
     relation: Relation
-    #: Whether every score of the runs that it shows is read for it.
-    of_scores: bool = False
-
     #: Whether it has so many rows that their columns are read for those of a page alone.
     is_wide: bool = False
-    #: Returns the labels and tags of runs, for a view that is shown with them.
-    labels: Callable[[Home], Mapping[str, RunLabels]] | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -45,22 +38,19 @@ class StoredRows(Listed):
 
     def page(self, home: Home, request: PageRequest) -> pa.Table:
         """Return a page; see ``Listed``."""
-        with self._connected(home) as connection:
-            if self.of_scores:
-                return page_of_runs(connection, self.relation, request)
-            if self.is_wide:
-                return page_in_two(connection, self.relation, request)
-            return page_of(connection, self.relation, request)
+        with self.connected(home) as connection:
+            page = page_in_two if self.is_wide else page_of
+            return page(connection, self.relation, request)
 
     def facet(self, home: Home, request: PageRequest, by: str) -> pa.Table:
         """Return the values of a column; see ``Listed``."""
-        with self._connected(home) as connection:
+        with self.connected(home) as connection:
             return result(connection, facet_statement(*source(self.relation), request, by))
 
     @contextmanager
-    def _connected(self, home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
-        labels = self.labels(home) if self.labels else None
-        with reading(home, labels=labels) as connection, refusing(home.signatures):
+    def connected(self, home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection to read from."""
+        with reading(home) as connection, refusing(home.signatures):
             yield connection
 
 

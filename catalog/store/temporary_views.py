@@ -17,8 +17,9 @@ from survey.column_fields import Column
 if TYPE_CHECKING:
     import duckdb
 
-_LABELS = """
-CREATE TEMP TABLE run_labels AS
+#: A table of the labels and tags of runs, from what ``label_values`` returns.
+LABELS = """
+TABLE run_labels AS
 SELECT unnest($ids::VARCHAR[]) AS run_id, unnest($labels::VARCHAR[]) AS label,
   map(unnest($names::VARCHAR[][]), unnest($values::VARCHAR[][])) AS tags
 """
@@ -45,13 +46,7 @@ def show_labels(
     explained : bool
         Whether the store explains the other columns of these views: that takes time.
     """
-    values = {
-        "ids": list(labels),
-        "labels": [each.label for each in labels.values()],
-        "names": [list(each.tags) for each in labels.values()],
-        "values": [[_as_text(value) for value in each.tags.values()] for each in labels.values()],
-    }
-    connection.execute(_LABELS, values).fetchall()
+    connection.execute(f"CREATE TEMP {LABELS}", label_values(labels)).fetchall()
     statements = list(comments(RUN_LABELS))
     for view in views(extra_columns(connection)):
         if view.name in LABELLED:
@@ -61,6 +56,16 @@ def show_labels(
             new = (column_comment(view.name, column) for column in added)
             statements += new if explained else comments(shown)
     connection.execute(";\n".join(statements)).fetchall()
+
+
+def label_values(labels: Mapping[str, RunLabels]) -> dict[str, object]:
+    """Return the parameters of ``LABELS``."""
+    return {
+        "ids": list(labels),
+        "labels": [each.label for each in labels.values()],
+        "names": [list(each.tags) for each in labels.values()],
+        "values": [[_as_text(value) for value in each.tags.values()] for each in labels.values()],
+    }
 
 
 def _as_text(value: object) -> str:

@@ -120,6 +120,15 @@ FROM signatures JOIN (SELECT run_id, {_names(_FACTS)} FROM {latest_of("runs")}) 
     )
 
 
+def scored(signatures: str) -> str:
+    """Return SQL for what the view ``models`` has of scores, of signatures whose scores count."""
+    return f"""\
+SELECT run_id, avg(affinity) AS affinity, min(affinity) AS affinity_min,
+  median(affinity) AS affinity_median, max(affinity) AS affinity_max,
+  list_sort(list_distinct(flatten(list(flags)))) AS flags
+FROM {signatures} GROUP BY run_id"""
+
+
 def _models() -> View:
     facts = chosen(
         "status measured_top1 reported_top1 suspicion parameters gflops depth sites batches images"
@@ -139,12 +148,7 @@ def _models() -> View:
             dataclasses.replace(_FLAGS, sentence=f"Those of any of its sites. {_FLAGS.sentence}"),
         ),
         f"""\
-WITH scored AS (
-  SELECT run_id, avg(affinity) AS affinity, min(affinity) AS affinity_min,
-    median(affinity) AS affinity_median, max(affinity) AS affinity_max,
-    list_sort(list_distinct(flatten(list(flags)))) AS flags
-  FROM latest_signatures GROUP BY run_id
-)
+WITH scored AS ({scored("latest_signatures")})
 SELECT run_id, {_names((*_DESCRIBED, *facts))},
   affinity, affinity_min, affinity_median, affinity_max, coalesce(flags, []) AS flags
 FROM {latest_of("runs")} LEFT JOIN scored USING (run_id)""",
@@ -195,6 +199,12 @@ SELECT batch_scores.run_id, architecture, checkpoint, dataset, batch, site, site
 FROM batch_scores LEFT JOIN runs USING (run_id) WHERE batch_scores.status <> 'ok'""",
 )
 
+
+#: Sites of runs without a score, each with its reasons.
+GAPS = """\
+SELECT run_id, site, any_value(site_name) AS site_name, failures.status AS status, reason,
+  count(*) AS batches
+FROM failures WHERE site IS NOT NULL GROUP BY run_id, site, failures.status, reason"""
 
 #: What a reader shows of the labels and tags of runs, which are no part of the store.
 RUN_LABELS = Relation(

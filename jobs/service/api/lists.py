@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
+from catalog.copied_home import CopiedRows
 from catalog.home import Home
 from catalog.listing import list_datasets
 from catalog.models import index
-from catalog.registry.labels import labels_of
 from catalog.registry.pages import RegistryRows
 from catalog.registry.tables import JOBS, SURVEYS
-from catalog.store.model_rows import MODELS, ModelRows
 from catalog.store.pages import RowsInMemory, StoredRows
-from catalog.store.schema import BATCH_SCORES, RUNS, Relation
+from catalog.store.schema import BATCH_SCORES, RUNS
 from catalog.store.views import FAILURES, LABELLED, VIEWS, with_labels
 from jobs.service.api.listing import Listing
 from jobs.service.api.routes import router_of
@@ -27,15 +25,8 @@ _SITE, _SCORE = ("run_id", "site"), ("run_id", "batch", "site")
 def _view(name: str, key: tuple[str, ...]) -> Listing:
     """Return the list of a view that is computed from scores."""
     (view,) = (each for each in VIEWS if each.name == name)
-    if name in LABELLED:
-        rows = StoredRows(with_labels(view), of_scores=True, labels=labels_of)
-    else:
-        rows = StoredRows(view, of_scores=True)
-    return Listing(name, view.sentence, rows, key)
-
-
-def _table(relation: Relation, *key: str) -> Listing:
-    return Listing(relation.name, relation.sentence, StoredRows(relation), key)
+    shown = with_labels(view) if name in LABELLED else view
+    return Listing(name, view.sentence, CopiedRows(shown, is_wide="site" in key), key)
 
 
 def _catalog(
@@ -62,12 +53,21 @@ _DATASETS = {
 }
 
 LISTINGS = (
-    replace(_table(RUNS, "run_id"), lasting=True, brief_without=("traceback", "skipped_names")),
-    Listing("models", MODELS.sentence, ModelRows(labels_of), ("run_id",)),
+    Listing(
+        RUNS.name,
+        RUNS.sentence,
+        CopiedRows(RUNS),
+        ("run_id",),
+        lasting=True,
+        brief_without=("traceback", "skipped_names"),
+    ),
+    _view("models", ("run_id",)),
     _view("signatures", _SITE),
     _view("latest_signatures", _SITE),
-    replace(_table(BATCH_SCORES, *_SCORE), rows=StoredRows(BATCH_SCORES, is_wide=True)),
-    _table(FAILURES, *_SCORE),
+    Listing(
+        BATCH_SCORES.name, BATCH_SCORES.sentence, StoredRows(BATCH_SCORES, is_wide=True), _SCORE
+    ),
+    Listing(FAILURES.name, FAILURES.sentence, StoredRows(FAILURES), _SCORE),
     _catalog(
         "architectures",
         "One architecture that can be measured.",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from itertools import islice
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from analysis.data.few_runs import curves_of, repeats_of, rows_of, run_named
+from analysis.report.comparison_page import MOST_COMPARED
+from analysis.report.model_page import NEIGHBOURS
+from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
 from jobs.service.dependencies import HomeOfService
-from jobs.service.pages.answers import QUESTIONS, Asked, Made
+from jobs.service.pages.answers import QUESTIONS, Asked, Made, model_html
 from jobs.service.pages.renderer import Renderer
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
@@ -38,7 +43,7 @@ RendererOfService = Annotated[Renderer, Depends(_renderer)]
 class _Pages:
     """Answers requests for a page, and for files of its figures, from the same renderer."""
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str = "") -> None:
         self._kind, self._name = kind, name
 
     def page(self, request: Request, home: HomeOfService, renderer: RendererOfService) -> Response:
@@ -61,17 +66,64 @@ class _Pages:
         return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
     def _made(self, request: Request, home: Home, renderer: Renderer) -> tuple[Made, str]:
-        version = renderer.revision(home)
-        query = request.url.query
-        asked = Asked(
+        asked = self._asked(request, home, renderer)
+        return renderer.page(asked), asked.revision
+
+    def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
+        name = request.path_params.get("name", self._name)
+        selection = selection_of(request.url.query)
+        return Asked(home.path, renderer.revision(home), self._kind, selection, name)
+
+
+class _RunPages(_Pages):
+    """The same about a few runs, of whose rows alone they are made."""
+
+    def _asked(self, request: Request, home: Home, _renderer: Renderer) -> Asked:
+        ids = self._ids(request, home)
+        rows = rows_of(home, ids) if ids else None
+        return Asked(
             home.path,
-            version,
+            rows.version if rows else "",
             self._kind,
-            selection_of(query),
-            request.path_params.get("name") or request.query_params.get("metric", self._name),
-            tuple(dict.fromkeys(request.query_params.getlist("run"))),
+            selection_of(request.url.query),
+            request.query_params.get("metric", self._name),
+            ids,
+            rows,
         )
-        return renderer.page(asked), version
+
+    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
+        return (run_named(home, request.path_params["run"]),)
+
+
+class _Comparison(_RunPages):
+    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
+        # One more than may be compared is refused.
+        named = dict.fromkeys(request.query_params.getlist("run"))
+        return tuple(run_named(home, each) for each in islice(named, MOST_COMPARED + 1))
+
+
+class _NearestModels(_RunPages):
+    def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
+        run = run_named(home, request.path_params["run"])
+        near = renderer.compute(nearest_curves, curves_of(home), run, NEIGHBOURS)
+        rows = rows_of(home, [run, *near])
+        return Asked(home.path, rows.version, self._kind, runs=(run, *near), rows=rows)
+
+
+class _Repeats(_RunPages):
+    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
+        return tuple(repeats_of(home, run_named(home, request.path_params["run"])))
+
+
+@router.get("/models/{run}")
+def model(request: Request, home: HomeOfService, run: str) -> Response:
+    """Return the page of a run, or nothing new for who has it already."""
+    rows = rows_of(home, [run_named(home, run)])
+    tag = {"ETag": f'W/"{rows.version}"'}
+    if request.headers.get("if-none-match") == tag["ETag"]:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=tag)
+    selection = selection_of(request.url.query)
+    return HTMLResponse(model_html(home.path, rows, selection), headers=tag)
 
 
 @router.get("/questions")
@@ -86,16 +138,17 @@ def moved() -> Response:
     return RedirectResponse("/map", HTTPStatus.PERMANENT_REDIRECT)
 
 
-def _add(path: str, kind: str, name: str = "") -> None:
+def _add(path: str, pages: _Pages, page: str = "") -> None:
     """Add the routes of a page and of the files of its figures."""
-    pages = _Pages(kind, name)
-    router.add_api_route(path or "/", pages.page)
+    router.add_api_route(f"{path}{page}" or "/", pages.page)
     for folder in ("data", "figures"):
         router.add_api_route(f"{path}/{folder}/{{file}}", pages.file)
 
 
-_add("", "overview")
-_add("/map", "question", "clusters")
-_add("/compare", "comparison")
-_add("/questions/{name}", "question")
-_add("/models/{name}", "model")
+_add("", _Pages("overview"))
+_add("/map", _Pages("question", "clusters"))
+_add("/compare", _Comparison("comparison", "affinity"))
+_add("/questions/{name}", _Pages("question"))
+_add("/models/{run}", _RunPages("signature"), "/signature")
+_add("/models/{run}/runs", _Repeats("runs"))
+router.add_api_route("/models/{run}/nearest", _NearestModels("nearest").page)

@@ -15,36 +15,34 @@ from urllib.parse import urlencode
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.columns import Table
+from analysis.data.few_runs import RunRows
 from analysis.data.provenance import banner
 from analysis.data.selection import Selection
+from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.comparison_page import comparison_page
 from analysis.report.data import ReportMaterial
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, page_table
 from analysis.report.inline_svg import drawn
-from analysis.report.model_page import model_page
+from analysis.report.model_page import (
+    model_page,
+    nearest_models,
+    signature_exhibits,
+    signature_name,
+)
 from analysis.report.pages import missing_section, provenance_section, survey_facts, survey_lead
 from analysis.report.sections import PAGES, section, section_of
 from analysis.text import spaced, whole
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
-from catalog.store.reader import query, run_row
+from jobs.operations.server_paths import without_folders
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION, Addresses, rendered
-from jobs.service.problems import without_folders
 from survey.errors import SettingsError, UnknownName
 from survey.settings import MEASURING_VERSION
 
 #: Columns of ``runs`` in which paths of the server may stand.
 _NAMING_FILES = ("checkpoint", "dataset", "error", "suspicion", "transform", "settings")
-
-#: Runs of an architecture that the page of one of them lists.
-MOST_REPEATS = 100
-
-_REPEATS = """
-SELECT run_id FROM runs WHERE source = $source AND architecture = $architecture
-ORDER BY run_id = $run DESC, finished_at DESC NULLS LAST LIMIT $most
-"""
 
 #: Events that the overview lists.
 EVENTS_SHOWN = 10
@@ -62,15 +60,18 @@ class Asked:
     revision: str
     kind: str
     selection: Selection = field(default_factory=Selection)
-    #: The question's name, the run's id, or the metric that runs are compared by.
+    #: The question's name, or the metric that runs are compared by.
     name: str = ""
     runs: tuple[str, ...] = ()
+    #: The rows of a page about these runs alone; the revision changes with them.
+    rows: RunRows | None = field(default=None, compare=False, repr=False)
 
     @property
     def file_query(self) -> str:
         """What the addresses of its figures' files name beside the selection."""
-        compared = [("run", run) for run in self.runs]
-        return urlencode([*compared, ("metric", self.name)] if compared else [])
+        if self.kind != "comparison":
+            return ""
+        return urlencode([*(("run", run) for run in self.runs), ("metric", self.name)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,43 @@ class ServiceMaterial(ReportMaterial):
     @cached_property
     def models(self) -> Any:
         """One row a run, without the folders that files lie in."""
-        models = super().models
-        texts = [name for name in _NAMING_FILES if name in models]
-        bare = models[texts].map(without_folders, na_action="ignore")
-        return models.assign(**{name: bare[name] for name in texts})
+        return _bare(super().models)
 
     @cached_property
     def pages(self) -> dict[str, str]:
         """The address of each run's page, by run id."""
         return {run: f"models/{run}.html" for run in self.models["run_id"]}
+
+
+class RunMaterial(ServiceMaterial):
+    """The frames of pages about a few runs, which hold nothing of the others."""
+
+    def __init__(self, home: Path, rows: RunRows) -> None:
+        super().__init__(home)
+        self._rows = rows
+
+    @cached_property
+    def models(self) -> Any:
+        """One row a run, without the folders that files lie in."""
+        return _bare(self._rows.models)
+
+    @property
+    def every_signature(self) -> Any:
+        """One row a run and site."""
+        return self._rows.signatures
+
+    signatures = every_signature
+
+    @property
+    def gaps(self) -> Any:
+        """Sites without a score, with the reasons."""
+        return self._rows.gaps
+
+
+def _bare(models: Any) -> Any:
+    texts = [name for name in _NAMING_FILES if name in models]
+    bare = models[texts].map(without_folders, na_action="ignore")
+    return models.assign(**{name: bare[name] for name in texts})
 
 
 @lru_cache(maxsize=4)
@@ -115,7 +144,10 @@ def make(asked: Asked) -> Made:
     UnknownName
         If there is no such question or run.
     """
-    material = _material(asked.home, asked.revision, asked.selection)
+    if asked.rows is None:
+        material = _material(asked.home, asked.revision, asked.selection)
+    else:
+        material = RunMaterial(asked.home, asked.rows)
     page = _KINDS[asked.kind](material, asked)
     files: dict[str, bytes] = {}
 
@@ -223,30 +255,56 @@ def _place(answered: Section) -> Link:
     return NAVIGATION[3] if is_map else Link(answered.title, f"questions/{answered.name}")
 
 
-def _model(material: ServiceMaterial, asked: Asked) -> Page:
-    opened = open_home(asked.home, create=False)
-    chosen = run_row(opened, asked.name)
-    named = {"source": chosen.source, "architecture": chosen.architecture}
-    values = {"run": chosen.run_id, "most": MOST_REPEATS, **named}
-    ids = query(opened, _REPEATS, values)["run_id"].to_pylist()
-    repeats = _material(asked.home, asked.revision, Selection(runs=tuple(ids), newest=False))
-    rows = repeats.models.set_index("run_id", drop=False)
-    run = rows.loc[chosen.run_id].to_dict()
-    here = Link(run["model"], f"models/{run['run_id']}")
-    return model_page(material, run, here, repeats=repeats)
+def model_html(home: Path, rows: RunRows, selection: Selection) -> str:
+    """Return the page of a run, which fetches its figure and the nearest models itself."""
+    material = RunMaterial(home, rows)
+    run, here = _run_of(material)
+    page = model_page(material, run, here, whole=False)
+    return rendered(
+        "live_model.html",
+        here,
+        Addresses(here.address, query_of(selection)),
+        **page.values,
+        figure=signature_name(run) if rows.signatures["affinity"].notna().any() else "",
+        caption=material.provenance.caption(),
+    )
 
 
-def _comparison(_material_of_all: ServiceMaterial, asked: Asked) -> Page:
+def _run_of(material: ServiceMaterial) -> tuple[dict[Any, Any], Link]:
+    run = material.models.iloc[0].to_dict()
+    return run, Link(run["model"], f"models/{run['run_id']}")
+
+
+def _signature(material: ServiceMaterial, _asked: Asked) -> Page:
+    run, here = _run_of(material)
+    exhibits = signature_exhibits(material.every_signature, run)
+    return Page(here, "signature.html", {}, exhibits)
+
+
+def _runs(material: ServiceMaterial, _asked: Asked) -> Page:
+    run, here = _run_of(material)
+    values = {"model": here, "tables": {"Every run": architecture_table(material)}}
+    exhibits = architecture_exhibits(material, run)
+    return Page(Link(here.title, f"{here.address}/runs"), "runs.html", values, exhibits)
+
+
+def _nearest(material: ServiceMaterial, _asked: Asked) -> Page:
+    run, here = _run_of(material)
+    return Page(here, "nearest.html", {"tables": nearest_models(material, run)})
+
+
+def _comparison(material: ServiceMaterial, asked: Asked) -> Page:
     if not asked.runs:
         return Page(NAVIGATION[2], "comparison.html", {"runs": ()})
-    compared = _material(asked.home, asked.revision, Selection(runs=asked.runs, newest=False))
-    return comparison_page(compared, NAVIGATION[2], asked.runs, asked.name or "affinity")
+    return comparison_page(material, NAVIGATION[2], asked.runs, asked.name)
 
 
 _KINDS = {
     "overview": _overview,
     "question": _question,
-    "model": _model,
+    "signature": _signature,
+    "nearest": _nearest,
+    "runs": _runs,
     "comparison": _comparison,
 }
 

@@ -1,23 +1,29 @@
-"""The process that makes pages of answers, and the pages that were made lately."""
+"""The processes that make pages of answers, and the pages that were made lately."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import multiprocessing
+import os
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar
 
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from jobs.service.pages.answers import Asked, Made, make
 from jobs.service.problems import Refusal
+from jobs.service.settings import NICENESS
+
+Computed = TypeVar("Computed")
 
 #: Pages that are kept, and seconds that a page may take.
 MOST_PAGES, PAGE_SECONDS = 256, 120.0
@@ -27,16 +33,17 @@ FRESH_SECONDS = 5.0
 
 
 class Renderer:
-    """Makes pages of answers in a process of its own, each once for what a home holds.
+    """Makes pages of answers in processes of their own, each once for what a home holds.
 
-    Answers may take seconds, and all of a processor: in a process of their own they keep no other
-    request waiting.
+    Answers may take seconds, and all of a processor: in other processes they keep no other request
+    waiting.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._pages: OrderedDict[Asked, Future[Made]] = OrderedDict()
-        self._process = _new_process()
+        #: Pages about a few runs do not wait for those about all.
+        self._process, self._quick = _new_process(), _new_process()
         self._revision, self._looked = "", -math.inf
 
     def revision(self, home: Home) -> str:
@@ -58,6 +65,31 @@ class Renderer:
         """
         future = self._future(asked)
         try:
+            return self._result(future)
+        finally:
+            if future.done() and future.exception() is not None:
+                with self._lock:
+                    self._pages.pop(asked, None)
+
+    def compute(self, function: Callable[..., Computed], *given: Any) -> Computed:
+        """Return what a function of a module returns, called in a process for what is quick.
+
+        Raises
+        ------
+        Refusal
+            If it takes too long.
+        """
+        with self._lock:
+            future = self._quick.submit(function, *given)
+        return self._result(future)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in (self._process, self._quick):
+            process.shutdown(wait=False, cancel_futures=True)
+
+    def _result(self, future: Future[Computed]) -> Computed:
+        try:
             return future.result(PAGE_SECONDS)
         except TimeoutError:
             raise Refusal(
@@ -73,19 +105,12 @@ class Renderer:
                 "the process that makes pages ended, as it does when memory is short",
                 "choose fewer models",
             ) from None
-        finally:
-            if future.done() and future.exception() is not None:
-                with self._lock:
-                    self._pages.pop(asked, None)
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.shutdown(wait=False, cancel_futures=True)
 
     def _future(self, asked: Asked) -> Future[Made]:
         with self._lock:
             if asked not in self._pages:
-                self._pages[asked] = self._process.submit(make, asked)
+                process = self._process if asked.rows is None else self._quick
+                self._pages[asked] = process.submit(make, asked)
             self._pages.move_to_end(asked)
             while len(self._pages) > MOST_PAGES:
                 self._pages.popitem(last=False)
@@ -94,12 +119,14 @@ class Renderer:
     def _restart(self) -> None:
         with self._lock:
             self._pages.clear()
-            self._process = _new_process()
+            self.close()
+            self._process, self._quick = _new_process(), _new_process()
 
 
 def _new_process() -> ProcessPoolExecutor:
     # Not forked: this process has threads.
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, context, initializer=os.nice, initargs=(NICENESS,))
 
 
 def revision(home: Home) -> str:

@@ -18,6 +18,7 @@ from fastapi.testclient import TestClient
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
+from catalog.store import projection
 from catalog.store.reader import query
 from jobs.service.api.lists import LISTINGS
 from jobs.service.application import make_application
@@ -70,9 +71,13 @@ def client(home: Home) -> Iterator[TestClient]:
         registry.add_jobs(
             survey, [JobEntry(f"k{n}", f"run{n}", "net", "small", *names[1:]) for n in range(7)]
         )
-    with TestClient(
-        make_application(ServiceSettings(home)), base_url="http://localhost:8765"
-    ) as client:
+    app = make_application(ServiceSettings(home))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TestClient(app, base_url="http://localhost:8765") as client,
+    ):
+        patch.setattr(projection, "LOOK_SECONDS", 0.0)
+        patch.setattr(projection, "PAUSE", 0.0)
         yield client
 
 

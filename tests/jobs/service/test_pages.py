@@ -17,6 +17,8 @@ from fastapi.testclient import TestClient
 
 from analysis import signatures
 from analysis.figures import alignment_rows
+from analysis.similarity.distances import distance_matrix
+from analysis.similarity.neighbours import neighbours
 from analysis.statistics.dtw import dtw
 from catalog.home import Home
 from jobs.service.application import make_application
@@ -192,11 +194,15 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_model_shows_every_run_and_each_value(repeated: Path) -> None:
     # `a0` was measured again since: it has a page all the same.
-    page = make(Asked(repeated, "", "model", name="a0"))
-    table = page.html.partition('id="table-runs"')[2].partition("</table>")[0]
-    assert re.findall(r'href="/models/(\w+)"', table) == ["b0", "a1", "a0"]
-    assert b"b0" in page.files["data/checkpoints.csv"]
-    titles = re.findall(r"<title>[^<]*affinity: ([0-9.]+)</title>", page.html)
+    app = make_application(ServiceSettings(Home(repeated)))
+    with TestClient(app, base_url="http://localhost:8765") as client:
+        assert "/models/a0/runs" in links(client.get("/models/a0").text)
+        runs = client.get("/models/a0/runs").text
+        table = runs.partition('id="table-runs"')[2].partition("</table>")[0]
+        assert re.findall(r'href="/models/(\w+)"', table) == ["b0", "a1", "a0"]
+        assert "b0" in client.get("/models/a0/runs/data/checkpoints.csv").text
+        drawing = client.get("/models/a0/signature").text
+    titles = re.findall(r"<title>[^<]*affinity: ([0-9.]+)</title>", drawing)
     assert set(titles) == {"0.25", "0.5"}
 
 
@@ -227,3 +233,26 @@ def test_a_query_is_kept_by_name_until_it_is_removed(client: TestClient) -> None
     assert 'value="one &amp; &lt;i&gt;two"' in client.get(address).text
     (remove,) = re.findall(r'action="(/sql/saved/[^"]*)"', page)
     assert unescape(remove) not in client.post(unescape(remove), data=form).text
+
+
+def test_a_model_page_is_about_its_run_alone(client: TestClient, home: Home) -> None:
+    page = client.get("/models/r2").text
+    stored = signatures(home.path).query("run_id == 'r2'")
+    assert page.count('scope="row"') == len(stored)
+    assert unescape(stored["model"].iloc[0]) in unescape(page)
+    assert {f"/models/r2/{part}" for part in ("signature", "nearest", "runs")} <= links(page)
+    assert client.get("/models/r").status_code == 404
+
+
+def test_the_nearest_models_are_those_of_all_distances(client: TestClient, home: Home) -> None:
+    expected = neighbours(distance_matrix(signatures(home.path), cache=False), "r1", 5)
+    page = client.get("/models/r1/nearest").text
+    near = re.findall(r'href="/models/(r\d)"[^>]*>', page.split('id="nearest"')[1])
+    assert near == list(expected["other_run_id"])
+
+
+def test_a_signature_has_its_figure_and_rows(client: TestClient) -> None:
+    page = client.get("/models/r1/signature").text
+    assert "<svg" in page
+    (address,) = (each for each in links(page) if each.endswith(".csv"))
+    assert len(client.get(address).text.splitlines()) == 1 + 7

@@ -1,0 +1,127 @@
+"""Frames of one run, or of a few, read from the copy of a home: quick among any number of runs."""
+
+# ruff: noqa: S608 - every name in these statements is declared
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.data.frames import describe
+from analysis.data.model_names import is_untrained
+from catalog.copied_home import copy_of
+from catalog.home import Home
+from catalog.store.views import scores_that_count
+from survey.errors import UnknownName
+from survey.text import counted
+
+#: Runs of an architecture that a page lists.
+MOST_REPEATS = 100
+
+_LABELLED = "SELECT runs.*, label, tags FROM runs LEFT JOIN run_labels USING (run_id)"
+
+_RUNS = f"""
+{_LABELLED} WHERE run_id IN (SELECT unnest($ids::VARCHAR[]))
+ORDER BY list_position($ids::VARCHAR[], run_id)
+"""
+
+# Names tell runs apart from those of the same architecture or label, and datasets from all others.
+_KNOWN = f"""
+SELECT run_id, source, architecture, checkpoint, dataset, pooling, label
+FROM ({_LABELLED}) JOIN latest USING (run_id)
+QUALIFY list_contains($names, architecture) OR list_contains($names, label)
+  OR row_number() OVER (PARTITION BY dataset) = 1
+"""
+
+_REPEATS = """
+SELECT each.run_id FROM runs AS each JOIN runs AS this USING (source, architecture)
+WHERE this.run_id = $run
+ORDER BY each.run_id = $run DESC, each.finished_at DESC NULLS LAST LIMIT $most
+"""
+
+_SCORES = f"""
+SELECT {scores_that_count()} FROM signatures WHERE run_id IN (SELECT unnest($ids::VARCHAR[]))
+ORDER BY list_position($ids::VARCHAR[], run_id), site
+"""
+
+_GAPS = """
+FROM gaps WHERE run_id IN (SELECT unnest($ids::VARCHAR[])) ORDER BY run_id, site, status
+"""
+
+# In the order of a selection, which decides between equally near ones.
+_CURVES = f"""
+SELECT run_id, any_value(checkpoint) AS checkpoint, list(affinity ORDER BY site) AS affinity
+FROM (SELECT {scores_that_count()} FROM signatures) JOIN latest USING (run_id)
+  JOIN (SELECT run_id, finished_at FROM runs) USING (run_id)
+GROUP BY run_id ORDER BY any_value(architecture), any_value(source), any_value(checkpoint),
+  any_value(dataset), any_value(pooling), any_value(finished_at), run_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """The rows of some runs; each frame has the columns of ``ReportMaterial``'s."""
+
+    models: pd.DataFrame
+    signatures: pd.DataFrame
+    gaps: pd.DataFrame
+
+    @property
+    def version(self) -> str:
+        """What changes with them."""
+        return hashlib.sha256(repr(self.models.to_dict("records")).encode()).hexdigest()[:16]
+
+
+def run_named(home: Home, prefix: str) -> str:
+    """Return the id of the run whose id begins so.
+
+    Raises
+    ------
+    UnknownName
+        If none or several do.
+    """
+    sql = "SELECT run_id FROM runs WHERE starts_with(run_id, $start) ORDER BY run_id LIMIT 20"
+    copy = copy_of(home)
+    ids = copy.query(sql, start=prefix)["run_id"].to_pylist()
+    if prefix in ids:
+        return prefix
+    if len(ids) != 1 or not prefix:
+        near = copy.query(sql, start=prefix[:2])
+        raise UnknownName("run", prefix, near["run_id"].to_pylist())
+    return str(ids[0])
+
+
+def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
+    """Return the rows of some runs, in the order of their ids here."""
+    query = copy_of(home).query
+    runs = query(_RUNS, ids=list(ids)).to_pylist()
+    for run in runs:
+        run["tags"] = dict(run["tags"] or ())
+    names = [run[name] for run in runs for name in ("architecture", "label") if run[name]]
+    known = query(_KNOWN, names=names).to_pylist()
+    scores = query(_SCORES, ids=list(ids)).to_pandas()
+    gaps = query(_GAPS, ids=list(ids)).to_pandas()
+    models = pd.DataFrame(runs)
+    scores["flags"] = [tuple(each) for each in scores["flags"]]
+    what = runs[0]["run_id"] if len(runs) == 1 else counted(len(runs), "run")
+    for frame in (models, scores):
+        describe(frame, runs, what, known)
+    gaps["model"] = gaps["run_id"].map(models.set_index("run_id")["model"])
+    return RunRows(models, scores, gaps)
+
+
+def repeats_of(home: Home, run: str) -> list[str]:
+    """Return the ids of a run, which comes first, and of others of its architecture."""
+    values = {"run": run, "most": MOST_REPEATS}
+    ids: list[str] = copy_of(home).query(_REPEATS, **values)["run_id"].to_pylist()
+    return ids
+
+
+def curves_of(home: Home) -> dict[str, list[float | None]]:
+    """Return the affinities of each run that questions count, in the order of its sites."""
+    runs = copy_of(home).query(_CURVES).to_pylist()
+    trained = [run for run in runs if not is_untrained(run["checkpoint"])]
+    return {run["run_id"]: run["affinity"] for run in trained or runs}

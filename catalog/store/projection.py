@@ -1,0 +1,243 @@
+"""A copy of what pages and lists ask for: runs, and what is computed from scores of finished ones.
+
+A finished run does not change, so its signature is computed once. The copy is a DuckDB file in the
+home's cache, kept open: a query of it starts no database, reads no scores, and holds up no writer.
+It may be deleted at any time; a second process on one home has a copy of its own in memory.
+"""
+
+# ruff: noqa: S608 - every name in these statements is declared
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from catalog.home import Home, segment_paths
+from catalog.store.latest_runs import latest_of
+from catalog.store.reader import reading, refusing
+from catalog.store.schema import RUNS, quoted_name
+from catalog.store.temporary_views import LABELS, extra_columns, label_values
+from catalog.store.views import (
+    GAPS,
+    LABELLED,
+    VIEWS,
+    scored,
+    scores_that_count,
+    views,
+    with_labels,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from catalog.tags import RunLabels
+
+#: Seconds between two looks at the store, and how many times as long as the last copying took.
+LOOK_SECONDS, PAUSE = 1.0, 10.0
+
+#: Runs that are copied at once: the writer may merge between them.
+_RUNS_AT_ONCE = 2000
+
+#: Bytes that the copy may hold in memory; in a file, it holds more.
+_MEMORY = "1GB"
+
+_LATEST, MODELS = (view for view in VIEWS if view.name in LABELLED)
+
+_COMPUTED = [name for name in MODELS.names if name not in RUNS.names]
+
+_LATEST_RUNS = f"SELECT run_id FROM {latest_of('runs')}"
+
+#: The views of the copy, under their names in the store, over its tables.
+_VIEWS = (
+    replace(
+        _LATEST,
+        sql=f"SELECT {scores_that_count()}, runs.measured_top1, runs.parameters"
+        " FROM signatures JOIN latest USING (run_id) JOIN runs USING (run_id)",
+    ),
+    replace(
+        MODELS,
+        sql=f"SELECT {', '.join(n for n in MODELS.names if n in RUNS.names)},"
+        f" {', '.join(n for n in _COMPUTED if n != 'flags')}, coalesce(flags, []) AS flags"
+        " FROM runs JOIN latest USING (run_id) LEFT JOIN summaries USING (run_id)",
+    ),
+)
+
+_OF_IDS = "run_id IN (SELECT unnest($ids::VARCHAR[]))"
+
+#: Tables of rows that are computed from scores, and the statements over the store that do so.
+_COMPUTED_ROWS = {
+    "signatures": "SELECT * FROM signatures",
+    "gaps": GAPS,
+}
+
+#: What the view of models has of scores, of the copied signatures.
+_SUMMARIES = scored(f"(SELECT {scores_that_count()} FROM signatures WHERE {_OF_IDS})")
+
+
+#: Of files made by another version nothing is known.
+_VERSION = hashlib.sha256(
+    repr((duckdb.__version__, RUNS, VIEWS, _VIEWS, _COMPUTED_ROWS, _SUMMARIES)).encode()
+).hexdigest()[:16]
+
+
+class Projection:
+    """The copy of a home.
+
+    Parameters
+    ----------
+    home : Home
+        The home.
+    labels : callable
+        Returns the labels and tags of its runs.
+    """
+
+    def __init__(self, home: Home, labels: Callable[[Home], Mapping[str, RunLabels]]) -> None:
+        self._home, self._labels_of = home, labels
+        self._connection = _opened(home)
+        self._copying = Lock()
+        self._stamp: object = None
+        self._next_look = 0.0
+        self._labels: Mapping[str, RunLabels] | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection on the copy, as new as ``LOOK_SECONDS`` and ``PAUSE`` allow.
+
+        Raises
+        ------
+        StoreError
+            If the store cannot be read.
+        """
+        # Only the first copying is waited for.
+        if self._copying.acquire(blocking=self._stamp is None):
+            try:
+                self._look()
+            finally:
+                self._copying.release()
+        with self._connection.cursor() as cursor, refusing(self._home.signatures):
+            yield cursor
+
+    def query(self, sql: str, **values: object) -> pa.Table:
+        """Return the rows of one of this program's statements, with its parameters' values."""
+        with self.reading() as connection:
+            return connection.sql(sql, params=values).to_arrow_table()
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began < self._next_look:
+            return
+        # Taken before the rows: what changes meanwhile is seen at the next look.
+        stamp = store_stamp(self._home)
+        if stamp != self._stamp:
+            self._copy()
+            self._stamp = stamp
+        labels = self._labels_of(self._home)
+        if labels != self._labels:
+            self._connection.execute(f"CREATE OR REPLACE {LABELS}", label_values(labels)).fetchall()
+            self._labels = labels
+        now = time.monotonic()
+        self._next_look = now + max(LOOK_SECONDS, PAUSE * (now - began))
+
+    def _copy(self) -> None:
+        """Copy runs that changed, the newest first, with what is computed from their scores."""
+        with reading(self._home) as store:
+            facts = "run_id, attempt, status, finished_at"
+            stored = store.sql(f"SELECT {facts} FROM runs").to_arrow_table()
+        if self._stamp is None:
+            self._prepare()
+        with self._connection.cursor() as mine:
+            mine.register("stored", stored)
+            newer = f"(FROM stored EXCEPT SELECT {facts} FROM runs) ORDER BY finished_at DESC"
+            changed = [row[0] for row in mine.execute(f"SELECT run_id FROM {newer}").fetchall()]
+            lost = "SELECT run_id FROM runs ANTI JOIN stored USING (run_id)"
+            gone = [row[0] for row in mine.execute(lost).fetchall()]
+        for first in range(0, len(changed), _RUNS_AT_ONCE):
+            self._copy_runs(changed[first : first + _RUNS_AT_ONCE])
+        if gone:
+            self._replace(gone, {})
+
+    def _prepare(self) -> None:
+        """Make the tables and views that are not there."""
+        self._copy_runs([])
+        made = [f"CREATE OR REPLACE VIEW {v.name} AS {with_labels(v).sql}" for v in _VIEWS]
+        made.append("CREATE INDEX IF NOT EXISTS signatures_by_run ON signatures (run_id)")
+        for statement in made:
+            self._connection.execute(statement).fetchall()
+
+    def _copy_runs(self, ids: Sequence[str]) -> None:
+        with reading(self._home) as store:
+            before = _of_runs(store, ids)
+            parts = {"runs": "FROM runs SEMI JOIN wanted_runs USING (run_id)"}
+            parts |= {name: before + sql for name, sql in _COMPUTED_ROWS.items()}
+            tables = {name: store.sql(sql).to_arrow_table() for name, sql in parts.items()}
+        self._replace(ids, tables)
+
+    def _replace(self, ids: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
+        """Put rows in the place of those of some runs, all at once."""
+        wanted = {"ids": list(ids)}
+        with self._connection.cursor() as mine:
+            mine.execute("BEGIN").fetchall()
+            for name, table in tables.items():
+                mine.register("copied", table)
+                _make_table(mine, name, table.column_names)
+            mine.execute(f"CREATE TABLE IF NOT EXISTS summaries AS {_SUMMARIES}", {"ids": []})
+            for name in ("runs", *_COMPUTED_ROWS, "summaries"):
+                mine.execute(f"DELETE FROM {name} WHERE {_OF_IDS}", wanted).fetchall()
+            for name, table in tables.items():
+                mine.register("copied", table)
+                mine.execute(f"INSERT INTO {name} BY NAME FROM copied").fetchall()
+            mine.execute(f"INSERT INTO summaries BY NAME {_SUMMARIES}", wanted).fetchall()
+            mine.execute(f"CREATE OR REPLACE TABLE latest AS {_LATEST_RUNS}").fetchall()
+            mine.execute("COMMIT").fetchall()
+
+
+def _make_table(mine: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str]) -> None:
+    """Make a table for ``copied`` rows, or add the columns of metrics that are new."""
+    made = f"CREATE TABLE IF NOT EXISTS {name} AS FROM copied WITH NO DATA"
+    mine.execute(made).fetchall()
+    for metric in set(columns).difference(mine.sql(f"FROM {name}").columns):
+        added = f"ALTER TABLE {name} ADD COLUMN {quoted_name(metric)} DOUBLE"
+        mine.execute(added).fetchall()
+
+
+def _of_runs(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> str:
+    """Return a ``WITH`` under which views of scores read those of some runs alone."""
+    made = "CREATE OR REPLACE TEMP TABLE wanted_runs AS SELECT unnest($ids::VARCHAR[]) AS run_id"
+    store.execute(made, {"ids": list(ids)}).fetchall()
+    of_scores = "SELECT * FROM batch_scores SEMI JOIN wanted_runs USING (run_id)"
+    made_of_them = (view for view in views(extra_columns(store)) if view.name not in LABELLED)
+    parts = (f"{view.name} AS ({view.sql})" for view in made_of_them)
+    return f"WITH batch_scores AS ({of_scores}), {', '.join(parts)} "
+
+
+def _opened(home: Home) -> duckdb.DuckDBPyConnection:
+    """Return a connection on the file of the copy, or on one in memory where it is held."""
+    folder = home.cache / "projection"
+    path = folder / f"{_VERSION}.duckdb"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        connection = _connected(path)
+    except (duckdb.Error, OSError):
+        connection = _connected(":memory:")
+    connection.execute(f"CREATE OR REPLACE {LABELS}", label_values({})).fetchall()
+    return connection
+
+
+def _connected(path: Path | str) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(path, config={"memory_limit": _MEMORY})
+    connection.execute("SET enable_progress_bar = false").fetchall()
+    return connection
+
+
+def store_stamp(home: Home) -> object:
+    """Return what changes whenever a row is written."""
+    status = home.signatures.stat()
+    return status.st_mtime_ns, status.st_size, [path.name for path in segment_paths(home.spool)]

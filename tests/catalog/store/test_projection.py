@@ -1,0 +1,108 @@
+"""The copy of a home: it holds what the store's views give, whatever came since."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catalog.home import Home
+from catalog.registry.labels import labels_of
+from catalog.registry.registry import Registry
+from catalog.store import projection
+from catalog.store.projection import Projection
+from catalog.store.reader import query
+from catalog.tags import RunLabels
+from tests.analysis.homes import Builder
+
+pytestmark = pytest.mark.quick
+
+KEYS = {"runs": "run_id", "signatures": "run_id, site", "models": "run_id"}
+KEYS["latest_signatures"] = KEYS["signatures"]
+
+
+@pytest.fixture(autouse=True)
+def _looking_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(projection, "PAUSE", 0.0)
+
+
+def add(home: Home, first: int, stop: int, **values: Any) -> None:
+    rng = np.random.default_rng(first)
+    with Builder(home.path) as build:
+        build.number = first
+        for number in range(first, stop):
+            scores = rng.random((2, 3 + number % 3)).round(2)
+            scores[0, 1] = np.nan
+            metrics = {"cka": rng.random(scores.shape[1]), "flags": [("ridge",), *[()] * 9]}
+            build(f"r{number:02}", scores, metrics, architecture=f"net{number % 4}", **values)
+
+
+def assert_alike(home: Home, copy: Projection) -> None:
+    for name, key in KEYS.items():
+        sql = f"FROM {name} ORDER BY {key}"
+        with copy.reading() as connection:
+            copied = connection.sql(sql).to_arrow_table()
+        stored = query(home, sql, labels=labels_of(home))
+        copied = copied.select(stored.column_names)
+        assert rounded(copied.to_pylist()) == rounded(stored.to_pylist()), name
+
+
+def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows whose means, which depend on the order of a sum, are of twelve digits."""
+    return [
+        {name: round(x, 12) if isinstance(x, float) else x for name, x in row.items()}
+        for row in rows
+    ]
+
+
+def test_a_copy_holds_what_the_views_give_as_runs_come_and_change(tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "home")
+    home, copy = builder.home, Projection(builder.home, labels_of)
+    assert_alike(home, copy)
+    add(home, 0, 5)
+    assert_alike(home, copy)
+    # Later ones of the same models, one that failed, and labels.
+    add(home, 4, 9, attempt=2)
+    add(home, 9, 10, status="failed", error="x")
+    with Registry(home) as registry:
+        registry.labels.set({"r02": RunLabels(model="mine", tags={"epoch": 3})})
+    assert_alike(home, copy)
+
+
+def test_a_copy_is_kept_and_another_process_has_one_of_its_own(tmp_path: Path) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    copy = Projection(home, labels_of)
+    assert_alike(home, copy)
+    code = (
+        "import sys; from pathlib import Path; from catalog.home import Home\n"
+        "from catalog.copied_home import copy_of\n"
+        "with copy_of(Home(Path(sys.argv[1]))).reading() as connection:\n"
+        "    print(connection.sql('SELECT count(*) FROM models').fetchall()[0][0])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code, home.path], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout == "3\n"
+
+
+def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    copy, read = Projection(home, labels_of), list[str]()
+    assert_alike(home, copy)
+    original = Projection._copy_runs
+
+    def watched(self: Projection, ids: Any) -> None:
+        read.extend(ids)
+        original(self, ids)
+
+    monkeypatch.setattr(Projection, "_copy_runs", watched)
+    add(home, 3, 4)
+    assert_alike(home, copy)
+    assert read == ["r03"]
