@@ -39,10 +39,10 @@ $(STAMP): requirements.lock pyproject.toml
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv" >&2; \
 	  exit 2; }
 	@echo "Installing the $$(grep -c '^[a-z].*==' requirements.lock) packages of requirements.lock" \
-	  "into $(VENV): 3 GB with torch, half a minute and up ..."
+	  "into $(VENV): 7 GB with torch, half a minute and up ..."
 	@$(UV_INSTALL) || { echo "uv could not install them; pip goes on, which takes minutes ..." >&2; \
 	  $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes \
-	    -r requirements.lock | sed -u -n 's/^Collecting /  /p'; }
+	    -r requirements.lock; }
 	@$(BIN)/python -m pip install -qq --no-input --no-deps --no-build-isolation -e .
 	@touch $@
 	@echo "Installed: $(BIN)/survey"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_every_target_of_the_makefile_says_what_it_does() -> None:
     assert phony is not None
     for target in phony.group(1).split():
         assert re.search(rf"^{target}:.*  ## \S", text, re.MULTILINE), target
+
+
+def test_packages_that_cannot_be_installed_fail_the_installation(tmp_path: Path) -> None:
+    """A wrong hash is none that is overlooked, whichever tool installs."""
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\ncase "$*" in *--require-hashes*) exit 1; esac\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "install"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "Installed" not in done.stdout
+    assert not (tmp_path / ".venv" / ".installed").exists()
 
 
 def test_the_version_is_in_the_changelog() -> None:

@@ -145,6 +145,14 @@ def test_the_prompt_outlives_errors_and_interruptions(home: Path, tmp_path: Path
     os.write(terminal.file, b"\x03")
     terminal.until("survey> ")
     assert time.monotonic() - began < 5
+    for seconds in (0.0, 0.001, 0.003, 0.01):
+        # Before there is a process to end, and while it is made.
+        os.write(terminal.file, f"{ENDLESS}\n".encode())
+        terminal.until("9);")
+        time.sleep(seconds)
+        os.write(terminal.file, b"\x03")
+        assert "Traceback" not in terminal.until("survey> ")
+        time.sleep(0.1)
     os.write(terminal.file, b"SELECT half\n")
     terminal.until("...> ")
     os.write(terminal.file, b"\x03")
