@@ -155,7 +155,7 @@ def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tupl
     for batch in data:
         whole = batch if isinstance(batch, (tuple, list)) else (batch,)
         images.append(_prepared(whole[0]))
-        labels += [whole[1].cpu().reshape(-1)] if len(whole) > 1 else []
+        labels += [_classes(whole[1], len(images[-1]))] if len(whole) > 1 else []
     if not images:
         raise InputError("no images were given")
     together = torch.cat(images)
@@ -176,3 +176,17 @@ def _prepared(images: object) -> torch.Tensor:
             hint="prepare the images as the network takes them",
         )
     return images.detach().to("cpu", torch.float32)
+
+
+def _classes(labels: object, images: int) -> torch.Tensor:
+    """Return a batch's labels on the CPU; refuse what is not one class for each image."""
+    tensor = labels.cpu().reshape(-1) if isinstance(labels, torch.Tensor) else torch.tensor([])
+    whole = not (tensor.is_floating_point() or tensor.is_complex())
+    if len(tensor) != images or not whole or (tensor < 0).any():
+        kind = labels.dtype if isinstance(labels, torch.Tensor) else type(labels).__name__
+        raise InputError(
+            f"the labels of a batch are {kind}, must be a tensor of {images} classes: whole"
+            " numbers from 0",
+            hint="or leave them out, as in (images for images, _ in batches)",
+        )
+    return tensor

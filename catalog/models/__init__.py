@@ -18,6 +18,7 @@ from catalog.models.cifar import CifarSource
 from catalog.models.memory import MemorySource
 from catalog.models.python import PythonSource
 from catalog.models.self_supervised import SelfSupervisedSource
+from catalog.models.suggestions import unknown_pattern
 from catalog.models.timm import TimmSource
 from catalog.models.torchvision import TorchvisionSource
 from survey.errors import CatalogError, UnknownName
@@ -117,9 +118,8 @@ def find(pattern: str) -> list[Architecture]:
             if each.name in (PythonSource.name, MemorySource.name) and separator:
                 # Its own refusal says how such a name is written; there are no close ones.
                 each.get(name)
-        known = [(each.name, other) for each in sources() for other in each.names()]
-        choices = [":".join(names) if separator else names[1] for names in known]
-        unknown = UnknownName("architecture", pattern, choices)
+        known = (f"{each.name}:{other}" for each in sources() for other in each.names())
+        unknown = unknown_pattern("architecture", pattern, known)
         broken = installed_sources().broken
         if broken and separator and not asked:
             unknown.hint = "; ".join(map(str, broken))

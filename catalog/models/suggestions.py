@@ -20,6 +20,9 @@ _WORD_END = re.compile(r"(?<=\w)(?=[_./:])|$")
 #: How alike a name must be to be suggested, from 0 to 1.
 _CLOSE = 0.5
 
+#: Names that are suggested at most.
+_MOST = 3
+
 
 def unknown_pattern(kind: str, pattern: str, full_names: Iterable[str]) -> UnknownName:
     """Return the error for a pattern that fits nothing, with patterns that fit something.
@@ -56,7 +59,10 @@ def _close(pattern: str, known: set[str]) -> str:
     names = known if with_source else {name.partition(":")[2] for name in known} | set(SETS)
     stem = _GLOB.split(pattern)[0]
     if stem == pattern:
-        close = get_close_matches(pattern, sorted(names), cutoff=_CLOSE)
+        # First those that it is the end of: resnet20 of cifar_resnet20.
+        ends = sorted(name for name in names if name.endswith(f"_{pattern}"))
+        close = [*ends, *get_close_matches(pattern, sorted(names), cutoff=_CLOSE)]
+        close = list(dict.fromkeys(close))[:_MOST]
     else:
         # A glob is answered with globs: the names, up to the end of one of their words.
         heads = {name[: end.start()] for name in names for end in _WORD_END.finditer(name)}

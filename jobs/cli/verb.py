@@ -25,6 +25,9 @@ SOME_FAILED = 1
 #: Exit code after Ctrl-C or a termination signal.
 INTERRUPTED = 130
 
+#: DuckDB's message where a signal ends a statement.
+_INTERRUPTED_STATEMENT = "Query interrupted"
+
 DEFAULT_HOME = Path("survey-home")
 
 
@@ -190,6 +193,9 @@ def _exit_codes(interrupted: str) -> Iterator[None]:
         # Such as a path longer than the file system takes; what we expect is explained above.
         complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), None)
         raise typer.Exit(SurveyError.exit_code) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # DuckDB puts an error of its own in the place of the interruption that ended its statement.
+        if isinstance(error, RuntimeError) and str(error) != _INTERRUPTED_STATEMENT:
+            raise
         complain("interrupted", interrupted)
         raise typer.Exit(INTERRUPTED) from None

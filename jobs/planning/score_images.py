@@ -1,4 +1,4 @@
-"""The images in one score of a plan's jobs: what ``auto`` stands for, and whether they do."""
+"""The images of a plan's jobs: what ``auto`` stands for, whether they do, and their preparation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from catalog.isolated_widths import isolated_widths
 from catalog.models.memory import MemorySource
+from catalog.models.python import TRANSFORM, PythonSource
 from catalog.site_widths import counted_widths, listed_widths
 from jobs.planning.job import Job
 from survey import MeasureSettings
@@ -63,7 +64,9 @@ def with_number(
 
 
 def notices(jobs: Sequence[Job], todo: Sequence[Job], automatic: bool) -> list[str]:
-    """Return what the networks of a plan chose, and which jobs to be done have too few images.
+    """Return what the networks of a plan chose, and what is to be known of the jobs to be done.
+
+    That is which have too few images, and whose images are prepared as nobody declared.
 
     Parameters
     ----------
@@ -73,7 +76,7 @@ def notices(jobs: Sequence[Job], todo: Sequence[Job], automatic: bool) -> list[s
         Whether its networks choose.
     """
     chosen = [_chosen_line(jobs)] if automatic and jobs else []
-    return [*chosen, *_few_images_lines(todo)]
+    return [*chosen, *_few_images_lines(todo), *_preparation_lines(todo)]
 
 
 def _chosen_line(jobs: Iterable[Job]) -> str:
@@ -106,6 +109,21 @@ def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
         yield f"{dataset} has {counted(images, 'image')}, too few for that"
     if unlisted:
         yield f"few_images: the widths of {counted(len(unlisted), 'network')} are not known yet"
+
+
+def _preparation_lines(jobs: Sequence[Job]) -> Iterator[str]:
+    """Yield which networks of the user's see images as those of ImageNet do, if any."""
+    names = {
+        job.full_name: None
+        for job in jobs
+        if job.source == PythonSource.name and job.transform == TRANSFORM
+    }
+    if names:
+        yield (
+            f"{_listed(list(names))}: {TRANSFORM.size} x {TRANSFORM.size} pixels, normalised as for"
+            " ImageNet; the function's attribute survey says otherwise, such as make_net.survey ="
+            ' {"size": 32, "classes": 10} (docs/catalog.md)'
+        )
 
 
 def _listed_widths(job: Job) -> Mapping[int, int]:

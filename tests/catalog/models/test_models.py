@@ -95,6 +95,8 @@ def test_find_takes_full_names_globs_and_names_alone() -> None:
         ("alexnett", "alexnet"),
         # Of two sources.
         ("resnt50", "resnet50"),
+        # Others are spelt more alike.
+        ("resnet32", "cifar_resnet32"),
     ],
 )
 def test_unknown_names_are_answered_with_close_ones(pattern: str, meant: str) -> None:

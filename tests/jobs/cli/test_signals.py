@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
+import duckdb
 import pytest
+import typer
 
 from jobs.cli.signals import termination_interrupts
+from jobs.cli.verb import INTERRUPTED, verb
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -30,3 +34,32 @@ def test_under_nohup_a_scan_outlives_its_terminal():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_an_interruption_of_a_statement_is_an_interruption():
+    @verb
+    def endless() -> None:
+        """Ask what takes hours."""
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        with termination_interrupts(), duckdb.connect() as store:
+            store.execute("SELECT count(*) FROM range(10**9) a, range(10**9) b WHERE a.range < 0")
+            store.fetchall()
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(typer.Exit) as caught:
+            endless()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught.value.exit_code == INTERRUPTED
+
+
+def test_any_other_error_of_that_class_is_not():
+    @verb
+    def broken() -> None:
+        """Fail."""
+        raise RuntimeError("another")
+
+    with pytest.raises(RuntimeError, match="another"):
+        broken()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.models import consent
 from jobs.planning import score_images
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
@@ -68,3 +69,21 @@ def test_a_notice_runs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.planning.score_images.listed_widths", lambda *_: {})
     monkeypatch.delattr("catalog.site_widths.followed")
     assert notices(plan) == ["few_images: the widths of 2 networks are not known yet"]
+
+
+def test_a_network_of_the_users_that_declares_no_input_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "undeclared.py").write_text(
+        "from torch import nn\n"
+        "def net():\n    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())\n"
+        "def other():\n    return net()\n"
+        "other.survey = {'size': 32}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(consent, "_admitted", set())
+    consent.trust("python:undeclared:net")
+    plan = planned(64, "python:undeclared:net", "python:undeclared:other")
+    (line,) = (each for each in notices(plan) if "224 x 224" in each)
+    assert line.startswith("python:undeclared:net: ")
