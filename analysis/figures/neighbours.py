@@ -156,11 +156,16 @@ def _panels(rows: pd.DataFrame, *, alone: bool) -> tuple[Any, float]:
 
 def _one_each(rows: pd.DataFrame) -> tuple[Any, float]:
     """Return a row a model with its one neighbour behind the bar, and its width."""
-    text = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + rows["label"]
+    # The colour tells the family where it is the same.
+    names = rows["other_model"].where(rows["kin"] == "same family", rows["label"])
+    text = rows["distance"].map(lambda distance: f"{distance:.2f}  ") + names
     room = text_width(text) + 10
     reach = _furthest(rows) * (WIDTH + room) / WIDTH
     drawn = _bars(rows.assign(shown=text), "model", alt.Text("shown:N"), reach)
-    sized = drawn.properties(width=WIDTH + room, height=ROW * len(rows))
+    # A narrow drawing ends within the text, which a frame would cross.
+    sized = drawn.properties(
+        width=WIDTH + room, height=ROW * len(rows), view=alt.ViewBackground(stroke=None)
+    )
     return sized, WIDTH + room + text_width(rows["model"])
 
 

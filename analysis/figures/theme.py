@@ -81,7 +81,10 @@ def styled(chart: Any) -> alt.TopLevelMixin:
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
     """Return the lines of a text that fit a width in pixels."""
     letter = _BOLD_WIDTH if bold else _PLAIN_WIDTH
-    return textwrap.wrap(text, max(24, int(width / (size * letter)))) or [""]
+    # Between the sides of an equation no line ends.
+    whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(whole, max(24, int(width / (size * letter)))) or [""]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def colour_scale(names: Iterable[str]) -> alt.Scale:

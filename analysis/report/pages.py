@@ -115,7 +115,7 @@ def survey_lead(material: ReportMaterial) -> str:
 def survey_facts(material: ReportMaterial) -> dict[str, str]:
     """Return the survey in numbers."""
     done, models = material.done, material.models
-    measured = done["finished_at"].dropna()
+    days = sorted({f"{each:%Y-%m-%d}" for each in done["finished_at"].dropna()})
     return facts(
         selection=material.selection.describe(),
         runs=whole(len(models)),
@@ -124,9 +124,8 @@ def survey_facts(material: ReportMaterial) -> dict[str, str]:
         datasets=", ".join(sorted(models["dataset_name"].dropna().unique())),
         activation_sites=whole(len(material.every_signature)),
         images_measured_over_all_runs=whole(done["images"].sum()),
-        measured_between=(
-            f"{measured.min():%Y-%m-%d} and {measured.max():%Y-%m-%d}" if len(measured) else None
-        ),
+        measured_on=days[0] if len(days) == 1 else None,
+        measured_between=f"{days[0]} and {days[-1]}" if len(days) > 1 else None,
         failed_runs=whole(len(material.failed)),
         flagged_sites=" ".join(provenance_of(material.every_signature).notes()) or None,
     )

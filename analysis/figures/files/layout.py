@@ -16,6 +16,7 @@ from analysis.figures.files.labels import label_lines, label_points
 from analysis.figures.files.texts import fit_legends, fit_names, fit_title
 from analysis.figures.files.vega import View, layers_of, mark_of, svg_of
 from analysis.figures.files.words import Words
+from analysis.figures.theme import LABEL_SIZE
 from survey.errors import FigureError, SettingsError
 
 #: Pixels of an inch, as browsers and vl-convert count them.
@@ -24,8 +25,9 @@ INCH = 96.0
 #: The least width of a drawing beside others, and of one alone, in pixels.
 BESIDE, ALONE = 130.0, 60.0
 
-#: Text in cells is left out where these are narrower than this share of their natural width.
-LEGIBLE = 0.65
+#: Text in cells is broken, or left out, where these are narrower than this share of their natural
+#: width; the room that the longer of its two lines takes, in pixels.
+LEGIBLE, TWO_WORDS = 0.65, 33.0
 
 #: A drawing that is narrower keeps at least this share of its height.
 LOWEST = 0.62
@@ -180,8 +182,8 @@ def _resize(view: View, factor: float) -> None:
     else:
         tall = height * max(min(factor, 1.0), LOWEST) if _counts_up(view) else height
     view["width"], view["height"] = round(new, 1), round(tall, 1)
-    if factor < LEGIBLE and "layer" in view and _cells(view):
-        view["layer"] = [each for each in view["layer"] if mark_of(each) != "text"]
+    if factor < LEGIBLE and "layer" in view and (columns := _cells(view)):
+        view["layer"] = [each for each in view["layer"] if _fits(each, new / columns)]
     for layer in layers_of(view):
         mark, encoding = layer["mark"], layer.get("encoding", {})
         for name, old, size in (("x", width, new), ("y", height, tall)):
@@ -213,10 +215,29 @@ def _counts_up(view: View) -> bool:
     return bool(_axes(view, "y"))
 
 
-def _cells(view: View) -> bool:
-    """Return whether a drawing is a table of cells."""
-    encodings = [layer.get("encoding", {}) for layer in layers_of(view) if mark_of(layer) == "rect"]
-    return any(each.get("x", {}).get("type") == "nominal" for each in encodings)
+def _cells(view: View) -> int:
+    """Return the number of columns of a table of cells; 0 where a drawing is none."""
+    axes = (each.get("encoding", {}).get("x", {}) for each in layers_of(view) if _is_cell(each))
+    return max((len(each.get("sort") or ()) for each in axes), default=0)
+
+
+def _is_cell(layer: View) -> bool:
+    across = layer.get("encoding", {}).get("x", {})
+    return mark_of(layer) == "rect" and across.get("type") == "nominal"
+
+
+def _fits(layer: View, cell: float) -> bool:
+    """Return whether a layer has room in narrow cells: text of two words takes two lines."""
+    text = layer.get("encoding", {}).get("text", {})
+    if mark_of(layer) != "text":
+        return True
+    if cell < TWO_WORDS or text.get("type") != "nominal":
+        return False
+    # The first space alone; without an offset the first line would stand at the middle.
+    broken = f"replace(datum['{text['field']}'], ' ', '\\n')"
+    layer["transform"] = [{"calculate": broken, "as": text["field"]}]
+    layer["mark"] |= {"lineBreak": "\n", "dy": -(LABEL_SIZE + 1) / 2}
+    return True
 
 
 def _set_range(spec: View, low: float, high: float) -> None:

@@ -47,19 +47,21 @@ def fit_names(view: View, room: float) -> None:
             if not isinstance(axis, dict):
                 continue
             if "labelExpr" in axis:
-                _break(axis, axis["labelExpr"], room)
+                _break(axis, axis["labelExpr"], room, " (")
             elif not isinstance(names, list):
                 continue
             elif channel == "x" and text_width(names) > view["width"] / max(len(names), 1):
                 axis["labelAngle"] = axis.get("labelAngle") or -60
             elif channel == "y" and text_width(names) > room:
-                _break(axis, "datum.label", room)
-                if any(" (" in name for name in names):
+                between = " (" if any(" (" in name for name in names) else "@"
+                _break(axis, "datum.label", room, between)
+                if any(between in name for name in names):
                     view["height"] = max(view["height"], TWO_LINES * len(names))
 
 
-def _break(axis: View, label: str, room: float) -> None:
-    lines = f"split(replace({label}, ' (', '\\n('), '\\n')"
+def _break(axis: View, label: str, room: float, between: str) -> None:
+    """Begin a line of names with what is in front of it, such as ``@checkpoint``."""
+    lines = f"split(replace({label}, '{between}', '\\n{between.strip()}'), '\\n')"
     # The first line would stand at the middle.
-    lift = f"indexof({label}, ' (') < 0 ? 0 : {-(LABEL_SIZE + 1) / 2}"
+    lift = f"indexof({label}, '{between}') < 0 ? 0 : {-(LABEL_SIZE + 1) / 2}"
     axis |= {"labelExpr": lines, "labelLimit": round(room), "labelOffset": {"expr": lift}}

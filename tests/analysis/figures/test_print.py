@@ -6,20 +6,24 @@ import re
 from itertools import pairwise
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from analysis import figures
+from analysis.choices import PAPER_METRICS
 from analysis.figure_style import FigureStyle
 from analysis.figures.files.labels import _apart, label_points
 from analysis.figures.files.layout import printed
 from analysis.figures.files.vega import specification
+from analysis.similarity.distances import distance_matrix
+from analysis.similarity.neighbours import neighbours
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 
-FINDING = "is the most affine family"
+FINDING = "Median affinity goes from"
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +114,29 @@ def test_labels_of_lines_keep_their_order_and_distance(places: list[float]) -> N
     apart = _apart(places, 150.0)
     by_place = [label for _, label in sorted(zip(places, apart, strict=True))]
     assert all(below - above >= 10 for above, below in pairwise(by_place))
+
+
+def placed(chart: Any) -> str:
+    """Return a chart's drawing in the width of a column, with nothing but the picture."""
+    return printed(specification(chart), FigureStyle(width="column", bare=True)).svg
+
+
+def test_narrow_cells_keep_their_numbers_in_two_lines() -> None:
+    table = pd.DataFrame(
+        {
+            "level": "family", "name": "A", "dataset": "x", "metric": list(PAPER_METRICS), "n": 3,
+            "pearson": 0.5, "std": 0.25, "p_corrected": 0.01,
+        }
+    )  # fmt: skip
+    drawn = placed(figures.correlation_chart(table))
+    assert drawn.count(">0.50<") == drawn.count(">± 0.25*<") == 5
+
+
+def test_names_of_weights_take_a_second_line_where_there_is_little_room() -> None:
+    names = [f"a_long_name_of_a_network@epoch {place}" for place in range(3)]
+    signatures = surveyed(3)
+    models = dict(zip(signatures["run_id"].unique(), names, strict=True))
+    signatures["model"] = signatures["run_id"].map(models)
+    nearest = neighbours(distance_matrix(signatures, cache=False), None, 1)
+    drawn = placed(figures.neighbour_chart(nearest))
+    assert [drawn.count(f">@epoch {place}<") for place in range(3)] == [1, 1, 1]

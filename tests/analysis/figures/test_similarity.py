@@ -223,7 +223,8 @@ def test_one_neighbour_each_is_a_row_a_model(matrix):
     assert len(marks(drawn, "rect")) == 14
     shown = words(drawn)
     for row in nearest.to_dict("records"):
-        assert f"{row['other_model']} ({row['other_family']})" in shown
+        other = f" ({row['other_family']})" if row["other_family"] != row["family"] else ""
+        assert f"  {row['other_model']}{other}" in shown
     # One axis for all, and not a panel each.
     assert shown.count("distance") == 1 + shown.count("DTW distance")
 
