@@ -23,12 +23,13 @@ from jobs.runners.local import LocalRunner
 from jobs.scan.progress_display import progress_reporter
 from survey.errors import InputError, SettingsError
 from survey.measuring import Batch
+from survey.text import counted
 
 #: Dimensions of a batch of images.
 _DIMENSIONS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Surveyed:
     """What a survey measured, now or before."""
 
@@ -36,6 +37,11 @@ class Surveyed:
     home: Home
     #: The jobs that were measured, skipped and failed.
     outcome: Outcome
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.outcome.failed)} failed" if self.outcome.failed else ""
+        runs = counted(len(self.run_ids), "run")
+        return f"<{runs} in {self.home.path}: {', '.join(self.run_ids)}{failed}>"
 
     @property
     def run_ids(self) -> tuple[str, ...]:

@@ -106,8 +106,8 @@ def survey_lead(material: ReportMaterial) -> str:
     random = int((~trained(done["checkpoint"])).sum())
     if random and not material.selection.takes_untrained:
         text += (
-            f" {counted(random, 'run')} of random weights (init:...) stand for no family and no"
-            " trend: they have pages of their own and a part in the training page alone."
+            f" Families and trends leave out {counted(random, 'run')} of random weights (init:...);"
+            " the training page and the pages of models show them."
         )
     return text
 
@@ -183,7 +183,7 @@ def _missing_sentence(material: ReportMaterial) -> str:
         parts.append(f"{counted(len(sites), 'site')} of {runs} {verb} batches without a score")
     unfinished = material.models[~material.models["status"].isin(["done", "failed"])]
     if len(unfinished):
-        parts.append(f"{counted(len(unfinished), 'run')} without an end")
+        parts.append(f"{counted(len(unfinished), 'run')} interrupted or under way")
     suspect = int(material.models["suspicion"].notna().sum())
     if suspect:
         parts.append(f"{counted(suspect, 'run')} with an accuracy that was not expected")

@@ -105,6 +105,9 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
         images_per_score=32,
     )
     assert len(made.run_ids) == 1
+    # What a notebook's cell shows.
+    assert made.run_ids[0] in repr(made)
+    assert len(repr(made).splitlines()[0]) < 80 + len(str(tmp_path))
     assert len(made.signatures()) == 6
     assert made.outcome.plan.jobs[0].labels.tags == {"lr": 0.1}
 
