@@ -1,7 +1,18 @@
-// Makes tables sortable: a button in every heading, and the keys of its cells. Everything else on
-// these pages works without this script.
+// Makes tables sortable: a button in every heading, and the keys of its cells; keeps what a reader
+// chose in the address, so that a link shows the same. Everything else works without this script.
 "use strict";
 (function () {
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  function keep(name, value) {
+    chosen.set(name, value);
+    history.replaceState(null, "", "#" + chosen);
+  }
+
+  for (const input of document.querySelectorAll(".choice input")) {
+    if (chosen.get(input.name) === input.id) input.checked = true;
+    input.addEventListener("change", () => keep(input.name, input.id));
+  }
+
   function compare(first, second, sign) {
     if (first === second) return 0;
     if (first === "") return 1;
@@ -11,8 +22,7 @@
     return sign * first.localeCompare(second, "en", { numeric: true });
   }
 
-  function sort(table, heading, place) {
-    const descending = heading.getAttribute("aria-sort") === "ascending";
+  function sort(table, heading, place, descending) {
     const body = table.tBodies[0];
     const rows = Array.from(body.rows);
     const key = (row) => row.cells[place].dataset.key;
@@ -29,7 +39,15 @@
       button.title = "Sort by this column";
       button.append(...heading.childNodes);
       heading.append(button);
-      button.addEventListener("click", () => sort(table, heading, place));
+      button.addEventListener("click", () => {
+        const descending = heading.getAttribute("aria-sort") === "ascending";
+        sort(table, heading, place, descending);
+        keep(table.id, descending ? -place - 1 : place + 1);
+      });
     });
+    // Columns count from 1; a minus stands for descending.
+    const number = Number(chosen.get(table.id));
+    const heading = table.tHead.rows[0].cells[Math.abs(number) - 1];
+    if (heading) sort(table, heading, Math.abs(number) - 1, number < 0);
   }
 })();

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from analysis.report.elements import Link
 from analysis.report.templating import templates
+from jobs.operations.server_paths import without_folders
 from jobs.service.access.forms import FIELD, form_token
 from jobs.service.problems import Problem, of_error, of_invalid, of_refusal
 from survey.errors import SurveyError
@@ -84,6 +85,7 @@ def layout() -> Environment:
     environment = templates(_HERE / "templates")
     environment.globals["site"] = {"title": TITLE, "pages": NAVIGATION, "live": True}
     environment.globals["form_field"] = FIELD
+    environment.filters["bare"] = without_folders
     return environment
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser
 
 from analysis.report import write_report
 from catalog.models.cifar import CifarSource
+from tests.acceptance.browser.tabs import Watched, opened_browser, watched_tab
 from tests.acceptance.command import rows, survey
 from tests.analysis.homes import Builder
 from tests.analysis.paper.test_compare import store_checkpoints, store_zoo
@@ -26,9 +24,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(2400),
 ]
-
-#: Names that systems give the browser.
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 LOCAL = ("--runner", "local", "--threads", "1")
 
@@ -90,46 +85,15 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    result = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if result is None:
-        pytest.fail(
-            f"the report cannot be looked at: none of {', '.join(BROWSERS)} is installed"
-            " (on Debian: apt-get install chromium)"
-        )
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=result, args=["--no-sandbox"])
+    with opened_browser() as opened:
         yield opened
-        opened.close()
-
-
-@dataclass
-class Watched:
-    """A tab without network, and what it asked for and complained of."""
-
-    page: Page
-    requests: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def visit(self, path: Path) -> None:
-        self.page.goto(path.as_uri())
-
-    def asked(self, request: Request) -> None:
-        self.requests.append(request.url)
-
-    def on_console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.problems.append(message.text)
 
 
 @pytest.fixture
 def tab(browser: Browser) -> Iterator[Watched]:
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    watched = Watched(context.new_page())
-    watched.page.on("request", watched.asked)
-    watched.page.on("console", watched.on_console)
-    watched.page.on("pageerror", lambda error: watched.problems.append(str(error)))
-    yield watched
-    context.close()
+    size: Any = {"width": 1280, "height": 900}
+    with watched_tab(browser, offline=True, viewport=size) as watched:
+        yield watched
 
 
 #: The size of every drawing that is shown, and how much is in it.
@@ -148,7 +112,7 @@ def drawn_figures(report: Path, tab: Watched) -> int:
     """Visit every page; return how many figures there are, each of them drawn."""
     figures = 0
     for path in sorted(report.rglob("*.html")):
-        tab.visit(path)
+        tab.page.goto(path.as_uri())
         for shown in tab.page.evaluate(DRAWN):
             ((width, height, marks),) = shown
             assert width > 100, path
@@ -169,13 +133,13 @@ def test_every_figure_is_drawn_and_nothing_else_is_asked_for(report: Path, tab: 
 
 def test_the_paper_and_checkpoints_are_drawn_too(printed: Path, tab: Watched) -> None:
     assert drawn_figures(printed, tab) > 60
-    tab.visit(printed / "paper.html")
+    tab.page.goto((printed / "paper.html").as_uri())
     numbers = tab.page.locator("#table-paper tbody tr")
     assert numbers.count() > 200
     assert numbers.filter(has_text="Figure 4").count() == 10
     # A panel each for Tables 1 to 3 and Figure 4.
     assert tab.page.locator("figure svg text").filter(has_text="(n = ").count() == 4
-    tab.visit(printed / "checkpoints.html")
+    tab.page.goto((printed / "checkpoints.html").as_uri())
     assert tab.page.locator("#table-checkpoints tbody tr").filter(has_text="resnet50").count() == 12
     assert tab.page.locator("figure svg text").filter(has_text="20 checkpoints").count() == 1
 
@@ -196,16 +160,7 @@ def looked_at(report: Path) -> list[Path]:
 def shut_out(pages: list[Path], tab: Watched, width: int) -> str:
     """Return what axe finds at pages of this width; each is as wide as the window."""
     tab.page.set_viewport_size({"width": width, "height": 800})
-    violations = []
-    for path in pages:
-        tab.visit(path)
-        result = Axe().run(tab.page)
-        if result.violations_count:
-            violations.append(f"{path.name}\n{result.generate_report()}")
-        # What is wider than the window scrolls within.
-        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert tab.page.evaluate(overflow) <= 0, path
-    return "\n".join(violations)
+    return "".join(tab.shut_out(path.as_uri()) for path in pages)
 
 
 @pytest.mark.parametrize("width", [1280, 380])
@@ -230,13 +185,13 @@ def test_paper_cuts_nothing_off(report: Path, printed: Path, tab: Watched) -> No
     tab.page.set_viewport_size({"width": 680, "height": 1008})
     tab.page.emulate_media(media="print")
     for path in (*looked_at(report), *sorted(printed.glob("*.html"))):
-        tab.visit(path)
+        tab.page.goto(path.as_uri())
         assert tab.page.evaluate(CUT_OFF) == [], path
         assert not tab.page.locator("nav").first.is_visible()
 
 
 def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:
-    tab.visit(sorted((report / "models").glob("digits-resnet20*"))[0])
+    tab.page.goto(sorted((report / "models").glob("digits-resnet20*"))[0].as_uri())
     drawings = tab.page.locator(".drawings > .drawing")
     assert drawings.count() == 3
     for place in range(3):
@@ -248,7 +203,7 @@ def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:
 
 
 def test_a_heading_sorts_its_column(report: Path, tab: Watched) -> None:
-    tab.visit(report / "index.html")
+    tab.page.goto((report / "index.html").as_uri())
     heading = tab.page.get_by_role("columnheader", name="median")
     column = heading.evaluate("heading => heading.cellIndex") + 1
     cells = tab.page.locator(f"#table-models tbody tr > :nth-child({column})")
