@@ -15,9 +15,9 @@ from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
 from jobs.service.api import events, lists, progress, queries, questions, schedules, sql, surveys
 from jobs.service.pages import routes as pages
-from jobs.service.pages.renderer import Renderer
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
+from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 from survey import __version__
 

@@ -10,6 +10,7 @@ from catalog.home import Home
 from catalog.registry.registry import Registry
 from jobs.service.access.callers import Caller
 from jobs.service.queries import Queries
+from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 
 
@@ -37,8 +38,14 @@ def _queries(request: Request) -> Queries:
     return queries
 
 
+def _renderer(request: Request) -> Renderer:
+    renderer: Renderer = request.app.state.renderer
+    return renderer
+
+
 SettingsOfService = Annotated[ServiceSettings, Depends(_settings)]
 QueriesOfService = Annotated[Queries, Depends(_queries)]
+RendererOfService = Annotated[Renderer, Depends(_renderer)]
 HomeOfService = Annotated[Home, Depends(_home)]
 #: One for all requests; threads may share it.
 RegistryOfService = Annotated[Registry, Depends(_registry)]

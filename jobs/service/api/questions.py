@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from threading import Lock
+from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 import pyarrow as pa
@@ -18,19 +18,16 @@ from analysis.data.run_tags import with_tag_columns
 from analysis.data.selection import Selection
 from analysis.option_fields import option_fields
 from catalog.home import Home
-from jobs.operations.answering import GivenAnswer, given_answer, require_sites
+from jobs.operations.answering import given_answer, require_sites
 from jobs.service.api.formats import Suffix, format_of, table_response
 from jobs.service.api.parameters import address_name, several
 from jobs.service.api.routes import add_table_routes
-from jobs.service.dependencies import HomeOfService
+from jobs.service.dependencies import HomeOfService, RendererOfService
 
 router = APIRouter(tags=["questions"])
 
 #: What an answer says beside its rows.
 _SENTENCES = ("finding", "warning", "details", "notes", "caption")
-
-#: Compiled loops on several threads must not be entered by several at once.
-_one_at_a_time = Lock()
 
 
 class Question(BaseModel):
@@ -119,33 +116,36 @@ def _parameter(hint: Any, option: dataclasses.Field[Any]) -> Any:
     return kind | None, default
 
 
-def _asked(declaration: type, asked: BaseModel) -> dict[str, Any]:
+def _of(declaration: type, asked: Mapping[str, Any]) -> dict[str, Any]:
     names = {each.name for each in option_fields(declaration)}
-    given = asked.model_dump(exclude_none=True, exclude_unset=True)
-    return {name: value for name, value in given.items() if name in names}
+    return {name: value for name, value in asked.items() if name in names}
 
 
-def _given(home: Home, answer_type: type[Answer], asked: BaseModel) -> tuple[GivenAnswer, pa.Table]:
-    """Return an answer, and its rows with the tags of their runs."""
-    given = asked.model_dump()
-    selection = Selection(**_asked(Selection, asked), newest=not given["all_runs"])
-    material = Material(home.path, selection, given.get("role", "all"))
+def _given(home: Home, name: str, asked: Mapping[str, Any]) -> tuple[dict[str, Any], pa.Table]:
+    """Return an answer's sentences, and its rows with the tags of their runs."""
+    (answer_type,) = (each for each in ANSWERS if each.name == name)
+    selection = Selection(**_of(Selection, asked), newest=not asked.get("all_runs"))
+    material = Material(home.path, selection, asked.get("role", "all"))
     if "role" not in answer_type.without:
         require_sites(material)
-    result = given_answer(answer_type(material, **_asked(answer_type, asked)))
+    result = given_answer(answer_type(material, **_of(answer_type, asked)))
     rows = with_tag_columns(result.rows, material.models)
-    return result, pa.Table.from_pandas(rows, preserve_index=False)
+    sentences = {each: getattr(result, each) for each in _SENTENCES}
+    return sentences, pa.Table.from_pandas(rows, preserve_index=False)
 
 
 def _add(answer_type: type[Answer]) -> None:
     def answer(
-        request: Request, home: HomeOfService, asked: Any, suffix: Suffix | None = None
+        request: Request,
+        home: HomeOfService,
+        renderer: RendererOfService,
+        asked: Any,
+        suffix: Suffix | None = None,
     ) -> Response:
         form = format_of(request, suffix)
-        with _one_at_a_time:
-            given, rows = _given(home, answer_type, asked)
-        beside = {"next": None} | {name: getattr(given, name) for name in _SENTENCES}
-        return table_response(rows, form, beside, headers={"Vary": "Accept"})
+        given = asked.model_dump(exclude_none=True, exclude_unset=True)
+        sentences, rows = renderer.compute(_given, home, answer_type.name, given, quick=False)
+        return table_response(rows, form, {"next": None} | sentences, headers={"Vary": "Accept"})
 
     path = f"/questions/{answer_type.name}"
     add_table_routes(

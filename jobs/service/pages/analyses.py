@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from analysis.data.few_runs import curves_of, repeats_of, rows_of, run_named
@@ -15,12 +14,12 @@ from analysis.report.comparison_page import MOST_COMPARED
 from analysis.report.model_page import NEIGHBOURS
 from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
-from jobs.service.dependencies import HomeOfService
-from jobs.service.pages.answers import QUESTIONS, Asked, Made, model_html
-from jobs.service.pages.renderer import Renderer
+from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.pages.answers import QUESTIONS, Asked, Made, make, model_html
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal
+from jobs.service.renderer import Renderer
 
 router = APIRouter(route_class=PageRoute)
 
@@ -30,14 +29,6 @@ _TYPES = {
     "svg": "image/svg+xml",
     "sql": "text/plain",
 }
-
-
-def _renderer(request: Request) -> Renderer:
-    renderer: Renderer = request.app.state.renderer
-    return renderer
-
-
-RendererOfService = Annotated[Renderer, Depends(_renderer)]
 
 
 class _Pages:
@@ -67,7 +58,7 @@ class _Pages:
 
     def _made(self, request: Request, home: Home, renderer: Renderer) -> tuple[Made, str]:
         asked = self._asked(request, home, renderer)
-        return renderer.page(asked), asked.revision
+        return renderer.page(make, asked, quick=asked.rows is not None), asked.revision
 
     def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
         name = request.path_params.get("name", self._name)

@@ -1,6 +1,6 @@
 """Pages of answers, as HTML and files, from the code that makes a report's pages.
 
-It runs in a process of its own (``renderer``): what it computes keeps no other request waiting.
+It runs in other processes (``jobs.service.renderer``): what it computes keeps no request waiting.
 """
 
 from __future__ import annotations

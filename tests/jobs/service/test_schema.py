@@ -39,7 +39,7 @@ def test_whatever_fits_the_schema_is_answered_as_it_says(
         count += 1
 
         @settings(
-            max_examples=10,
+            max_examples=6,
             deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""The processes that make pages of answers, and the pages that were made lately."""
+"""The processes that compute answers and pages of them, and the pages that were made lately."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from http import HTTPStatus
@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
-from jobs.service.pages.answers import Asked, Made, make
 from jobs.service.problems import Refusal
 from jobs.service.settings import NICENESS
 
 Computed = TypeVar("Computed")
+Asked = TypeVar("Asked", bound=Hashable)
 
 #: Pages that are kept, and seconds that a page may take.
 MOST_PAGES, PAGE_SECONDS = 256, 120.0
@@ -33,7 +33,7 @@ FRESH_SECONDS = 5.0
 
 
 class Renderer:
-    """Makes pages of answers in processes of their own, each once for what a home holds.
+    """Computes answers in processes of their own, and pages once for what a home holds.
 
     Answers may take seconds, and all of a processor: in other processes they keep no other request
     waiting.
@@ -41,7 +41,7 @@ class Renderer:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._pages: OrderedDict[Asked, Future[Made]] = OrderedDict()
+        self._pages: OrderedDict[Hashable, Future[Any]] = OrderedDict()
         #: Pages about a few runs do not wait for those about all.
         self._process, self._quick = _new_process(), _new_process()
         self._revision, self._looked = "", -math.inf
@@ -53,8 +53,17 @@ class Renderer:
                 self._revision, self._looked = revision(home), time.monotonic()
             return self._revision
 
-    def page(self, asked: Asked) -> Made:
-        """Return a page; one that was made before for the same content of the home as it was.
+    def page(self, make: Callable[[Asked], Computed], asked: Asked, quick: bool) -> Computed:
+        """Return what a function makes of what is asked; what it made before as it was.
+
+        Parameters
+        ----------
+        make : callable
+            A function of a module.
+        asked : hashable
+            Its argument; another content of the home is another one.
+        quick : bool
+            Whether it is about a few runs, and need not wait for what is about all.
 
         Raises
         ------
@@ -63,7 +72,7 @@ class Renderer:
         Refusal
             If it takes too long.
         """
-        future = self._future(asked)
+        future = self._future(make, asked, quick)
         try:
             return self._result(future)
         finally:
@@ -71,8 +80,10 @@ class Renderer:
                 with self._lock:
                     self._pages.pop(asked, None)
 
-    def compute(self, function: Callable[..., Computed], *given: Any) -> Computed:
-        """Return what a function of a module returns, called in a process for what is quick.
+    def compute(
+        self, function: Callable[..., Computed], *given: Any, quick: bool = True
+    ) -> Computed:
+        """Return what a function of a module returns, called in one of the processes.
 
         Raises
         ------
@@ -80,8 +91,12 @@ class Renderer:
             If it takes too long.
         """
         with self._lock:
-            future = self._quick.submit(function, *given)
-        return self._result(future)
+            future = (self._quick if quick else self._process).submit(function, *given)
+        try:
+            return self._result(future)
+        finally:
+            # Nobody waits for what has not begun.
+            future.cancel()
 
     def close(self) -> None:
         """End the processes."""
@@ -94,22 +109,24 @@ class Renderer:
         except TimeoutError:
             raise Refusal(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"the page is not ready after {PAGE_SECONDS:.0f} seconds, and still being made",
-                "load it again in a minute, or choose fewer models",
+                f"the answer is not ready after {PAGE_SECONDS:.0f} seconds",
+                "ask again in a minute, or choose fewer models",
                 {"Retry-After": "60"},
             ) from None
         except BrokenProcessPool:
             self._restart()
             raise Refusal(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                "the process that makes pages ended, as it does when memory is short",
+                "the process that computes answers ended, as it does when memory is short",
                 "choose fewer models",
             ) from None
 
-    def _future(self, asked: Asked) -> Future[Made]:
+    def _future(
+        self, make: Callable[[Asked], Computed], asked: Asked, quick: bool
+    ) -> Future[Computed]:
         with self._lock:
             if asked not in self._pages:
-                process = self._process if asked.rows is None else self._quick
+                process = self._quick if quick else self._process
                 self._pages[asked] = process.submit(make, asked)
             self._pages.move_to_end(asked)
             while len(self._pages) > MOST_PAGES:
