@@ -32,8 +32,8 @@ ORDER BY list_position($ids::VARCHAR[], run_id)
 _KNOWN = f"""
 SELECT run_id, source, architecture, checkpoint, dataset, pooling, label
 FROM ({_LABELLED}) JOIN latest USING (run_id)
-QUALIFY list_contains($names, architecture) OR list_contains($names, label)
-  OR row_number() OVER (PARTITION BY dataset) = 1
+WHERE list_contains($names, architecture) OR list_contains($names, label)
+  OR run_id IN (SELECT any_value(run_id) FROM runs JOIN latest USING (run_id) GROUP BY dataset)
 """
 
 _REPEATS = """
@@ -68,11 +68,8 @@ class RunRows:
     models: pd.DataFrame
     signatures: pd.DataFrame
     gaps: pd.DataFrame
-
-    @property
-    def version(self) -> str:
-        """What changes with them."""
-        return hashlib.sha256(repr(self.models.to_dict("records")).encode()).hexdigest()[:16]
+    #: What changes with them.
+    version: str
 
 
 def run_named(home: Home, prefix: str) -> str:
@@ -107,10 +104,11 @@ def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
     models = pd.DataFrame(runs)
     scores["flags"] = [tuple(each) for each in scores["flags"]]
     what = runs[0]["run_id"] if len(runs) == 1 else counted(len(runs), "run")
-    for frame in (models, scores):
-        describe(frame, runs, what, known)
+    describe((models, scores), runs, what, known)
     gaps["model"] = gaps["run_id"].map(models.set_index("run_id")["model"])
-    return RunRows(models, scores, gaps)
+    named = (runs, models["model"].tolist())
+    version = hashlib.sha256(repr(named).encode()).hexdigest()[:16]
+    return RunRows(models, scores, gaps, version)
 
 
 def repeats_of(home: Home, run: str) -> list[str]:

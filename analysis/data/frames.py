@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.choices import Role
 from analysis.data.model_names import checkpoint_names, dataset_names, is_untrained, labels
-from analysis.data.provenance import CONDITIONS, conditions, mixed_settings
+from analysis.data.provenance import COMPARED, CONDITIONS, conditions, mixed_settings
 from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
@@ -149,7 +149,9 @@ ORDER BY {order}
     run_ids = [run["run_id"] for run in chosen]
     frame: pd.DataFrame = query(opened, sql, {"run_ids": run_ids}).to_pandas()
     describe(
-        frame, chosen, ", ".join(filter(None, (selection.describe(), selection.passed_over(runs))))
+        (frame,),
+        chosen,
+        ", ".join(filter(None, (selection.describe(), selection.passed_over(runs)))),
     )
     frame.attrs["home"] = str(home)
     if left_out := selection.untrained_left_out(selection.fitting(runs)):
@@ -160,7 +162,7 @@ ORDER BY {order}
 
 
 def describe(
-    frame: pd.DataFrame,
+    frames: Sequence[pd.DataFrame],
     runs: Sequence[Mapping[str, Any]],
     selection: str,
     known: Sequence[Mapping[str, Any]] = (),
@@ -169,8 +171,8 @@ def describe(
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        Rows with ``run_id``; it is changed.
+    frames : sequence of pandas.DataFrame
+        Rows with ``run_id``; they are changed.
     runs : sequence of mapping
         The selected runs, rows of ``runs`` with ``label`` and ``tags``.
     selection : str
@@ -181,19 +183,20 @@ def describe(
     # Names from all selected runs, so that a run has the same ones in all frames.
     apart = {run["run_id"]: run for run in (*known, *runs)}.values()
     names = {"model": labels(apart)}
-    if {"checkpoint", "dataset"} <= set(frame):
-        names |= {"checkpoint_name": checkpoint_names(apart)}
-        names |= {"dataset_name": dataset_names(apart)}
-    for column, each in names.items():
-        frame[column] = frame["run_id"].map(each).astype("str")
-    for column in ("label", "tags"):
-        given = {run["run_id"]: run[column] for run in runs}
-        frame[column] = pd.Series([given[run_id] for run_id in frame["run_id"]], dtype="object")
-    ids = set(frame["run_id"])
-    shown = [run for run in runs if run["run_id"] in ids]
-    frame.attrs = {
-        "selection": selection,
-        "measuring_versions": sorted({run["measuring_version"] for run in shown} - {None}),
-        "conditions": conditions(shown),
-        "mixed": mixed_settings(pd.DataFrame(shown)),
-    }
+    files = {"checkpoint_name": checkpoint_names(apart), "dataset_name": dataset_names(apart)}
+    for frame in frames:
+        of_files = files if {"checkpoint", "dataset"} <= set(frame) else {}
+        for column, each in {**names, **of_files}.items():
+            frame[column] = frame["run_id"].map(each).astype("str")
+        for column in ("label", "tags"):
+            given = {run["run_id"]: run[column] for run in runs}
+            frame[column] = pd.Series([given[run] for run in frame["run_id"]], dtype="object")
+        ids = set(frame["run_id"])
+        shown = [run for run in runs if run["run_id"] in ids]
+        frame.attrs = {
+            "selection": selection,
+            "measuring_versions": sorted({run["measuring_version"] for run in shown} - {None}),
+            "conditions": conditions(shown),
+            # Of these columns alone: making a frame of all takes as long as reading it.
+            "mixed": mixed_settings(pd.DataFrame(shown, columns=list(COMPARED))),
+        }

@@ -232,7 +232,7 @@ def _opened(home: Home) -> duckdb.DuckDBPyConnection:
 
 
 def _connected(path: Path | str) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(path, config={"memory_limit": _MEMORY})
+    connection = duckdb.connect(path, config={"memory_limit": _MEMORY, "threads": 1})
     connection.execute("SET enable_progress_bar = false").fetchall()
     return connection
 
