@@ -82,6 +82,8 @@ def predictions_finding(predictions: pd.DataFrame) -> str:
     facts, right = predictions.attrs, predictions["right"].dropna()
     if right.empty:
         return f"No model's family can be predicted (n = {len(predictions)})"
+    if predictions["family"].nunique() == 1:
+        return f"All models of a known family are of one, {predictions['family'].dropna().iloc[0]}"
     several = facts.get("architectures", len(right)) < len(right)
     once = ", each architecture once" if several else ""
     random = f"; a neighbour drawn at random: {facts['chance']:.0%}" if "chance" in facts else ""

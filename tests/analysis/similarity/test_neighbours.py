@@ -11,7 +11,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.family_predictions import family_predictions
+from analysis.similarity.family_predictions import family_predictions, predictions_finding
 from analysis.similarity.neighbours import neighbours
 from analysis.similarity.novelty import novelty
 from survey.errors import SettingsError, UnknownName
@@ -185,6 +185,13 @@ def test_nothing_can_be_predicted_of_one_model() -> None:
     assert table["right"].isna().all()
     assert np.isnan(table.attrs["accuracy"])
     assert np.isnan(table.attrs["chance"])
+
+
+def test_one_family_alone_is_no_success() -> None:
+    single = family_predictions(placed({"a1": 0.5, "a2": 0.6, "a3": 0.9}))
+    assert single.attrs["accuracy"] == single.attrs["chance"] == 1
+    assert "%" not in predictions_finding(single)
+    assert "%" in predictions_finding(family_predictions(placed(PLACES)))
 
 
 def test_what_is_like_no_family_is_newest() -> None:
