@@ -54,7 +54,8 @@ def regression_rows(
         ``fitted`` (by the line), and of the regression ``n``, ``r2``, ``r2_left_out``, ``p``,
         ``p_picked``, ``p_corrected``, ``q``.
     """
-    require_columns(regressions, ("picked", "r2_left_out"), "regressions(signatures, models)")
+    needed = ("kind", "predictor", "picked", "r2_left_out")
+    require_columns(regressions, needed, "regressions(signatures, models)")
     given = list(dict.fromkeys(regressions.loc[regressions["kind"] == GIVEN, "predictor"]))
     known = predictors(signatures, models, accuracy, given)
     picked = regressions[regressions["picked"] & regressions["kind"].isin(kinds)]
