@@ -64,7 +64,7 @@ def right() -> dict[str, Any]:
         "barycentres": barycentres(matrix, 2),
         # Whatever is no drift: it is replaced.
         "drift": matrix,
-        "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind"]),
+        "regressions": pd.DataFrame(columns=["picked", "r2_left_out", "kind", "predictor"]),
         "shapes": score_shapes.shapes(signatures, draws=1),
         "clusters": clusters(signatures),
         "trends": pd.DataFrame(columns=["network", "change"]),
