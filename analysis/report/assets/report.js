@@ -8,11 +8,6 @@
     history.replaceState(null, "", "#" + chosen);
   }
 
-  for (const input of document.querySelectorAll(".choice input")) {
-    if (chosen.get(input.name) === input.id) input.checked = true;
-    input.addEventListener("change", () => keep(input.name, input.id));
-  }
-
   function compare(first, second, sign) {
     if (first === second) return 0;
     if (first === "") return 1;
@@ -32,7 +27,13 @@
     heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
   }
 
-  for (const table of document.querySelectorAll("table.sortable")) {
+  function choose(input) {
+    if (chosen.get(input.name) === input.id) input.checked = true;
+    input.addEventListener("change", () => keep(input.name, input.id));
+  }
+
+  function makeSortable(table) {
+    if (table.tHead.querySelector("button")) return;
     Array.from(table.tHead.rows[0].cells).forEach((heading, place) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -50,4 +51,13 @@
     const heading = table.tHead.rows[0].cells[Math.abs(number) - 1];
     if (heading) sort(table, heading, Math.abs(number) - 1, number < 0);
   }
+
+  function prepare(part) {
+    part.querySelectorAll(".choice input").forEach(choose);
+    part.querySelectorAll("table.sortable").forEach(makeSortable);
+  }
+
+  prepare(document);
+  // Parts that a page of a service fetches later.
+  document.addEventListener("htmx:load", (event) => prepare(event.detail.elt));
 })();
