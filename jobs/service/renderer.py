@@ -13,7 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from http import HTTPStatus
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from catalog.home import Home, segment_paths
@@ -143,7 +143,19 @@ class Renderer:
 def _new_process() -> ProcessPoolExecutor:
     # Not forked: this process has threads.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(1, context, initializer=os.nice, initargs=(NICENESS,))
+    return ProcessPoolExecutor(1, context, initializer=_begin)
+
+
+def _begin() -> None:
+    os.nice(NICENESS)
+    Thread(target=_end_with_service, daemon=True).start()
+
+
+def _end_with_service() -> None:
+    """End this process once the service is gone, even if it was killed."""
+    if service := multiprocessing.parent_process():
+        service.join()
+        os._exit(0)
 
 
 def revision(home: Home) -> str:
