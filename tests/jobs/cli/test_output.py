@@ -68,7 +68,7 @@ def test_json_is_json_even_with_nan_and_times(tmp_path):
     table = pa.Table.from_pylist([{"x": math.nan, "when": when, "deep": {"a": [math.inf]}}])
     emit(table, "json", tmp_path / "out.json")
     read = json.loads((tmp_path / "out.json").read_text())
-    assert read == [{"x": None, "when": str(when), "deep": {"a": [None]}}]
+    assert read == [{"x": None, "when": when.isoformat(), "deep": {"a": [None]}}]
 
 
 def test_csv_writes_lists_as_json_text(tmp_path):
