@@ -233,7 +233,7 @@ def pages(service: Service) -> list[str]:
         list(client.until_over(number))
     done = client.sql("SELECT run_id FROM models WHERE status = 'done' ORDER BY architecture")
     first, second, *_ = done["run_id"].to_pylist()
-    query = "query=FROM%20models&x=sites&y=affinity"
+    query = "query=FROM%20models%20ORDER%20BY%20run_id&x=sites&y=affinity"
     places = (
         *("", "models", "models?search=vgg&sort=-affinity", f"models/{first}", "compare"),
         *(f"compare?run={first}&run={second}", "map", "questions", "questions/drift"),
