@@ -17,12 +17,13 @@ from catalog.registry.registry import Registry
 from tests.acceptance.command import once, rows, start, survey, survey_process, until
 from tests.acceptance.test_faults import assert_same
 
-#: Four networks with three sets of weights each on two selections of the digits: 24 jobs.
+#: Four networks with three sets of weights each on two selections of the digits: 24 jobs of a
+#: second or two, so that all workers are at work before the jobs run out.
 SURVEY = (
     *("run", "-m", "small:digits_vgg7", "-m", "small:digits_vgg9"),
     *("-m", "small:digits_plain14", "-m", "small:digits_resnet14"),
     *("-c", "bundled", "-c", "init:1", "-c", "init:2"),
-    *("-d", "digits:heldout", "-d", "digits:heldout[:200 stratified]"),
+    *("-d", "digits", "-d", "digits:train"),
     *("--images-per-score", "32", "--threads", "1"),
 )
 
