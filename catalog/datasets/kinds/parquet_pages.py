@@ -22,6 +22,8 @@ from survey.errors import DatasetError
 _MAGIC = b"PAR1"
 #: Bytes of a header that are read at first, and at most: it may hold a smallest and largest value.
 _HEADER_BYTES, _LONGEST_HEADER = 2**9, 2**24
+#: Names in the path of a column at most.
+_DEEPEST = 32
 #: Bytes that a row takes at least in memory, once read.
 _ROW_BYTES = 64
 
@@ -68,6 +70,10 @@ class Footer:
             opened.seek(size - 8 - length)
             stated = structure(opened.read(length))[0]
         self._groups = [group for group in stated.get(4, []) if isinstance(group, dict)]
+        # Arrow reads a column by its place in the schema, whatever path the row groups give it.
+        leaves = list(_leaves(stated.get(2, [])))
+        if any([chunk[3] for chunk in _chunks_of(group)] != leaves for group in self._groups):
+            raise ValueError("its row groups have other columns than its schema")
         #: Rows of each row group.
         self.rows = [_number(group, 3) for group in self._groups]
         #: The most bytes that may come out.
@@ -114,6 +120,24 @@ class Footer:
                     first, dictionary = _number(chunk, 9), _number(chunk, 11)
                     start = min(first, dictionary) if dictionary > 0 else first
                     yield start, start + _number(chunk, 7)
+
+
+def _leaves(elements: list[Any]) -> Iterator[list[bytes]]:
+    """Yield the path of each column of a schema, whose first element is its root."""
+    path: list[bytes] = []
+    children: list[int] = []
+    for element in elements[1:]:
+        if not isinstance(element, dict) or len(path) == _DEEPEST:
+            raise ValueError("its schema is damaged")
+        path.append(element.get(4, b""))
+        children.append(_number(element, 5))
+        if not children[-1]:
+            yield list(path)
+        while children and children[-1] <= 0:
+            path.pop()
+            children.pop()
+            if children:
+                children[-1] -= 1
 
 
 def _chunks_of(group: dict[int, Any]) -> list[dict[int, Any]]:

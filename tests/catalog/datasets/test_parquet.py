@@ -338,6 +338,17 @@ def test_pages_are_as_large_as_arrow_says(tmp_path: Path, compression: str, vers
         assert pages.total < stated < pages.total * 1.1 + 3 * 4 * 200
 
 
+def test_columns_by_other_paths_than_the_schemas_are_refused(tmp_path: Path) -> None:
+    """Arrow unpacks them all the same, and the bound on pages would be asked of none."""
+    path = write(tmp_path / "x.parquet", [jpeg()], [0])
+    data, name = path.read_bytes(), b"image"
+    # The schema names it first, the row group after that.
+    last = data.rindex(name)
+    path.write_bytes(data[:last] + b"other" + data[last + len(name) :])
+    with pytest.raises(DatasetError, match="columns"):
+        opened(path)
+
+
 def _repeated(path: Path, column: str, value: bytes | str, rows: int) -> None:
     """Write one value that a great many rows name."""
     others = {"image": pa.array([b"x"], pa.binary()), "label": pa.array(["y"])}
