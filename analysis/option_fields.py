@@ -57,3 +57,18 @@ def option(  # noqa: PLR0913 - what an option is
 def option_fields(declaration: Any) -> tuple[Field[Any], ...]:
     """Return the fields of a dataclass, or of an instance, that are options."""
     return tuple(each for each in fields(declaration) if "help" in each.metadata)
+
+
+def address_name(option: Field[Any]) -> str:
+    """Return the name that an option of the command line has in addresses."""
+    details = option.metadata
+    flags = [flag for flag in details["flags"] if flag.startswith("--")]
+    # What the command line takes by its place could have the name of a filter.
+    named = "of" if details["positional"] else flags[0] if flags else option.name
+    return named.removeprefix("--").replace("-", "_")
+
+
+def addressed(options: Any) -> dict[str, Any]:
+    """Return the options of a dataclass that have a value, by their names in addresses."""
+    given = {address_name(each): getattr(options, each.name) for each in option_fields(options)}
+    return {name: value for name, value in given.items() if value not in (None, ())}

@@ -1,10 +1,12 @@
-"""A client of ``survey serve``: surveys are submitted to it and SQL is asked of it over HTTP."""
+"""A client of ``survey serve``: it submits surveys, and asks SQL and reports, over HTTP."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import requests
 
@@ -48,6 +50,10 @@ class ServiceClient:
 
         asked = {"sql": statement, "limit": rows}
         return pa.ipc.open_stream(self._ask("POST", "/sql.arrow", asked).content).read_all()
+
+    def report(self, asked: Mapping[str, Any]) -> IO[bytes]:
+        """Return a report as a zip file; the options of ``survey report`` have no dashes here."""
+        return BytesIO(self._ask("GET", f"/report.zip?{urlencode(asked, doseq=True)}").content)
 
     def submit(self, tables: dict[str, Any]) -> dict[str, Any]:
         """Submit a survey, its tables as a survey file has them, and return where it stands."""

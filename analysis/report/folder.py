@@ -44,7 +44,7 @@ def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
     Raises
     ------
     SettingsError
-        If something else lies there, or it cannot be written.
+        If something else lies there, it cannot be written, or a file's name leads out of it.
     """
     out = out.absolute()
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -52,6 +52,9 @@ def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
 
     def write(name: str, content: str | bytes) -> None:
         path = partial / name
+        # The names of a report from elsewhere may be anything.
+        if not path.is_relative_to(partial) or ".." in path.parts:
+            raise SettingsError(f"{name} lies outside the report")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         names.append(name)

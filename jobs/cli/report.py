@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from analysis.data.selection import Selection
-from analysis.figure_style import colour_option
-from analysis.option_fields import option
+from analysis.option_fields import addressed, option
+from jobs.cli.server import ServerOptions
 from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, verb
+from jobs.operations.report_archive import ReportOptions
 from survey.text import counted
+
+if TYPE_CHECKING:
+    from jobs.service_client import ServiceClient
 
 
 @partial(verb, interrupted="nothing was written; what was measured is untouched")
@@ -19,9 +24,9 @@ def report(
     *,
     out: Path = option(..., "Folder to write; an earlier report is replaced."),
     selection: Selection,
-    title: str | None = option(None, "Heading of the overview.", none="A survey of N models"),
-    color_by: str | None = colour_option(),
+    options: ReportOptions,
     all_runs: AllRunsOption = False,
+    server: ServerOptions,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Write everything the data allow into a folder that opens in a browser without network.
@@ -29,12 +34,16 @@ def report(
     A page for every model, and pages of clusters, correlations, regressions and comparisons, each
     figure with its data and SQL.
     """
+    if (client := server.client()) is not None:
+        asked = addressed(selection) | addressed(options) | {"all_runs": all_runs}
+        _fetch(client, asked, out)
+        return
     from analysis.data.provenance import banner
     from analysis.report import write_report
     from jobs.scan.progress_display import watched
 
     runs = replace(selection, newest=not all_runs)
-    written = write_report(home, out, runs, title, watched, color_by)
+    written = write_report(home, out, runs, options.title, watched, options.color_by)
     for name, reason in written.absent:
         say(f"no page about {name.lower()}: {reason}")
     for name, reason in written.undrawn:
@@ -44,3 +53,14 @@ def report(
     failed = f", {written.failed} of them failed" if written.failed else ""
     say(f"{counted(written.pages, 'page')} about {counted(written.runs, 'run')}{failed}")
     say(str(written.index), err=False)
+
+
+def _fetch(client: ServiceClient, asked: dict[str, Any], out: Path) -> None:
+    """Write the report that a service makes."""
+    from analysis.report.folder import require_free
+    from jobs.operations.report_archive import unpack_report
+
+    require_free(out)
+    written = unpack_report(client.report(asked), out)
+    say(f"a report about {counted(written['runs'], 'run')}: {written['title']}")
+    say(str(out / "index.html"), err=False)

@@ -13,7 +13,17 @@ from jobs.service import health
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
-from jobs.service.api import events, lists, progress, queries, questions, schedules, sql, surveys
+from jobs.service.api import (
+    events,
+    lists,
+    progress,
+    queries,
+    questions,
+    report,
+    schedules,
+    sql,
+    surveys,
+)
 from jobs.service.pages import routes as pages
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
@@ -27,6 +37,7 @@ API = "/api/v1"
 API_ROUTERS: tuple[APIRouter, ...] = (
     *lists.ROUTERS,
     questions.router,
+    report.router,
     queries.router,
     sql.router,
     surveys.router,

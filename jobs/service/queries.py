@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
@@ -104,13 +104,8 @@ class Queries:
             )
         limits = self._limits.of_query(most + 1 if rows is None else rows)
         query = SqlQuery(self._home, sql, format, limits)
-        async with self._turn():
-            watching = asyncio.create_task(_end_with_client(request, query))
-            try:
-                await run_in_threadpool(self._collect, query, result)
-            finally:
-                query.end()
-                watching.cancel()
+        async with self._turn(), ended_with_client(request, query.end):
+            await run_in_threadpool(self._collect, query, result)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -141,10 +136,29 @@ class Queries:
             )
 
 
-async def _end_with_client(request: Request, query: SqlQuery) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    query.end()
+@asynccontextmanager
+async def ended_with_client(request: Request, end: Callable[[], None]) -> AsyncIterator[None]:
+    """End what is done for a client when it goes away, and at the end in any case.
+
+    Parameters
+    ----------
+    request : Request
+        What asks; its body is read.
+    end : callable
+        Ends it.
+    """
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        end()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        end()
+        watching.cancel()
 
 
 def _busy(reason: str) -> Refusal:

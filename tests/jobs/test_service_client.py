@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import requests
 
+from analysis.report.folder import MARKER
 from bench.sql_service import served
 from catalog.home import Home
 from jobs.cli.server import TOKEN, ServerOptions, run_there
+from jobs.operations.report_archive import unpack_report
 from jobs.planning.definition import parse_definition
 from jobs.service_client import ServiceClient
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
@@ -19,13 +23,18 @@ pytestmark = pytest.mark.slow(seconds=8)
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(Home(tmp_path_factory.mktemp("client") / "home")) as (address, _):
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("client") / "home")
+
+
+@pytest.fixture(scope="module")
+def url(home: Home) -> Iterator[str]:
+    with served(home) as (address, _):
         yield address
 
 
 def test_what_is_asked_is_answered_and_in_the_schema(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, asked = ServiceClient(url), set()
     ask = client._ask
@@ -43,9 +52,30 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     )
     assert run_there(client, definition) == 0
     assert client.listed("jobs").num_rows == 1
+    asked_for = {"model": ["digits*"], "all_runs": True, "title": "zoo"}
+    marker = unpack_report(client.report(asked_for), tmp_path / "out")
+    assert (marker["title"], marker["runs"]) == ("zoo", 1)
+    files = {p.relative_to(tmp_path / "out").as_posix(): p for p in tmp_path.rglob("*.*")}
+    assert sorted(files) == marker["files"]
+    assert not any(str(home.path).encode() in path.read_bytes() for path in files.values())
+    with pytest.raises(SurveyError, match="nothing"):
+        client.report({"model": "nothing"})
     paths = requests.get(f"{url}/api/v1/openapi.json", timeout=60).json()["paths"]
     known = {(m, p.removeprefix("/api/v1")) for p, each in paths.items() for m in each}
     assert {(m, "/surveys/{number}" if p == "/surveys/1" else p) for m, p in asked} <= known
+
+
+@pytest.mark.parametrize("name", ["../stolen", "/stolen", "a/../../stolen"])
+def test_no_archive_writes_beside_its_report(tmp_path: Path, name: str) -> None:
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        archive.writestr(MARKER, "{}")
+        archive.writestr(name, "x")
+    with pytest.raises(SurveyError):
+        unpack_report(file, tmp_path / "out")
+    with pytest.raises(SurveyError):
+        unpack_report(BytesIO(b"no archive"), tmp_path / "out")
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_what_is_refused_is_explained_as_at_home(url: str) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, create_model
 
+from analysis.option_fields import address_name, option_fields
 from jobs.service.api.listing import MOST_ROWS, ROWS, Listing
 from survey.column_fields import Column
 
 _Int = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+#: The parameter beside those of a selection of runs.
+ALL_RUNS = (
+    bool,
+    Field(False, description="Older runs of the same models too, not only the newest."),
+)
 
 #: The types of columns that filter, as parameters have them.
 TYPES: dict[str, Any] = {
@@ -90,13 +97,27 @@ def _parameters_of(column: Column) -> dict[str, Any]:
     return result
 
 
-def address_name(option: dataclasses.Field[Any]) -> str:
-    """Return the name that an option of the command line has in addresses."""
+def option_parameters(declaration: type) -> dict[str, Any]:
+    """Return the query parameters that the options of a dataclass are, by the field's name."""
+    hints = get_type_hints(declaration)
+    return {each.name: _of_option(hints[each.name], each) for each in option_fields(declaration)}
+
+
+def options_from(declaration: type, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a dataclass among the values of parameters."""
+    names = {each.name for each in option_fields(declaration)}
+    return {name: value for name, value in asked.items() if name in names}
+
+
+def _of_option(hint: Any, option: dataclasses.Field[Any]) -> Any:
     details = option.metadata
-    flags = [flag for flag in details["flags"] if flag.startswith("--")]
-    # What the command line takes by its place could have the name of a filter.
-    named = "of" if details["positional"] else flags[0] if flags else option.name
-    return named.removeprefix("--").replace("-", "_")
+    kind = several(str) if details["repeated"] else hint
+    unset = f" By default: {details['none']}." if details["none"] else ""
+    bounds = {"ge": details["minimum"], "le": details["maximum"]}
+    bounds = {name: value for name, value in bounds.items() if value is not None}
+    # What is not given keeps the default that the option declares.
+    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bounds)
+    return kind | None, default
 
 
 def one_of(names: Iterable[str]) -> Any:

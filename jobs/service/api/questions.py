@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 from fastapi import APIRouter, Request, Response
@@ -16,11 +15,10 @@ from analysis.answers.material import Material
 from analysis.choices import Role
 from analysis.data.run_tags import with_tag_columns
 from analysis.data.selection import Selection
-from analysis.option_fields import option_fields
 from catalog.home import Home
 from jobs.operations.answering import given_answer, require_sites
 from jobs.service.api.formats import Suffix, format_of, table_response
-from jobs.service.api.parameters import address_name, several
+from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RendererOfService
 
@@ -87,11 +85,10 @@ def _sentence(answer: type[Answer]) -> str:
 
 def _parameters(answer: type[Answer]) -> type[BaseModel]:
     """Return the query parameters of a question: options of its own, and what selects runs."""
-    fields = {**_options(Selection), **_options(answer)}
+    fields = {**option_parameters(Selection), **option_parameters(answer)}
     if "role" not in answer.without:
         fields["role"] = (Role, Field("all", description="Which sites."))
-    older = "Older runs of the same models too, not only the newest."
-    fields["all_runs"] = (bool, Field(False, description=older))
+    fields["all_runs"] = ALL_RUNS
     return create_model(
         f"{answer.name.replace('-', '_')}_parameters",
         __config__=ConfigDict(extra="forbid"),
@@ -99,36 +96,14 @@ def _parameters(answer: type[Answer]) -> type[BaseModel]:
     )
 
 
-def _options(declaration: type) -> dict[str, Any]:
-    """Return the parameters that the options of a dataclass are, by the field's name."""
-    hints = get_type_hints(declaration)
-    return {each.name: _parameter(hints[each.name], each) for each in option_fields(declaration)}
-
-
-def _parameter(hint: Any, option: dataclasses.Field[Any]) -> Any:
-    details = option.metadata
-    kind = several(str) if details["repeated"] else hint
-    unset = f" By default: {details['none']}." if details["none"] else ""
-    bounds = {"ge": details["minimum"], "le": details["maximum"]}
-    bounds = {name: value for name, value in bounds.items() if value is not None}
-    # What is not given keeps the default that the option declares.
-    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bounds)
-    return kind | None, default
-
-
-def _of(declaration: type, asked: Mapping[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in option_fields(declaration)}
-    return {name: value for name, value in asked.items() if name in names}
-
-
 def _given(home: Home, name: str, asked: Mapping[str, Any]) -> tuple[dict[str, Any], pa.Table]:
     """Return an answer's sentences, and its rows with the tags of their runs."""
     (answer_type,) = (each for each in ANSWERS if each.name == name)
-    selection = Selection(**_of(Selection, asked), newest=not asked.get("all_runs"))
+    selection = Selection(**options_from(Selection, asked), newest=not asked.get("all_runs"))
     material = Material(home.path, selection, asked.get("role", "all"))
     if "role" not in answer_type.without:
         require_sites(material)
-    result = given_answer(answer_type(material, **_of(answer_type, asked)))
+    result = given_answer(answer_type(material, **options_from(answer_type, asked)))
     rows = with_tag_columns(result.rows, material.models)
     sentences = {each: getattr(result, each) for each in _SENTENCES}
     return sentences, pa.Table.from_pandas(rows, preserve_index=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlencode
 
 from analysis.data.selection import Selection
-from analysis.option_fields import option_fields
-from jobs.service.api.parameters import address_name
+from analysis.option_fields import address_name, option_fields
 from survey.errors import SettingsError, UnknownName
 
 #: The fields of a selection that hold globs, by their names in addresses.
