@@ -10,7 +10,7 @@ from sqlalchemy import delete
 from catalog.registry.database import Database
 from catalog.registry.rows import SavedQuery
 from catalog.registry.tables import SAVED_QUERIES
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 
 #: Queries that are kept at most.
 MOST_SAVED = 200
@@ -44,6 +44,15 @@ class SavedQueries:
             connection.execute(new.on_conflict_do_update(index_elements=["name"], set_=values))
 
     def remove(self, name: str) -> None:
-        """Forget a query, if there is one of that name."""
+        """Forget a query.
+
+        Raises
+        ------
+        UnknownName
+            If there is none of that name.
+        """
+        known = [query.name for query in self.all()]
+        if name not in known:
+            raise UnknownName("saved query", name, known)
         with self.database.transaction() as connection:
             connection.execute(delete(SAVED_QUERIES).where(SAVED_QUERIES.c.name == name))

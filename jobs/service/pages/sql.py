@@ -16,6 +16,7 @@ from fastapi.responses import RedirectResponse
 
 from analysis.report.query_result import rows_drawing, rows_table
 from jobs.service.api.formats import Suffix
+from jobs.service.api.saved_queries import MOST_LETTERS, QueryName, QueryText
 from jobs.service.api.sql import RoomOfResult, result_response
 from jobs.service.dependencies import QueriesOfService, RegistryOfService
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
@@ -33,9 +34,6 @@ EXAMPLES = dict(
         re.MULTILINE,
     )
 )
-
-#: Letters of a statement in an address.
-MOST_LETTERS = 20_000
 
 Statement = Annotated[str, Query(alias="query", max_length=MOST_LETTERS)]
 Axis = Annotated[str, Query(max_length=200)]
@@ -79,8 +77,8 @@ async def result(
 
 @router.post("/saved")
 def save(
-    name: Annotated[str, Form(max_length=200, pattern="^[^/]*[^/ ][^/]*$")],
-    query: Annotated[str, Form(max_length=MOST_LETTERS)],
+    name: Annotated[QueryName, Form()],
+    query: Annotated[QueryText, Form()],
     registry: RegistryOfService,
 ) -> Response:
     """Keep a query under a name."""

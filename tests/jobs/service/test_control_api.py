@@ -149,6 +149,22 @@ def test_schedules_are_added_paused_resumed_and_removed(client):
     assert client.post("/schedules", json={**asked, "survey": code}).status_code == 403
 
 
+def test_queries_are_kept_listed_and_removed(client):
+    for name, sql in (("b c", "SELECT 1"), ("a", "SELECT 2"), ("b c", "SELECT 3")):
+        assert client.post("/saved_queries", json={"name": name, "sql": sql}).status_code == 201
+    listed = client.get("/saved_queries").json()["items"]
+    assert [(each["name"], each["sql"]) for each in listed] == [
+        ("a", "SELECT 2"),
+        ("b c", "SELECT 3"),
+    ]
+    for wrong in ({"name": "a/b"}, {"name": " "}, {"sql": ""}, {"sql": "\0"}, {"by": "me"}):
+        query = {"name": "c", "sql": "SELECT 1", **wrong}
+        assert client.post("/saved_queries", json=query).status_code == 422
+    assert client.delete("/saved_queries/b%20c").status_code == 204
+    assert client.delete("/saved_queries/b%20c").status_code == 404
+    assert len(client.get("/saved_queries").json()["items"]) == 1
+
+
 def test_events_are_listed_and_fed(client, home):
     with Registry(home) as registry:
         for number in range(3):

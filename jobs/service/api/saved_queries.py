@@ -1,0 +1,70 @@
+"""Saved queries over HTTP: listed, kept and removed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, StringConstraints
+
+from jobs.service.dependencies import RegistryOfService
+
+router = APIRouter(tags=["saved queries"])
+
+#: Letters of a statement: an address holds it.
+MOST_LETTERS = 20_000
+
+#: The name of a query, which is a part of its address, and its statement. No text of PostgreSQL
+#: holds NUL.
+QueryName = Annotated[
+    str, StringConstraints(max_length=200, pattern=r"^[^/\x00]*[^/ \x00][^/\x00]*$")
+]
+QueryText = Annotated[
+    str, StringConstraints(min_length=1, max_length=MOST_LETTERS, pattern=r"^[^\x00]*$")
+]
+
+
+class NewQuery(BaseModel, extra="forbid"):
+    """A query that is kept under a name."""
+
+    name: QueryName
+    #: One statement that reads.
+    sql: QueryText
+
+
+class ShownQuery(BaseModel):
+    """A query that is kept."""
+
+    name: str
+    sql: str
+    saved_at: datetime
+
+
+class SavedQueryPage(BaseModel):
+    """All queries that are kept."""
+
+    items: list[ShownQuery]
+    next: None = None
+
+
+@router.get("/saved_queries", operation_id="saved_queries")
+def list_all(registry: RegistryOfService) -> SavedQueryPage:
+    """List the queries that are kept, by name; the page of SQL offers them."""
+    return SavedQueryPage(items=[ShownQuery(**asdict(q)) for q in registry.saved_queries.all()])
+
+
+@router.post("/saved_queries", status_code=HTTPStatus.CREATED)
+def add(query: NewQuery, registry: RegistryOfService) -> ShownQuery:
+    """Keep a query; it takes the place of another of that name."""
+    name, now = query.name.strip(), datetime.now(UTC)
+    registry.saved_queries.save(name, query.sql, now)
+    return ShownQuery(name=name, sql=query.sql, saved_at=now)
+
+
+@router.delete("/saved_queries/{name}", status_code=HTTPStatus.NO_CONTENT)
+def remove(name: str, registry: RegistryOfService) -> None:
+    """Forget a query that is kept."""
+    registry.saved_queries.remove(name)
