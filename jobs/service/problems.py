@@ -81,9 +81,13 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
     )
 
 
-def of_error(error: SurveyError, roots: Sequence[Path] = ()) -> Problem:
-    """Return the problem that one of the product's errors is."""
+def of_error(error: SurveyError, request: Request, roots: Sequence[Path] = ()) -> Problem:
+    """Return the problem that one of the product's errors is, as it answers a request."""
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    in_body = request.method == "POST" and not request.path_params
+    if in_body and isinstance(error, errors.UnknownName):
+        # The address is right.
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
     return Problem(
         type=TYPE_PREFIX + type(error).__name__,
         title=status.phrase,
@@ -133,8 +137,8 @@ def explain_errors(app: FastAPI, roots: Sequence[Path]) -> None:
     """Let an application answer errors as problems, without the paths of these folders."""
 
     @app.exception_handler(SurveyError)
-    def explained(_request: Request, error: SurveyError) -> JSONResponse:
-        return problem_response(of_error(error, roots))
+    def explained(request: Request, error: SurveyError) -> JSONResponse:
+        return problem_response(of_error(error, request, roots))
 
     @app.exception_handler(HTTPException)
     def refused(_request: Request, error: HTTPException) -> JSONResponse:

@@ -46,7 +46,7 @@ class Guard:
             response = problem_response(of_refusal(refusal), refusal.headers)
             await response(scope, receive, answer)
         except SurveyError as error:
-            await problem_response(of_error(error))(scope, receive, answer)
+            await problem_response(of_error(error, request))(scope, receive, answer)
         else:
             await self._app(scope, receive, answer)
 

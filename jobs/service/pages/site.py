@@ -126,7 +126,7 @@ class PageRoute(APIRoute):
                 return await answer(request)
             except SurveyError as error:
                 roots = (request.app.state.settings.home.path,)
-                return _problem_page(request, of_error(error, roots))
+                return _problem_page(request, of_error(error, request, roots))
             except HTTPException as refusal:
                 return _problem_page(request, of_refusal(refusal))
             except RequestValidationError as invalid:
