@@ -194,7 +194,8 @@ def _facts(material: ServiceMaterial) -> dict[str, str]:
     counts = (
         ("measured", len(done)),
         ("failed", len(material.failed)),
-        ("stale", (done["measuring_version"] != MEASURING_VERSION).sum()),
+        # Of weights and datasets that changed only a plan knows, which reads their files.
+        ("stale (older measuring version)", (done["measuring_version"] != MEASURING_VERSION).sum()),
     )
     facts = {name: whole(count) for name, count in counts} | survey_facts(material)
     # The report's words for the second count.
