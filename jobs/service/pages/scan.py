@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from jobs.operations.control import find_job
 from jobs.operations.server_paths import without_paths
 from jobs.operations.watch import look_at
 from jobs.operations.watch_screen import scan_facts, state_line
+from jobs.scan.scan_progress import WorkerProgress
 from jobs.service import submissions
 from jobs.service.api.surveys import Number, definition_from
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
@@ -127,6 +129,7 @@ def _values(home: Home, registry: Registry) -> dict[str, Any]:
         "state": state_line(look),
         "progress": None if look.state == "waiting" else look.progress,
         "running": look.state == "running",
+        "under_way": [] if look.progress is None else _by_job(look.progress.working),
         "facts": [] if look.progress is None else scan_facts(look, look.progress),
         "submissions": [
             (each, registry.submissions.survey(each)[0])
@@ -134,6 +137,14 @@ def _values(home: Home, registry: Registry) -> dict[str, Any]:
         ],
         "failed": [(job, _traceback(registry, job.run_id)) for job in failed[:_LISTED]],
     }
+
+
+def _by_job(working: Iterable[WorkerProgress]) -> list[list[WorkerProgress]]:
+    """Return the workers of each job, and those that have none."""
+    jobs: dict[str | None, list[WorkerProgress]] = {}
+    for each in working:
+        jobs.setdefault(each.run_id, []).append(each)
+    return list(jobs.values())
 
 
 def _traceback(registry: Registry, run_id: str) -> str | None:

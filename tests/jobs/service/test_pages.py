@@ -21,6 +21,8 @@ from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from analysis.statistics.dtw import dtw
 from catalog.home import Home
+from jobs.operations import watch
+from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service.application import make_application
 from jobs.service.pages.answers import QUESTIONS, Asked, make
 from jobs.service.settings import ServiceSettings
@@ -210,6 +212,25 @@ def test_the_overview_counts_what_is_stale(repeated: Path) -> None:
     page = make(Asked(repeated, "", "overview")).html
     counts = dict(re.findall(r"<dt>(measured|failed|stale)[^<]*</dt><dd>(\d+)</dd>", page))
     assert counts == {"measured": "2", "failed": "0", "stale": "1"}
+
+
+def test_each_job_under_way_has_one_bar_and_its_workers(
+    client: TestClient, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working = (
+        WorkerProgress("host", 7, "cpu", "r1", "one", 32, 64),
+        WorkerProgress("host", 8, "cpu"),
+        WorkerProgress("host", 9, "cpu", "r1", "one", 32, 64),
+        WorkerProgress("host", 6, "cpu", "r0", "other", 0, 64),
+    )
+    going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, workers=4, working=working)
+    home.progress.write_text(going.to_json())
+    monkeypatch.setattr(watch, "writing_process", lambda _: "process 1")
+    page = client.get("/scan").text
+    home.progress.unlink()
+    bars = re.findall(r'<progress max="64" value="(\d+)" aria-label="(\w+)">', page)
+    assert bars == [("32", "one"), ("0", "other")]
+    assert re.findall(r"<td>([^<]*) on host<", page) == ["7 on host, 9", "8", "6"]
 
 
 def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
