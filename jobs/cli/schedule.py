@@ -15,7 +15,7 @@ from catalog.registry.policies import Missed, Overlap
 from jobs.cli.consent import obtain_consent, recall_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
-from jobs.cli.survey_options import OfflineOption
+from jobs.cli.survey_options import AllowOptions, OfflineOption
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
@@ -161,6 +161,7 @@ def tick(
         "Seconds after which a due time counts as missed; at least the time between two ticks.",
         minimum=0.0,
     ),
+    allow: AllowOptions,
     offline: OfflineOption = False,
     options: RunnerOptions,
     limits: Limits,
@@ -179,6 +180,7 @@ def tick(
     from jobs.schedules.claimed_run import Pace
     from jobs.schedules.tick import tick as carry_out_due
 
+    folders = allow.folders()
     recall_consent()
     # Not made here: a mistyped home would otherwise have nothing due for ever.
     opened = open_home(home, create=False)
@@ -191,6 +193,7 @@ def tick(
             offline=offline,
             limits=limits,
             pace=Pace(grace=grace),
+            allowed=folders,
         )
     _report(ran, table)
 

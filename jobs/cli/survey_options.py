@@ -21,6 +21,32 @@ OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Fetch nothing; list missing files and where to put them.")
 ]
 
+
+@dataclass(frozen=True, slots=True)
+class AllowOptions:
+    """The files that surveys from elsewhere may name."""
+
+    allowed: list[Path] | None = option(
+        None,
+        "Folder below which surveys and schedules sent over HTTP may name files; may be repeated.",
+        flags=("--allow",),
+        metavar="PATH",
+    )
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders, resolved.
+
+        Raises
+        ------
+        SettingsError
+            If one is no folder.
+        """
+        for folder in self.allowed or ():
+            if not folder.is_dir():
+                raise SettingsError(f"--allow {folder} is no folder", hint="name one that exists")
+        return tuple(each.resolve() for each in self.allowed or ())
+
+
 _SETTINGS = {each.name: each.default for each in dataclasses.fields(MeasureSettings)}
 
 

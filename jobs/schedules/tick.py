@@ -8,10 +8,11 @@ durable are not measured again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.home import Home
@@ -59,7 +60,7 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
     now: Clock = utc_now,
     pace: Pace | None = None,
     most: int | None = None,
-    definition: Callable[[Schedule], Definition] = definition_of,
+    allowed: Sequence[Path] = (),
 ) -> list[Ran]:
     """Run every due time that no other process runs, until none is left.
 
@@ -81,8 +82,8 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
         How long things may take.
     most : int, optional
         How many to run at most; all by default.
-    definition : callable
-        Returns the survey of a schedule, or refuses it by a SurveyError.
+    allowed : sequence of Path
+        Folders below which the files lie that a schedule added over HTTP may name.
 
     Returns
     -------
@@ -104,11 +105,19 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
             # Before the due time is taken: options that cannot be used leave it waiting.
             runner = make_runner()
             if taken := take(schedules, due, now(), pace):
-                survey = partial(definition, schedule)
+                survey = partial(_definition, schedule, allowed)
                 run = _run(home, schedules, schedule, taken, survey, now, pace)
                 ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
                 ran.append(Ran(schedule, ended))
     return ran
+
+
+def _definition(schedule: Schedule, allowed: Sequence[Path]) -> Definition:
+    from jobs.planning.allowed_files import ORIGIN, require_allowed
+
+    definition = definition_of(schedule)
+    # Links, and the folders that are allowed, may have changed since it was added.
+    return require_allowed(definition, allowed) if schedule.origin == ORIGIN else definition
 
 
 def _run(

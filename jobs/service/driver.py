@@ -15,18 +15,16 @@ from typing import Any
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
-from catalog.registry.rows import Schedule, Submission
+from catalog.registry.rows import Submission
 from catalog.store.writer_lock import writing_process
-from jobs.planning.definition import Definition
 from jobs.runners.base import Runner
 from jobs.runners.options import Limits
 from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import Ended, Pace, utc_now
-from jobs.schedules.cron import GRACE_SECONDS, definition_of
+from jobs.schedules.cron import GRACE_SECONDS
 from jobs.schedules.notices import outcome_of
 from jobs.schedules.tick import next_due, tick
-from jobs.service.allowed_files import ORIGIN, require_allowed
 from jobs.service.deliveries import delivering
 from jobs.service.driver_state import DriverFile, only_driver
 from jobs.service.receivers import Receiver
@@ -128,16 +126,9 @@ class _Driver:
             limits=settings.limits,
             pace=self._pace,
             most=1,
-            definition=self._definition,
+            allowed=settings.allowed,
         )
         return ran[0].ended if ran else None
-
-    def _definition(self, schedule: Schedule) -> Definition:
-        definition = definition_of(schedule)
-        if schedule.origin != ORIGIN:
-            return definition
-        # Links, and the folders that are allowed, may have changed since it was added.
-        return require_allowed(definition, self._settings.allowed)
 
     def _run_submission(self, submission: Submission) -> Ended[Any] | None:
         settings = self._settings

@@ -14,6 +14,7 @@ from catalog.registry.rows import JobRow, Submission
 from catalog.registry.submissions import Submissions
 from catalog.store.reader import run_states
 from jobs.operations.control import move_jobs
+from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition
 from jobs.planning.targets import require_names
 from jobs.run import declared
@@ -23,7 +24,6 @@ from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import ClaimedRun, Ended, Pace, abandoned, take, utc_now
 from jobs.schedules.cron import recorded_definition
 from jobs.schedules.process import is_gone
-from jobs.service.allowed_files import require_allowed
 from survey.errors import SettingsError
 
 #: Whether a survey was cancelled is looked at with every renewal of its lease.

@@ -15,7 +15,7 @@ from analysis.option_fields import option
 from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
 from jobs.cli.signals import termination_interrupts
-from jobs.cli.survey_options import OfflineOption
+from jobs.cli.survey_options import AllowOptions, OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
@@ -91,12 +91,7 @@ def serve(
         "Name under which browsers reach it, beside the host's; may be repeated.",
         flags=("--name",),
     ),
-    allowed: list[Path] | None = option(
-        None,
-        "Folder below which submitted surveys may name files and folders; may be repeated.",
-        flags=("--allow",),
-        metavar="PATH",
-    ),
+    allow: AllowOptions,
     schedules_only: bool = option(
         False, "Run what is due, and what was submitted, without answering requests."
     ),
@@ -117,11 +112,8 @@ def serve(
     from jobs.service.driver import DriverSettings
     from jobs.service.driver_process import DriverProcess
 
-    for folder in allowed or ():
-        if not folder.is_dir():
-            raise SettingsError(f"--allow {folder} is no folder", hint="name one that exists")
+    folders = allow.folders()
     opened = open_home(home, create=True, registry_url=registry)
-    folders = tuple(each.resolve() for each in allowed or ())
     driving = DriverSettings(
         opened,
         partial(runner_of, options),

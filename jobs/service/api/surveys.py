@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Submission, SubmissionState
 from jobs.operations.control import find_job, move_jobs
+from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
 from jobs.service import submissions
-from jobs.service.allowed_files import require_allowed
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
 from jobs.service.settings import ServiceSettings
 

@@ -20,14 +20,15 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
 from catalog.store.reader import query
 from catalog.store.writer import Writer
+from jobs.planning.allowed_files import ORIGIN, require_allowed
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
 from jobs.schedules.cron import new_entry
+from jobs.schedules.tick import tick
 from jobs.service import driver
-from jobs.service.allowed_files import ORIGIN, require_allowed
 from jobs.service.driver import DriverSettings, _Driver
 from jobs.service.driver_state import driver_state, only_driver
 from jobs.service.submissions import cancel, next_submission, retry, submit
@@ -117,13 +118,18 @@ def test_due_times_and_submissions_take_turns(home, looked):
     assert titles == ["schedule often", "survey 1", "survey 2"]
 
 
-@pytest.mark.parametrize(("origin", "state"), [(ORIGIN, "failed"), ("zoo.toml", "done")])
-def test_a_schedule_from_elsewhere_names_what_is_allowed_now(home, looked, tmp_path, origin, state):
+@pytest.mark.parametrize(
+    ("origin", "allowed", "state"),
+    [(ORIGIN, "elsewhere", "failed"), (ORIGIN, "", "done"), ("zoo.toml", "elsewhere", "done")],
+)
+def test_a_schedule_from_elsewhere_names_what_is_allowed_now(
+    home, tmp_path, origin, allowed, state
+):
     weights = tmp_path / "weights.safetensors"
     shutil.copy(WEIGHTS, weights)
     choice = {"name": "small:digits_vgg7", "checkpoints": [f"file:{weights}"]}
     due_now(home, small_survey(models=[choice]), origin)
-    looked()
+    tick(home, lambda: LocalRunner(ON_CPU), Reporter(), allowed=[tmp_path.resolve() / allowed])
     with Registry(home) as registry:
         ticks = registry.schedules.ticks(registry.schedules.all()[0], 5)
     # Those that fell due meanwhile were skipped.

@@ -68,8 +68,8 @@ def _require_below(written: str, path: Path, allowed: Sequence[Path]) -> None:
     resolved = path.resolve()
     if not any(resolved.is_relative_to(folder) for folder in allowed):
         raise SettingsError(
-            f"{written} lies below no folder that this service allows",
-            hint="survey serve --allow PATH names such folders"
+            f"{written} lies below no folder that is allowed",
+            hint="--allow PATH names such folders"
             if not allowed
             else "name it by its whole path, below one that --allow names",
         )
