@@ -5,7 +5,7 @@ Owns the fit of each predictor alone, and the p-value of the best, which account
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -71,18 +71,18 @@ def regressions(
         One row a predictor: ``group`` (of families), ``dataset`` (that the models were measured on,
         with the pooling unless that is mean), ``accuracy`` (of how many checkpoints it is measured
         and reported), ``kind`` (signature: statistics of all sites; gates, main: of those sites
-        alone; characteristic: not from the signature; given: named by the caller), ``predictor``,
-        ``n`` (points: architectures with accuracy and predictor, each the mean over its
-        checkpoints), ``checkpoints`` (of the group, with an accuracy), ``r2``, ``slope`` and
-        ``intercept`` (of top-1, a fraction, on the predictor), ``r2_left_out`` (leave-one-out: 1 -
-        PRESS / sum (y - mean y)^2 with the mean over all points [1]_, so that it is below 0 where
-        the line predicts worse than that mean), ``p`` (chance of so large an R2 for this predictor
-        if accuracies belonged to any architecture [2]_), ``picked`` (whether its R2 is the largest
-        of its kind in the group), and on picked rows ``p_picked`` (chance that the largest R2 over
-        all predictors of the kind is so large [3]_; this accounts for the picking), ``p_corrected``
-        and ``q`` (of ``p_picked`` over all picks of the table; see
-        ``analysis.statistics.p_values.corrected``); ``reason`` (why something is blank; empty if
-        nothing is).
+        alone, main only where these are not all sites; characteristic: not from the signature;
+        given: named by the caller), ``predictor``, ``n`` (points: architectures with accuracy and
+        predictor, each the mean over its checkpoints), ``checkpoints`` (of the group, with an
+        accuracy), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the predictor),
+        ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean over all points
+        [1]_, so that it is below 0 where the line predicts worse than that mean), ``p`` (chance of
+        so large an R2 for this predictor if accuracies belonged to any architecture [2]_),
+        ``picked`` (whether its R2 is the largest of its kind in the group), and on picked rows
+        ``p_picked`` (chance that the largest R2 over all predictors of the kind is so large [3]_;
+        this accounts for the picking), ``p_corrected`` and ``q`` (of ``p_picked`` over all picks of
+        the table; see ``analysis.statistics.p_values.corrected``); ``reason`` (why something is
+        blank; empty if nothing is).
 
     Raises
     ------
@@ -163,19 +163,26 @@ def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator
     reason = _unusable(top1, "top-1", "accuracy")
     shuffled = None if reason else orders(len(top1), permutations, seed)
     for kind in (*KINDS, GIVEN):
-        names = [name for name in map(str, members) if name.startswith(f"{kind}:")]
-        values = {name[len(kind) + 1 :]: members[name].to_numpy(float) for name in names}
+        values = _of_kind(members, kind)
+        # Without gates the main sites are all sites: one test is not to count twice.
+        if kind == "main" and values.equals(_of_kind(members, "signature")):
+            continue
         for row in _kind_rows(kind, values, top1, shuffled):
             yield {**basics, "kind": kind, **row} | ({"reason": reason} if reason else {})
 
 
-def _kind_rows(
-    kind: str, values: Mapping[str, Floats], top1: Floats, shuffled: Orders | None
-) -> list[Row]:
+def _of_kind(members: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the predictors of one kind."""
+    prefix = f"{kind}:"
+    return members.filter(regex=f"^{prefix}").rename(columns=lambda name: name.removeprefix(prefix))
+
+
+def _kind_rows(kind: str, values: pd.DataFrame, top1: Floats, shuffled: Orders | None) -> list[Row]:
     """Fit every predictor of one kind; the best has a p-value that accounts for picking it."""
     rows: list[Row] = []
     best, largest = None, None
-    for name, x in values.items():
+    for name in map(str, values):
+        x = values[name].to_numpy(float)
         known = np.isfinite(x)
         row: Row = {"predictor": name, "n": int(known.sum()), "picked": False}
         row["reason"] = "" if shuffled is None else _unusable(x[known], name, kind, top1[known])

@@ -260,6 +260,18 @@ def test_picks_are_corrected_for_their_number() -> None:
     assert table.loc[~table["picked"], ["p_corrected", "q"]].isna().all(axis=None)
 
 
+def test_main_sites_that_are_all_sites_are_no_second_test() -> None:
+    scores, known = zoo(12, seed=15)
+    known["family_group"] = ["plain"] * 6 + ["gated"] * 6
+    scores.loc[scores["run_id"].isin(known["run_id"][:6]), "role"] = "main"
+    table = regressions(scores, known)
+    kinds = table.groupby("group")["kind"].unique().map(set)
+    assert kinds.to_dict() == {"gated": set(KINDS), "plain": set(KINDS) - {"main"}}
+    # A single gate makes another test of the main sites.
+    scores.loc[0, "role"] = "gate"
+    assert set(regressions(scores, known).query("group == 'plain'")["kind"]) == set(KINDS)
+
+
 def test_what_cannot_be_fitted_says_why() -> None:
     scores, known = zoo(6, gates=False, depth=[None] * 6, gflops=[2.0] * 6)
     table = regressions(scores, known)
