@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         depth_chart,
         model_chart,
         model_rows,
-        save_signatures,
         signature_chart,
         signature_lines,
     )

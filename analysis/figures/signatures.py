@@ -7,7 +7,6 @@ Bouniot et al. 2025, arXiv:2310.11439, Appendix F.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -15,7 +14,6 @@ import pandas as pd
 
 from analysis.data.provenance import narrowed
 from analysis.data.validation import require_columns
-from analysis.figures.export import save
 from analysis.figures.figure import Figure, figure, head
 from analysis.figures.marks.depth_axis import (
     SMALL,
@@ -160,11 +158,6 @@ def depth_chart(signatures: pd.DataFrame, family: str) -> Figure:
     networks = by_network.agg(median=("affinity", "median"))
     rows = model_rows(ordered)
     return _models(rows, depth_finding(networks), group)
-
-
-def save_signatures(signatures: pd.DataFrame, path: Path) -> None:
-    """Draw signatures into an SVG, PNG or HTML file; see ``signature_chart``."""
-    save(signature_chart(signatures), path)
 
 
 def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:

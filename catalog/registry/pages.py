@@ -11,8 +11,8 @@ from sqlalchemy import JSON, BigInteger, Double, Integer, RowMapping, Select, Ta
 
 from catalog.home import Home
 from catalog.paging import Listed, PageRequest, facet_statement, page_statement, rank_of
+from catalog.registry.columns import UtcDateTime
 from catalog.registry.database import Database
-from catalog.registry.tables import UtcDateTime
 from survey.column_fields import Column
 
 if TYPE_CHECKING:

@@ -6,16 +6,9 @@ numbered files below ``migrations`` are their history; applying them all gives e
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 from sqlalchemy import (
     JSON,
     BigInteger,
-    Column,
-    DateTime,
-    Dialect,
-    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -27,8 +20,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.schema import SchemaItem
-from sqlalchemy.types import TypeDecorator
 
+from catalog.registry.columns import UtcDateTime, column, row_columns
 from catalog.registry.rows import (
     AccessToken,
     Attempt,
@@ -42,74 +35,28 @@ from catalog.registry.rows import (
     Submission,
     Tick,
 )
-from survey.column_fields import columns_of
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC, also where the database keeps no zones."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Store UTC."""
-        return None if value is None else value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Give the zone back that SQLite drops."""
-        if value is None or value.tzinfo is not None:
-            return value
-        return value.replace(tzinfo=UTC)
-
 
 METADATA = MetaData()
-
-_TYPES: dict[str, Any] = {
-    "VARCHAR": Text,
-    "INTEGER": Integer,
-    "BIGINT": BigInteger,
-    "DOUBLE": Double,
-    "TIMESTAMPTZ": UtcDateTime,
-    "JSON": JSON,
-}
 
 
 def _table_of(
     row: type, name: str, sentence: str, /, *constraints: SchemaItem, **options: dict[str, bool]
 ) -> Table:
     """Return the table whose columns a dataclass declares, with further options by name."""
-    columns = [
-        _column(
-            each.name,
-            _TYPES[each.type],
-            each.sentence,
-            nullable=each.nullable,
-            **options.get(each.name, {}),
-        )
-        for each in columns_of(row)
-    ]
-    # The key first, also where the class inherits other fields.
-    columns.sort(key=lambda column: not column.primary_key)
-    return Table(name, METADATA, *columns, *constraints, comment=sentence)
-
-
-def _column(
-    name: str, kind: Any, sentence: str, *keys: ForeignKey, nullable: bool = False, **options: Any
-) -> Column[Any]:
-    return Column(name, kind, *keys, nullable=nullable, comment=sentence, **options)
+    return Table(name, METADATA, *row_columns(row, options), *constraints, comment=sentence)
 
 
 #: Made by the first migration and not read any more.
 Table(
     "checkpoints",
     METADATA,
-    _column("uri", Text, "The checkpoint as file:PATH.", primary_key=True),
-    _column("path", Text, "The file's absolute path."),
-    _column("bytes", BigInteger, "The file's size when it was hashed."),
-    _column(
+    column("uri", Text, "The checkpoint as file:PATH.", primary_key=True),
+    column("path", Text, "The file's absolute path."),
+    column("bytes", BigInteger, "The file's size when it was hashed."),
+    column(
         "mtime_ns", BigInteger, "The file's modification time when it was hashed, in nanoseconds."
     ),
-    _column("sha256", Text, "The sha256 of the file's bytes."),
+    column("sha256", Text, "The sha256 of the file's bytes."),
     comment="Not read any more: what shows a change of weights is in `datasets`, as for images.",
 )
 
@@ -117,25 +64,25 @@ Table(
 DATASETS = Table(
     "datasets",
     METADATA,
-    _column(
+    column(
         "name",
         Text,
         "The dataset's full name, file:PATH of weights, or fit:SHA256 NETWORK.",
         primary_key=True,
     ),
-    _column(
+    column(
         "stat_signature",
         Text,
         "Hash over its files' names, sizes, last changes and inodes when it was read; of a fit, the"
         " version of what defines the network.",
     ),
-    _column(
+    column(
         "fingerprint",
         Text,
         "The sha256 of a file of weights, or over every image's bytes, name, label and the order;"
         " of a fit, why the file cannot be loaded into the network, empty where it can.",
     ),
-    _column("images", BigInteger, "How many images it has; NULL of weights.", nullable=True),
+    column("images", BigInteger, "How many images it has; NULL of weights.", nullable=True),
     comment="One row a dataset or file of weights, so that none is read twice to know it.",
 )
 
@@ -143,10 +90,10 @@ DATASETS = Table(
 SURVEYS = Table(
     "surveys",
     METADATA,
-    _column("id", Integer, "Its number.", primary_key=True),
-    _column("name", Text, "Its name: the survey file's, or the command's."),
-    _column("declared_at", UtcDateTime, "When it was first declared."),
-    _column("definition", JSON, "Models, checkpoints, datasets and settings as declared, as JSON."),
+    column("id", Integer, "Its number.", primary_key=True),
+    column("name", Text, "Its name: the survey file's, or the command's."),
+    column("declared_at", UtcDateTime, "When it was first declared."),
+    column("definition", JSON, "Models, checkpoints, datasets and settings as declared, as JSON."),
     comment="One row a declared set of jobs.",
 )
 
@@ -164,8 +111,8 @@ JOBS = _table_of(
 SURVEY_JOBS = Table(
     "survey_jobs",
     METADATA,
-    _column("survey_id", Integer, "The survey.", ForeignKey("surveys.id"), primary_key=True),
-    _column(
+    column("survey_id", Integer, "The survey.", ForeignKey("surveys.id"), primary_key=True),
+    column(
         "job_key",
         Text,
         "The job it asks for.",
@@ -208,22 +155,22 @@ ATTEMPTS = _table_of(
 MEMORY = Table(
     "memory",
     METADATA,
-    _column(
+    column(
         "architecture",
         Text,
         "The network with its source, such as timm:resnet50.",
         primary_key=True,
     ),
-    _column("device_name", Text, "The device's own name.", primary_key=True),
-    _column(
+    column("device_name", Text, "The device's own name.", primary_key=True),
+    column(
         "size",
         Integer,
         "Height and width of the images, in pixels.",
         primary_key=True,
         autoincrement=False,
     ),
-    _column("micro_batch", Integer, "Images in one forward pass that fitted."),
-    _column("recorded_at", UtcDateTime, "When that was found."),
+    column("micro_batch", Integer, "Images in one forward pass that fitted."),
+    column("recorded_at", UtcDateTime, "When that was found."),
     comment="One row a network, device and image size that ran out of memory once.",
 )
 
@@ -293,8 +240,8 @@ EVENTS = _table_of(
 RECEIVERS = Table(
     "receivers",
     METADATA,
-    _column("key", Text, "A hash of its address, which may hold a secret.", primary_key=True),
-    _column("after", Integer, "The last event before it was first named; it gets the later ones."),
+    column("key", Text, "A hash of its address, which may hold a secret.", primary_key=True),
+    column("after", Integer, "The last event before it was first named; it gets the later ones."),
     comment="One row a webhook or command that events are sent to.",
 )
 

@@ -10,13 +10,13 @@ down before any of this: no file, no network, no settings, so any SQL may be run
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from catalog.home import Home, segment_paths
+from catalog.home import Home
 from catalog.store.connection import (
     READER_MEMORY_BYTES,
     connect_reading,
@@ -25,13 +25,13 @@ from catalog.store.connection import (
     unusable,
 )
 from catalog.store.records import RunRecord, RunState, Span
+from catalog.store.unmerged import read_early, show_unmerged
 from catalog.store.upgrade import READABLE, check_version, newest_version
 from survey.errors import QueryError, SettingsError, UnknownName
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from catalog.store.segments import Segment
     from catalog.tags import RunLabels
 
 Parameters = Mapping[str, object]
@@ -98,12 +98,12 @@ def reading(
     StoreError
         If the store is missing, stays busy, or is no store of ours.
     """
-    early = _read_early(home)
+    early = read_early(home)
     with connect_reading(home.signatures, memory_bytes) as connection:
         version = check_version(connection, home.signatures, oldest=READABLE)
         with explained(home.signatures):
             older = version < newest_version()
-            if not _show_spool(connection, home, early, metrics) and older:
+            if not show_unmerged(connection, home, early, metrics) and older:
                 from catalog.store.temporary_views import extra_columns, show_views
 
                 show_views(connection, extra_columns(connection))
@@ -211,44 +211,6 @@ def run_row(home: Home, prefix: str) -> RunRecord:
         )
     names = {name: tuple(matches[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
     return RunRecord(**{**matches[0], **names})
-
-
-def _read_early(home: Home) -> dict[Path, Segment]:
-    # Most segments are read before the file is held: readers in a row would otherwise leave the
-    # writer no moment to merge, and each would find more segments to read than the last.
-    early = {}
-    for path in segment_paths(home.spool):
-        # Imported where there is one: it brings pyarrow, which takes as long as a short query.
-        from catalog.store.segments import read_segment
-
-        with suppress(FileNotFoundError):
-            early[path] = read_segment(path)
-    return early
-
-
-def _show_spool(
-    connection: duckdb.DuckDBPyConnection,
-    home: Home,
-    early: dict[Path, Segment],
-    metrics: Collection[str],
-) -> bool:
-    """Show rows that are not merged yet, and return whether there was anything to show."""
-    # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
-    # is not in the file.
-    paths = segment_paths(home.spool)
-    if not paths and not metrics:
-        return False
-    from catalog.store.segments import joined, read_segment
-    from catalog.store.staging import merged_names, show_staged, stage
-
-    known = merged_names(connection, paths)
-    waiting = [path for path in paths if path.name not in known]
-    if not waiting and not metrics:
-        return False
-    stored = f"{home.signatures.stem}.main"
-    segments = (early[path] if path in early else read_segment(path) for path in waiting)
-    show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
-    return True
 
 
 def result_of(

@@ -48,11 +48,11 @@ def demo(
 
 def _next_steps(home: Path) -> None:
     from analysis.data.frames import signatures
-    from analysis.figures import save_signatures
+    from analysis.figures import save, signature_chart
     from catalog.open_home import open_home
 
     figure = home / "demo.svg"
-    save_signatures(signatures(home), figure)
+    save(signature_chart(signatures(home)), figure)
     opened = open_home(home, create=False)
     shown = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
     # Out of a virtual environment that is not active, the short name would not be found.

@@ -11,7 +11,7 @@ import pytest
 import analysis
 from analysis import Selection, layers, models, provenance_of, signatures
 from analysis.data.provenance import banner, carried
-from analysis.figures import save_signatures, signature_lines
+from analysis.figures import save, signature_chart, signature_lines
 from catalog.open_home import open_home
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
@@ -78,13 +78,13 @@ def test_a_signature_of_one_site_can_be_drawn(tmp_path):
         {"run_id": ["a"], "family": ["f"], "architecture": ["x"], "checkpoint": ["init:0"],
          "site": [0], "affinity": [0.5]}
     )  # fmt: skip
-    save_signatures(one, tmp_path / "one.svg")
+    save(signature_chart(one), tmp_path / "one.svg")
     assert "<svg" in (tmp_path / "one.svg").read_text()
 
 
 def test_figures_are_svg_or_png(home, tmp_path):
-    save_signatures(signatures(home), tmp_path / "s.svg")
-    save_signatures(signatures(home), tmp_path / "s.png")
+    save(signature_chart(signatures(home)), tmp_path / "s.svg")
+    save(signature_chart(signatures(home)), tmp_path / "s.png")
     assert (tmp_path / "s.svg").read_text().count("cifar_resnet8") >= 2
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
 
