@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from catalog.arrow_arrays import table_of
 from catalog.model_facts import one_model
 from survey.settings import Pooling
 
@@ -71,7 +72,7 @@ def show_sites(name: str) -> pa.Table:
         }
         for call in calls
     ]
-    return pa.Table.from_pylist(rows, _SCHEMA)
+    return table_of(rows, _SCHEMA)
 
 
 def _calls(capture: Capture, images: torch.Tensor) -> list[Call]:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet
 
+from catalog.arrow_arrays import table_of
 from catalog.files import keep_in_cache
 from catalog.models import ModelSource, find, sources
 from catalog.models.base import Architecture, Published, RemoteFile
@@ -172,7 +173,7 @@ def _kept(
         # Not there, or damaged: it is made again.
         rows, complete = _rows(listed_of, columns)
     schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
-    table = pa.Table.from_pylist(rows, schema)
+    table = table_of(rows, schema)
     if complete:
         _keep(table, path, name)
     return table

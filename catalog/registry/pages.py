@@ -70,6 +70,8 @@ def _rows(home: Home, statement: Select[Any]) -> Sequence[RowMapping]:
 def _arrow(rows: Sequence[RowMapping], kinds: Mapping[str, str]) -> pa.Table:
     import pyarrow as pa
 
+    from catalog.arrow_arrays import table_of
+
     types = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TIMESTAMPTZ": pa.timestamp("us", "UTC")}
     schema = pa.schema([(name, types.get(kind, pa.string())) for name, kind in kinds.items()])
     as_json = {name for name, kind in kinds.items() if kind == "JSON"}
@@ -77,4 +79,4 @@ def _arrow(rows: Sequence[RowMapping], kinds: Mapping[str, str]) -> pa.Table:
         {name: json.dumps(row[name]) if name in as_json else row[name] for name in kinds}
         for row in rows
     ]
-    return pa.Table.from_pylist(values, schema)
+    return table_of(values, schema)

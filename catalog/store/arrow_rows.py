@@ -11,14 +11,15 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, reduce
+from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.arrow_arrays import array_of, table_of
 from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
 from survey.column_fields import Column, columns_of
@@ -73,11 +74,8 @@ _NUMBERS = tuple(field.name for field in _SCORE if pa.types.is_floating(field.ty
 
 @cache
 def empty(schema: pa.Schema) -> pa.Table:
-    """Return a table without rows, made once: that takes longer than making a full one.
-
-    Not at import: with its first array pyarrow imports pandas, which many readers never need.
-    """
-    return schema.empty_table()
+    """Return a table without rows, made once: that takes longer than making a full one."""
+    return table_of((), schema)
 
 
 def run_table(records: Sequence[RunRecord]) -> pa.Table:
@@ -85,7 +83,7 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
     if not records:
         return empty(RUN_SCHEMA)
     rows = [_run_values(_storable_run(record)) for record in records]
-    return pa.Table.from_struct_array(pa.array(rows, _RUN_TYPE))
+    return pa.Table.from_struct_array(array_of(rows, _RUN_TYPE))
 
 
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
@@ -93,18 +91,17 @@ def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
     if not records:
         return empty(BATCH_SCHEMA)
     rows = [_batch_values(record.batch) + _record_values(record) for record in records]
-    batches = pa.array(rows, _BATCH_TYPE)
+    batches = array_of(rows, _BATCH_TYPE)
     columns = dict(zip(_BATCH_TYPE.names, batches.flatten(), strict=True))
     scores = _storable_rows([score for record in records for score in record.batch.scores])
-    ends = np.cumsum([0, *(len(record.batch.scores) for record in records)], dtype=np.int32)
+    ends = accumulate((len(record.batch.scores) for record in records), initial=0)
+    now = [datetime.now(UTC)] * len(records)
     seconds = columns["seconds"]
     columns |= {
-        "seconds": pc.if_else(pc.is_finite(seconds), seconds, pa.scalar(None, pa.float64())),
+        "seconds": pc.if_else(pc.is_finite(seconds), seconds, pa.nulls(len(records), pa.float64())),
         "skipped_images": pc.list_value_length(columns["skipped_names"]).cast(pa.int64()),
-        "recorded_at": pa.repeat(
-            pa.scalar(datetime.now(UTC), _ARROW_TYPES["TIMESTAMPTZ"]), len(records)
-        ),
-        "scores": pa.ListArray.from_arrays(pa.array(ends), scores),
+        "recorded_at": array_of(now, _ARROW_TYPES["TIMESTAMPTZ"]),
+        "scores": pa.ListArray.from_arrays(array_of([*ends], pa.int32()), scores),
     }
     return pa.table(columns).select(BATCH_SCHEMA.names)
 
@@ -142,8 +139,9 @@ def _finite(value: float | None) -> bool:
 
 def _storable_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
     rows = _score_rows(scores)
-    unfit = _infinite(rows) | _mistaken(rows)
-    if unfit.any():
+    finite = _finite_rows(rows).to_pylist()
+    unfit = [not f or _mistaken(s) for f, s in zip(finite, scores, strict=True)]
+    if any(unfit):
         rows = _score_rows(
             [storable(s) if bad else s for s, bad in zip(scores, unfit, strict=True)]
         )
@@ -157,25 +155,20 @@ def _score_rows(scores: Sequence[SiteScore]) -> pa.StructArray:
     complete = sum(map(len, metrics)) == len(names) * len(metrics)
     of = itemgetter(*names) if complete else lambda each: tuple(map(each.get, names))
     rows = [_site_values(s.place) + _score_values(s) + of(s.metrics) for s in scores]
-    return pa.array(rows, score_type(names))
+    return array_of(rows, score_type(names))
 
 
-def _infinite(rows: pa.StructArray) -> np.ndarray:
-    """Return which rows hold a number that is not finite."""
-    numbers = [column for column in rows.flatten() if pa.types.is_floating(column.type)]
-    finite = pc.fill_null(pc.is_finite(pa.concat_arrays(numbers)), fill_value=True)
-    by_column = finite.to_numpy(zero_copy_only=False).reshape(len(numbers), len(rows))
-    unfit: np.ndarray = ~by_column.all(axis=0)
-    return unfit
+def _finite_rows(rows: pa.StructArray) -> pa.BooleanArray:
+    """Return which rows hold finite numbers and NULL alone."""
+    numbers = (column for column in rows.flatten() if pa.types.is_floating(column.type))
+    return reduce(pc.and_, (pc.or_kleene(pc.is_null(n), pc.is_finite(n)) for n in numbers))
 
 
-def _mistaken(rows: pa.StructArray) -> np.ndarray:
-    """Return which scores are ok without an affinity in [0, 1], or have one without being ok."""
-    # NULL becomes NaN, which is within nothing.
-    numbers = rows.field("affinity").to_numpy(zero_copy_only=False)
-    ok = pc.equal(rows.field("status"), "ok").to_numpy(zero_copy_only=False)
-    mistaken: np.ndarray = ~np.where(ok, (numbers >= 0) & (numbers <= 1), np.isnan(numbers))
-    return mistaken
+def _mistaken(score: SiteScore) -> bool:
+    """Return whether a score is ok without an affinity in [0, 1], or has one without being ok."""
+    if score.status != "ok":
+        return score.affinity is not None
+    return score.affinity is None or not 0 <= score.affinity <= 1
 
 
 def _storable_run(record: RunRecord) -> RunRecord:

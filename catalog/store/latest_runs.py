@@ -69,12 +69,13 @@ def chosen_ids(runs: Iterable[Mapping[str, Any]], rule: str) -> set[str]:
     import duckdb
     import pyarrow as pa
 
+    from catalog.arrow_arrays import table_of
     from catalog.store.arrow_rows import RUN_SCHEMA
 
     names = (*_READ, *MEASURED)
     rows = [{name: run[name] for name in names} for run in runs]
     schema = pa.schema([RUN_SCHEMA.field(name) for name in names])
     with duckdb.connect() as connection:
-        connection.register("runs", pa.Table.from_pylist(rows, schema))
+        connection.register("runs", table_of(rows, schema))
         chosen = connection.execute(f"SELECT run_id FROM {rule}").fetchall()  # noqa: S608
     return {run_id for (run_id,) in chosen}

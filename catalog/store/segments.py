@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from catalog.arrow_arrays import table_of
 from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
 from catalog.home import REPAIR_HINT, SEGMENT_ENDING
 from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, score_type
@@ -125,7 +126,7 @@ def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
         Metrics of which the result has a column, also where no segment has one.
     """
     parts = list(segments)
-    more = pa.schema({"scores": pa.list_(score_type(tuple(metrics)))}).empty_table()
+    more = table_of((), pa.schema({"scores": pa.list_(score_type(tuple(metrics)))}))
     return Segment(
         _in_few_pieces([empty(RUN_SCHEMA), *(part.runs for part in parts if len(part.runs))]),
         _in_few_pieces(

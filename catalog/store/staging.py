@@ -141,7 +141,10 @@ def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Stag
 def score_rows(batches: pa.Table) -> pa.Table:
     """Return the scores nested in batches, a row each in their order, with ``PLACE``."""
     places = pc.list_parent_indices(batches["scores"])
-    rows = pa.Table.from_struct_array(pc.list_flatten(batches["scores"]))
+    scores = pc.list_flatten(batches["scores"])
+    # `Table.from_struct_array` imports pandas where there are none.
+    parts = [pa.RecordBatch.from_struct_array(chunk) for chunk in scores.chunks]
+    rows = pa.Table.from_batches(parts, pa.schema(scores.type))
     for name in ("run_id", "batch"):
         rows = rows.append_column(name, batches[name].take(places))
     return rows.append_column(PLACE, places)
@@ -157,7 +160,10 @@ def merged_names(connection: duckdb.DuckDBPyConnection, segments: list[Path]) ->
 
 
 def _placed(rows: pa.Table) -> pa.Table:
-    return rows.append_column(PLACE, pa.array(np.arange(rows.num_rows)))
+    places = pa.py_buffer(np.arange(rows.num_rows))
+    return rows.append_column(
+        PLACE, pa.Array.from_buffers(pa.int64(), rows.num_rows, [None, places])
+    )
 
 
 def _rows(table: Relation, staged: Staged) -> str:

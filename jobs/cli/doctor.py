@@ -24,6 +24,7 @@ def doctor(
     """
     import pyarrow as pa
 
+    from catalog.arrow_arrays import table_of
     from jobs.operations import repair as repairs
     from jobs.operations.doctor import checkup
 
@@ -32,6 +33,7 @@ def doctor(
         {"check": f.check, "state": f.state, "detail": f.detail, "what to do": f.hint}
         for f in findings
     ]
-    table.write(pa.Table.from_pylist(rows))
+    columns = ("check", "state", "detail", "what to do")
+    table.write(table_of(rows, pa.schema([(name, pa.string()) for name in columns])))
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(3)

@@ -196,9 +196,11 @@ def emit_rows(
     if format in ("csv", "parquet"):
         import pyarrow as pa
 
+        from catalog.arrow_arrays import table_of
+
         types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
         schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
-        emit(pa.Table.from_pylist(rows, schema), format)
+        emit(table_of(rows, schema), format)
     elif format == "json":
         typer.echo("".join(json_pieces(rows)), nl=False)
     else:

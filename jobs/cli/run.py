@@ -93,6 +93,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from catalog.arrow_arrays import array_of
     from catalog.open_home import open_home
     from catalog.store.queries import signatures_overview
     from catalog.store.reader import run_row
@@ -102,7 +103,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     opened = open_home(home, create=False)
     runs = [job.run_id for job in outcome.plan.jobs]
     overview = signatures_overview(opened)
-    table.write(overview.filter(pc.is_in(overview["run_id"], pa.array(runs, pa.string()))))
+    table.write(overview.filter(pc.is_in(overview["run_id"], array_of(runs, pa.string()))))
     say(*flag_lines(opened, runs))
     for job in outcome.done:
         if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from catalog.arrow_arrays import table_of
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.open_home import open_home
@@ -95,7 +96,7 @@ class Forecast:
         # Their run ids depend on what is in files that are not here.
         rows += [{**dataclasses.asdict(job), "state": "to fetch"} for job in self.plan.lacking]
         rows += [{**dataclasses.asdict(job), "state": "unknown"} for job in self.unconsented]
-        return pa.Table.from_pylist(rows, COLUMNS)
+        return table_of(rows, COLUMNS)
 
     def summary(self) -> str:
         """Return how many jobs are done, and the time and space that the rest may need."""

@@ -273,6 +273,8 @@ def _as_csv(table: pa.Table) -> pa.Table:
     """Return a table with lists as JSON text, and with no text that a spreadsheet would run."""
     import pyarrow as pa
 
+    from catalog.arrow_arrays import array_of
+
     for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         cells = table.column(place)
@@ -282,14 +284,5 @@ def _as_csv(table: pa.Table) -> pa.Table:
             texts = [harmless(cell) for cell in cells.to_pylist()]
         else:
             continue
-        table = table.set_column(place, field.name, _string_array(texts))
+        table = table.set_column(place, field.name, array_of(texts, pa.string()))
     return table.rename_columns([harmless(name) for name in table.column_names])
-
-
-def _string_array(texts: Iterable[str | None]) -> pa.Array:
-    # `pyarrow.array` would import pandas, which takes longer than most queries.
-    from pyarrow.lib import StringBuilder
-
-    builder = StringBuilder()
-    builder.append_values(texts)
-    return builder.finish()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from catalog.arrow_arrays import table_of
 from catalog.datasets import needed_files
 from catalog.hub_checkpoints import Find
 from catalog.models.base import RemoteFile
@@ -259,4 +260,4 @@ def inventory(files: Iterable[RemoteFile], store: FileStore) -> pa.Table:
         }
         for file in files
     ]
-    return pa.Table.from_pylist(rows, _INVENTORY)
+    return table_of(rows, _INVENTORY)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from catalog.arrow_arrays import table_of
 from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules
 from jobs.schedules.cron import due_times
@@ -64,7 +65,7 @@ def schedules_table(schedules: Schedules, now: datetime) -> pa.Table:
                 "last": state_of(last, now) if last else None,
             }
         )
-    return pa.Table.from_pylist(rows, SCHEDULES)
+    return table_of(rows, SCHEDULES)
 
 
 def ticks_table(ticks: Iterable[tuple[Schedule, Tick]], now: datetime) -> pa.Table:
@@ -76,7 +77,7 @@ def ticks_table(ticks: Iterable[tuple[Schedule, Tick]], now: datetime) -> pa.Tab
         | {"state": state_of(tick, now)}
         for schedule, tick in ticks
     ]
-    return pa.Table.from_pylist(rows, TICKS)
+    return table_of(rows, TICKS)
 
 
 def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Table:
@@ -88,7 +89,7 @@ def schedule_table(schedule: Schedule, ticks: pa.Table, now: datetime) -> pa.Tab
     fields = [
         (name, pa.list_(pa.string()) if name == "next_due" else pa.string()) for name in values
     ]
-    table = pa.Table.from_pylist([values], pa.schema(fields))
+    table = table_of([values], pa.schema(fields))
     column = pa.array([ticks.to_pylist()], pa.list_(pa.struct(TICKS)))
     return table.append_column("ticks", column)
 

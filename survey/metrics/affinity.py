@@ -11,8 +11,14 @@ transport cost between the n mapped inputs and the n outputs. The matrices are m
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from survey.errors import InputError, UndefinedScore
 from survey.metrics.base import Metric, Quantity, breakdowns
@@ -142,12 +148,31 @@ def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
         n x c, float64.
     """
     import torch
-    from scipy.optimize import linear_sum_assignment
 
     # Of |x - y|^2 only the cross term depends on the pairing; the cost of the best pairing is
     # then summed from differences, because expanding the square would lose half the digits.
-    _, partner = linear_sum_assignment(-(x @ y.T).cpu().numpy())
+    _, partner = assignment_solver()(-(x @ y.T).cpu().numpy())
     return float((x - y[torch.from_numpy(partner).to(y.device)]).square().sum()) / x.shape[0]
+
+
+@cache
+def assignment_solver() -> Callable[[NDArray[np.floating]], tuple[Any, Any]]:
+    """Return scipy's ``linear_sum_assignment``.
+
+    It is loaded by itself where that is possible: importing all of ``scipy.optimize`` takes a
+    quarter of the time of torch's import.
+    """
+    import scipy
+
+    folder = str(Path(scipy.__file__).parent / "optimize")
+    spec = PathFinder.find_spec("scipy.optimize._lsap", [folder])
+    if spec is None or spec.loader is None:
+        optimize = import_module("scipy.optimize")
+    else:
+        optimize = module_from_spec(spec)
+        spec.loader.exec_module(optimize)
+    solve: Callable[..., Any] = optimize.linear_sum_assignment
+    return solve
 
 
 def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:

@@ -137,6 +137,7 @@ def test_completion_imports_nothing_that_takes_long():
 def test_a_first_scan_imports_nothing_it_can_do_without(tmp_path):
     """Its first row waits for no compiler and for no library that it asks nothing of."""
     heavy = {"torch._dynamo", "sympy", "numba", "sklearn", "torchvision", "timm", "ray"}
+    heavy |= {"pandas", "scipy.optimize"}
     scanned = (
         "import sys\n"
         "from jobs.cli.main import app\n"
