@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from analysis.data.frames import describe
@@ -23,17 +24,13 @@ MOST_REPEATS = 100
 
 _LABELLED = "SELECT runs.*, label, tags FROM runs LEFT JOIN run_labels USING (run_id)"
 
-_RUNS = f"""
-{_LABELLED} WHERE run_id IN (SELECT unnest($ids::VARCHAR[]))
-ORDER BY list_position($ids::VARCHAR[], run_id)
-"""
+# Rows are sorted later: the sorting of many columns takes DuckDB longer to plan than to do.
+_RUNS = f"{_LABELLED} WHERE run_id IN $ids"
 
 # Names tell runs apart from those of the same architecture or label, and datasets from all others.
-_KNOWN = f"""
-SELECT run_id, source, architecture, checkpoint, dataset, pooling, label
-FROM ({_LABELLED}) JOIN latest USING (run_id)
-WHERE list_contains($names, architecture) OR list_contains($names, label)
-  OR run_id IN (SELECT any_value(run_id) FROM runs JOIN latest USING (run_id) GROUP BY dataset)
+_KNOWN = """
+SELECT names.*, label FROM names LEFT JOIN run_labels USING (run_id)
+WHERE architecture IN $names OR label IN $names OR is_first_of_dataset
 """
 
 _REPEATS = """
@@ -42,14 +39,9 @@ WHERE this.run_id = $run
 ORDER BY each.run_id = $run DESC, each.finished_at DESC NULLS LAST LIMIT $most
 """
 
-_SCORES = f"""
-SELECT {scores_that_count()} FROM signatures WHERE run_id IN (SELECT unnest($ids::VARCHAR[]))
-ORDER BY list_position($ids::VARCHAR[], run_id), site
-"""
+_SCORES = f"SELECT {scores_that_count()} FROM signatures WHERE run_id IN $ids"
 
-_GAPS = """
-FROM gaps WHERE run_id IN (SELECT unnest($ids::VARCHAR[])) ORDER BY run_id, site, status
-"""
+_GAPS = "FROM gaps WHERE run_id IN $ids ORDER BY run_id, site, status"
 
 # In the order of a selection, which decides between equally near ones.
 _CURVES = f"""
@@ -94,12 +86,15 @@ def run_named(home: Home, prefix: str) -> str:
 def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
     """Return the rows of some runs, in the order of their ids here."""
     query = copy_of(home).query
-    runs = query(_RUNS, ids=list(ids)).to_pylist()
+    places = {run: place for place, run in enumerate(ids)}
+    runs = sorted(query(_RUNS, ids=list(ids)).to_pylist(), key=lambda run: places[run["run_id"]])
     for run in runs:
         run["tags"] = dict(run["tags"] or ())
     names = [run[name] for run in runs for name in ("architecture", "label") if run[name]]
     known = query(_KNOWN, names=names).to_pylist()
     scores = query(_SCORES, ids=list(ids)).to_pandas()
+    order = np.lexsort((scores["site"], [places[run] for run in scores["run_id"]]))
+    scores = scores.iloc[order].reset_index(drop=True)
     gaps = query(_GAPS, ids=list(ids)).to_pandas()
     models = pd.DataFrame(runs)
     scores["flags"] = [tuple(each) for each in scores["flags"]]

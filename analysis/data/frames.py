@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.choices import Role
 from analysis.data.model_names import checkpoint_names, dataset_names, is_untrained, labels
-from analysis.data.provenance import COMPARED, CONDITIONS, conditions, mixed_settings
+from analysis.data.provenance import COMPARED, CONDITIONS, conditions, mixed_values
 from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice
@@ -186,17 +186,17 @@ def describe(
     files = {"checkpoint_name": checkpoint_names(apart), "dataset_name": dataset_names(apart)}
     for frame in frames:
         of_files = files if {"checkpoint", "dataset"} <= set(frame) else {}
+        places, ids = pd.factorize(frame["run_id"])
         for column, each in {**names, **of_files}.items():
-            frame[column] = frame["run_id"].map(each).astype("str")
+            frame[column] = pd.array([each[run] for run in ids], dtype="str").take(places)
         for column in ("label", "tags"):
             given = {run["run_id"]: run[column] for run in runs}
-            frame[column] = pd.Series([given[run] for run in frame["run_id"]], dtype="object")
-        ids = set(frame["run_id"])
+            values = pd.Series([given[run] for run in ids], dtype="object")
+            frame[column] = values.take(places).set_axis(frame.index)
         shown = [run for run in runs if run["run_id"] in ids]
         frame.attrs = {
             "selection": selection,
             "measuring_versions": sorted({run["measuring_version"] for run in shown} - {None}),
             "conditions": conditions(shown),
-            # Of these columns alone: making a frame of all takes as long as reading it.
-            "mixed": mixed_settings(pd.DataFrame(shown, columns=list(COMPARED))),
+            "mixed": mixed_values({name: {run[name] for run in shown} for name in COMPARED}),
         }

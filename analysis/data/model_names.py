@@ -121,10 +121,12 @@ def without_paths(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table for people: the checkpoints and datasets in it by their short names."""
     result = table.copy(deep=False)
     for columns in _NAMED:
-        texts = result[[name for name in columns if name in result]].astype("object")
-        names = short_names(each for name in texts for each in texts[name] if not missing(each))
-        for name in texts:
-            result[name] = texts[name].map(lambda each, names=names: names.get(each, each))
+        texts = {name: result[name].astype("object") for name in columns if name in result}
+        names = short_names(
+            each for text in texts.values() for each in text.unique() if not missing(each)
+        )
+        for name, text in texts.items():
+            result[name] = text.map(lambda each, names=names: names.get(each, each))
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -157,12 +158,16 @@ def condition(run: Mapping[str, Any]) -> str:
 
 def mixed_settings(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Return the values of each setting of ``COMPARED`` that has several, from rows of ``runs``."""
-    values = {
-        name: sorted(map(_written, runs[name].dropna().unique()))
-        for name in COMPARED
-        if name in runs
+    return mixed_values({name: runs[name].unique() for name in COMPARED if name in runs})
+
+
+def mixed_values(settings: Mapping[str, Iterable[Any]]) -> dict[str, list[str]]:
+    """Return the values, as text and in order, of each setting that has several."""
+    known = {
+        name: sorted({_written(each) for each in values if not pd.isna(each)})
+        for name, values in settings.items()
     }
-    return {name: each for name, each in values.items() if len(each) > 1}
+    return {name: each for name, each in known.items() if len(each) > 1}
 
 
 def banner(mixed: Mapping[str, Sequence[str]], apart: Sequence[str] = ()) -> str | None:
@@ -239,8 +244,13 @@ def runs_hash(run_ids: Iterable[str]) -> str:
 def _conditions(frame: pd.DataFrame) -> list[str]:
     """Return the conditions of a frame's remaining rows; without their columns, those carried."""
     if set(CONDITIONS) <= set(frame.columns):
-        rows = frame[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None)
-        return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in rows)
+        values = [frame[name].unique() for name in CONDITIONS]
+        combined: Iterable[tuple[Any, ...]] = product(*values)
+        if sum(len(each) > 1 for each in values) > 1:
+            # Not all combinations of several values need be there; to look takes longer.
+            rows = frame[list(CONDITIONS)].drop_duplicates()
+            combined = rows.itertuples(index=False, name=None)
+        return conditions(dict(zip(CONDITIONS, row, strict=True)) for row in combined)
     return list(frame.attrs.get("conditions", ()))
 
 
@@ -273,4 +283,4 @@ def _flagged(frame: pd.DataFrame) -> dict[str, Any]:
 
 def _run_ids(frame: pd.DataFrame) -> set[str]:
     columns = [name for name in frame.columns if str(name).endswith("run_id")]
-    return {str(each) for name in columns for each in frame[name].dropna().unique()}
+    return {str(each) for name in columns for each in frame[name].unique() if not pd.isna(each)}

@@ -18,8 +18,7 @@ from analysis.text import NOTHING, cell, missing, spaced
 LONGEST_WORD = 14
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell of a table."""
 
     text: str
@@ -67,9 +66,11 @@ def page_table(
         The addresses that cells link to, by column and value.
     """
     first, *others = sorted(columns_of(table.columns), key=lambda column: column.name != "model")
-    shown = (first, *(column for column in others if column.has_values(table.rows)))
-    named = without_paths(table.rows)
-    values = [named[column.name].astype(object).tolist() for column in shown]
+    held = [first, *(column for column in others if column.name in table.rows)]
+    named = without_paths(table.rows[[column.name for column in held]])
+    texts = {column.name: named[column.name].tolist() for column in held}
+    shown = tuple(c for c in held if c is first or not all(map(missing, texts[c.name])))
+    values = [texts[column.name] for column in shown]
     rows = tuple(
         tuple(
             _cell(value, column, links.get(column.name, {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.neighbours import NearestNeighbours
-from analysis.data.provenance import narrowed, provenance_of
+from analysis.data.provenance import narrowed
 from analysis.report.data import ReportMaterial, libraries, slug, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
+from survey.few_images import enough_images
 from survey.metrics import listed_quantities
 from survey.metrics.base import Quantity
 from survey.results import FLAGS, LEFT_OUT
@@ -147,9 +149,10 @@ def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> d
         reasons = "; ".join(dict.fromkeys(text))
         what = f"{len(unscored)} of {len(group)} sites without a score"
         problems[what] = reasons or "no whole batch was measured"
-    if enough := provenance_of(group).enough_images:
-        few = sum("few_images" in flags for flags in group["flags"])
-        problems[f"few_images at {few} of {len(group)} sites"] = (
+    few = ["few_images" in flags for flags in group["flags"]]
+    if any(few):
+        enough = enough_images(int(group["channels"][few].max()))
+        problems[f"few_images at {sum(few)} of {len(group)} sites"] = (
             f"{FLAGS['few_images']}; {enough} images a score would do"
         )
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
@@ -180,18 +183,18 @@ def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
     """Return the table of a run's sites by its heading; none where there is no site."""
     if group.empty:
         return {}
-    why = gaps.groupby("site").agg(
-        why=("reason", lambda reasons: "; ".join(dict.fromkeys(map(cell, reasons))))
-    )
+    reasons: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    for site, reason in zip(gaps["site"], gaps["reason"], strict=True):
+        reasons[site][cell(reason)] = None
+    why = ["; ".join(reasons.get(site, ())) for site in group["site"]]
     borne = {flag for flags in group["flags"] for flag in flags}
     meaning = ", ".join(f"{flag} ({text})" for flag, text in FLAGS.items() if flag in borne)
     flags = TableColumn("flags", "", _on_one_line, meaning)
     others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
-    rows = group.merge(why, on="site", how="left")
     unscored = TableColumn("why", "without a score")
     columns: list[str | TableColumn] = [*_SITES, flags, *others, unscored]
     caption = "Every activation site in the order of execution."
-    return {"Site by site": page_table(Table("sites", caption, rows, columns))}
+    return {"Site by site": page_table(Table("sites", caption, group.assign(why=why), columns))}
 
 
 def _on_one_line(flags: Sequence[str]) -> str:

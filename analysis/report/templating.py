@@ -34,5 +34,6 @@ def templates(*folders: Path) -> Environment:
 
 def _finalized(value: object) -> object:
     """Return what a template writes, text printable; drawings, which are markup, are so already."""
-    is_markup = hasattr(value, "__html__")
-    return printable_lines(value) if isinstance(value, str) and not is_markup else value
+    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
+        return value
+    return printable_lines(value)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from catalog.home import Home, segment_paths
-from catalog.store.latest_runs import latest_of
+from catalog.store.latest_runs import MEASURED, latest_of
 from catalog.store.reader import reading, refusing
 from catalog.store.schema import RUNS, quoted_name
 from catalog.store.temporary_views import LABELS, extra_columns, label_values
@@ -53,7 +53,14 @@ _LATEST, MODELS = (view for view in VIEWS if view.name in LABELLED)
 
 _COMPUTED = [name for name in MODELS.names if name not in RUNS.names]
 
-_LATEST_RUNS = f"SELECT run_id FROM {latest_of('runs')}"
+#: Tables that are made anew of all runs: those that compare, and what names tell them apart by.
+_OF_ALL_RUNS = {
+    "latest": f"SELECT run_id FROM {latest_of('runs')}",
+    "names": f"""
+SELECT run_id, {", ".join(MEASURED)},
+  row_number() OVER (PARTITION BY dataset ORDER BY run_id) = 1 AS is_first_of_dataset
+FROM runs SEMI JOIN latest USING (run_id)""",
+}
 
 #: The views of the copy, under their names in the store, over its tables.
 _VIEWS = (
@@ -195,7 +202,8 @@ class Projection:
                 mine.register("copied", table)
                 mine.execute(f"INSERT INTO {name} BY NAME FROM copied").fetchall()
             mine.execute(f"INSERT INTO summaries BY NAME {_SUMMARIES}", wanted).fetchall()
-            mine.execute(f"CREATE OR REPLACE TABLE latest AS {_LATEST_RUNS}").fetchall()
+            for name, sql in _OF_ALL_RUNS.items():
+                mine.execute(f"CREATE OR REPLACE TABLE {name} AS {sql}").fetchall()
             mine.execute("COMMIT").fetchall()
 
 

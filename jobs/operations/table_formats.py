@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -183,6 +183,15 @@ def json_pieces(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield before + text[1:-2]
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
+
+
+def json_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a JSON array of some rows on one line, which takes a fraction of the time."""
+    try:
+        return json.dumps(rows, allow_nan=False, default=_plain)
+    except (TypeError, ValueError):
+        # A number that is not finite, or a key that is no text.
+        return json.dumps(_plain(rows), allow_nan=False)
 
 
 def table_text(

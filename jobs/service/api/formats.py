@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import pyarrow as pa
 from fastapi import Request, Response
 
 from jobs.operations.server_paths import without_paths_in
-from jobs.operations.table_formats import json_pieces, python_values, write_batches
+from jobs.operations.table_formats import json_text, python_values, write_batches
 from jobs.service.problems import Refusal
 
 Suffix = Literal["json", "csv", "parquet", "arrow"]
@@ -102,14 +102,12 @@ def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
 
 
 def _json(table: pa.Table, as_json: Collection[str]) -> str:
-    return "".join(json_pieces(map(_parsed(as_json), python_values(table)))).rstrip()
-
-
-def _parsed(names: Collection[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda row: {
-        name: json.loads(value) if name in names and value is not None else value
-        for name, value in row.items()
-    }
+    rows = python_values(table)
+    for name in as_json:
+        for row in rows:
+            if row.get(name) is not None:
+                row[name] = json.loads(row[name])
+    return json_text(rows)
 
 
 def _bytes(table: pa.Table, format: Literal["csv", "parquet", "arrow"]) -> bytes:  # noqa: A002

@@ -123,9 +123,12 @@ class RunMaterial(ServiceMaterial):
 
 
 def _bare(models: Any) -> Any:
-    texts = [name for name in _NAMING_FILES if name in models]
-    bare = models[texts].map(without_folders, na_action="ignore")
-    return models.assign(**{name: bare[name] for name in texts})
+    bare = {
+        name: [without_folders(each) if isinstance(each, str) else each for each in models[name]]
+        for name in _NAMING_FILES
+        if name in models
+    }
+    return models.assign(**bare)
 
 
 @lru_cache(maxsize=4)
