@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -24,6 +25,9 @@ _FOLDERS = r"^(?:(file|folder|parquet):|(\w+):(?:~/|\.{1,2}/|/[^/\[]))[^\[]*/"
 
 #: Decimals by which numbers that are computed are ordered.
 _DECIMALS = 9
+
+#: One for all statements: what it finds out about types, it keeps.
+_DIALECT = DefaultDialect(paramstyle="numeric_dollar")
 
 _TYPES: dict[str, type[TypeEngine[Any]]] = {"VARCHAR": Text, "DOUBLE": Double}
 _TYPES |= {"INTEGER": BigInteger, "BIGINT": BigInteger}
@@ -64,6 +68,7 @@ def page_in_two(
     return page_of(connection, relation, replace(request, filters=(*request.filters, of_runs)))
 
 
+@lru_cache
 def source(relation: Relation) -> tuple[Any, Shown]:
     """Return a relation as a statement takes it, and its columns as they are shown."""
     columns = (column(each.name, _TYPES.get(each.type)) for each in relation.columns)
@@ -77,7 +82,6 @@ def result(
     connection: duckdb.DuckDBPyConnection, statement: Select[Any], before: str = ""
 ) -> pa.Table:
     """Return the result of a statement; every value in it is bound."""
-    dialect = DefaultDialect(paramstyle="numeric_dollar")
-    compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
     values = [compiled.params[name] for name in compiled.positiontup or ()]
     return connection.sql(before + compiled.string, params=values).to_arrow_table()
