@@ -89,15 +89,30 @@ def keep_in_cache(path: Path, write: Callable[[Path], object]) -> None:
     write : callable
         Called with the path of a temporary file, to write it.
     """
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
+    # A cache that cannot be written makes the next call slow, and nothing else.
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(partial)
+        with whole_file(path, f".{os.getpid()}.partial") as partial:
+            write(partial)
+
+
+@contextmanager
+def whole_file(path: Path, ending: str = ".partial") -> Iterator[Path]:
+    """Yield a path to write a file to; the file takes its name at the end, or goes after an error.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file's name.
+    ending : str
+        What the name ends in until then: with the process, where several may write it at once.
+    """
+    partial = path.with_name(f"{path.name}{ending}")
+    try:
+        yield partial
         partial.replace(path)
-    except OSError:
-        # A cache that cannot be written makes the next call slow, and nothing else.
-        with suppress(OSError):
-            partial.unlink()
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @contextmanager

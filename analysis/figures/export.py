@@ -20,6 +20,7 @@ from analysis.figures.files.layout import INCH, Printed, printed
 from analysis.figures.files.metadata import with_pdf_metadata, with_png_metadata, with_svg_metadata
 from analysis.figures.files.vega import explained, specification, svg_of
 from analysis.figures.files.words import Words
+from catalog.files import whole_file
 from survey.errors import SettingsError
 from survey.text import harmless
 
@@ -191,10 +192,8 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(content)
-        partial.replace(path)
+        with whole_file(path) as partial:
+            partial.write_bytes(content)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

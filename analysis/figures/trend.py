@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.data.tag_conditions import PREFIX
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, head, side_by_side
-from analysis.figures.theme import ACCENT, FAINT, UNIT, lines_by
+from analysis.figures.theme import ACCENT, AFFINITY, FAINT, UNIT, lines_by
 from analysis.relations.trend import trends_finding
 from survey.text import counted
 
@@ -86,24 +86,23 @@ def _panel(group: pd.DataFrame) -> Any:
     x = alt.X(
         "value:Q", title=against.removeprefix(PREFIX), scale=scale, axis=alt.Axis(tickCount=6)
     )
-    y = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
     means, sites = group[group["site"].isna()], group[group["site"].notna()]
     names = sorted(means["line"].unique())
     looks = lines_by("line", names, WIDTH) if len(names) > 1 else {"color": alt.value("#000000")}
-    base = alt.Chart(means).encode(x=x, y=y, **looks)
+    base = alt.Chart(means).encode(x=x, y=AFFINITY, **looks)
     thick = base.mark_line(strokeWidth=2.5).encode(y=alt.Y("mean(affinity):Q", scale=UNIT))
     marks = base.mark_point(filled=True, size=40, opacity=1).encode(
         tooltip=["model:N", "value:Q", "affinity:Q"]
     )
-    layers = [*([_thin(sites, x, y)] if len(sites) else []), thick, marks]
+    layers = [*([_thin(sites, x)] if len(sites) else []), thick, marks]
     runs = counted(means["run_id"].nunique(), "run")
     title = head(str(group["network"].iloc[0]), f"n = {runs}")
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
 
 
-def _thin(sites: pd.DataFrame, x: alt.X, y: alt.Y) -> Any:
+def _thin(sites: pd.DataFrame, x: alt.X) -> Any:
     depth = alt.Color(
         "relative_depth:Q", scale=alt.Scale(range=[FAINT, ACCENT], domain=[0, 1]), legend=None
     )
-    base = alt.Chart(sites).encode(x=x, y=y, color=depth, detail="site:N")
+    base = alt.Chart(sites).encode(x=x, y=AFFINITY, color=depth, detail="site:N")
     return base.mark_line(strokeWidth=1).encode(y=alt.Y("mean(affinity):Q", scale=UNIT))

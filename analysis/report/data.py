@@ -15,7 +15,7 @@ from analysis.data.provenance import Provenance, provenance_of
 from analysis.text import missing
 from catalog.open_home import open_home
 from catalog.store.reader import query
-from catalog.store.schema import quoted_name
+from catalog.store.schema import quoted_name, quoted_text
 from catalog.store.views import GAPS
 
 #: Columns that hold the label of a model.
@@ -100,7 +100,7 @@ def statement(
     run_ids: Iterable[str], columns: Sequence[str] = ("*",), view: str = "signatures"
 ) -> str:
     """Return the SQL that gives these columns of these runs: of each site, or of ``runs``."""
-    quoted = ["'" + run_id.replace("'", "''") + "'" for run_id in run_ids]
+    quoted = list(map(quoted_text, run_ids))
     lines = [", ".join(quoted[start : start + 6]) for start in range(0, len(quoted), 6)]
     inside = ",\n  ".join(lines) or "''"
     order = "architecture, run_id" + (", site" if view == "signatures" else "")

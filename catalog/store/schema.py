@@ -49,22 +49,23 @@ class View(Relation):
 def comments(entry: Relation) -> Iterator[str]:
     """Yield the ``COMMENT ON`` statements of a relation and of its columns."""
     kind = "VIEW" if isinstance(entry, View) else "TABLE"
-    yield f"COMMENT ON {kind} {entry.name} IS {_quoted(entry.sentence)}"
+    yield f"COMMENT ON {kind} {entry.name} IS {quoted_text(entry.sentence)}"
     for column in entry.columns:
         yield column_comment(entry.name, column)
 
 
 def column_comment(entry: str, column: Column) -> str:
     """Return the ``COMMENT ON`` statement of a column of a table or view."""
-    return f"COMMENT ON COLUMN {entry}.{quoted_name(column.name)} IS {_quoted(column.sentence)}"
+    return f"COMMENT ON COLUMN {entry}.{quoted_name(column.name)} IS {quoted_text(column.sentence)}"
 
 
 def quoted_name(name: str) -> str:
     """Return a column's name as SQL takes it, were it a word of SQL."""
-    return f'"{name}"'
+    return '"' + name.replace('"', '""') + '"'
 
 
-def _quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
+    """Return a text as SQL takes it."""
     return "'" + text.replace("'", "''") + "'"
 
 

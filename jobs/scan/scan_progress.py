@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from pydantic import Field, TypeAdapter
 
 from catalog.bounds import open_file, read_at_most
+from catalog.files import whole_file
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -121,9 +122,8 @@ def write_progress(path: Path, progress: DataclassInstance) -> None:
     OSError
         If it cannot be written.
     """
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(as_json(progress), encoding="utf-8")
-    partial.replace(path)
+    with whole_file(path) as partial:
+        partial.write_text(as_json(progress), encoding="utf-8")
 
 
 def read_progress(path: Path) -> ScanProgress | None:

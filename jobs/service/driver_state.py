@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
+from catalog.files import whole_file
 from catalog.home import Home
 from catalog.store.writer_lock import is_locked
 
@@ -51,11 +52,9 @@ class DriverFile:
         if self._last == replace(new, since=self._last.since if self._last else 0.0):
             return False
         self._last = new
-        partial = self._path.with_name(self._path.name + ".partial")
         # What it does goes on although nobody can read of it.
-        with suppress(OSError):
+        with suppress(OSError), whole_file(self._path) as partial:
             partial.write_text(json.dumps(asdict(self._last)), encoding="utf-8")
-            partial.replace(self._path)
         return True
 
 

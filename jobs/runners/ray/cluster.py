@@ -26,6 +26,7 @@ from jobs.runners.ray import private
 from jobs.runners.ray.private import Head, Refused, Silent
 from jobs.runners.ray.session_folder import session_folder
 from survey import ClusterError, SettingsError
+from survey.text import first_line
 
 #: Seconds that connecting to a cluster's head may take.
 CONNECT_SECONDS = 10.0
@@ -105,11 +106,6 @@ def exposed_token() -> Path | None:
     name = files.get(token_source() or "")
     path = Path(name).expanduser() if name else None
     return path if path and path.stat().st_mode & 0o077 else None
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def last_line(error: BaseException) -> str:

@@ -15,9 +15,10 @@ from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned
 from jobs.runners.heartbeat import EventBatch
 from jobs.runners.ray.actor import TaskFunction, start_worker
-from jobs.runners.ray.cluster import first_line, last_line
+from jobs.runners.ray.cluster import last_line
 from jobs.runners.task import Task
 from survey import ClusterError
+from survey.text import first_line
 
 #: Event batches a worker may be ahead of the writer: bounds memory when the store is slow.
 AHEAD = 2
