@@ -113,6 +113,19 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: name for name in every}
 
 
+def path_ends(name: str) -> tuple[str, ...]:
+    """Return the last part of the path in a file's or folder's name, with and without its ending.
+
+    A name that is no path has none.
+    """
+    match = _REFERENCE.fullmatch(name)
+    components = re.findall(r"[^/\\]+", match["path"]) if match else []
+    if match is None or not components:
+        return ()
+    end, part = components[-1], match["part"] or ""
+    return end + part, _ENDINGS.sub("", end) + part
+
+
 #: The columns of tables that hold names of checkpoints, and those that hold names of datasets.
 _NAMED = (("checkpoint", "initial", "trained"), ("dataset", "reference"))
 

@@ -5,23 +5,17 @@ Reads no store: it chooses among rows of ``runs``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.data.model_names import Run, is_untrained, names_untrained, short_names
-from analysis.data.tag_conditions import all_hold, parsed_condition
+from analysis.data.selection_fields import FIELDS, known_sets
+from analysis.data.tag_conditions import parsed_condition
 from analysis.option_fields import option
 from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
-from catalog.tags import Tags
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
-
-if TYPE_CHECKING:
-    from catalog.models.sets import NamedSet
 
 #: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None
@@ -35,7 +29,8 @@ def _globs(help: str, *flags: str) -> Any:  # noqa: A002
 class Selection:
     """Which runs to analyse: those that match a glob of every field that has any.
 
-    Globs ignore case. A field without globs matches all runs.
+    Globs ignore case. A field without globs matches all runs. A model, checkpoint or dataset may
+    also be given as tables print it, such as ``heldout`` for ``folder:/data/heldout``.
 
     Parameters
     ----------
@@ -89,21 +84,21 @@ class Selection:
     newest: bool = True
 
     def __post_init__(self) -> None:
-        for name in _FIELDS:
+        for name in FIELDS:
             value = getattr(self, name)
             globs = (value,) if isinstance(value, str) else tuple(value or ())
             object.__setattr__(self, name, globs)
         for text in self.tags or ():
             parsed_condition(text)
         for name in self.sets or ():
-            if name not in _sets():
-                unknown = UnknownName("set", name, _sets())
+            if name not in known_sets():
+                unknown = UnknownName("set", name, known_sets())
                 raise SettingsError(unknown.message, hint=unknown.hint)
 
     @property
     def filters(self) -> dict[str, tuple[str, ...]]:
         """The fields that have globs, with them."""
-        return {name: getattr(self, name) for name in _FIELDS if getattr(self, name)}
+        return {name: getattr(self, name) for name in FIELDS if getattr(self, name)}
 
     @property
     def takes_untrained(self) -> bool:
@@ -115,7 +110,7 @@ class Selection:
     def describe(self) -> str:
         """Return the selection in a line, for captions; files and folders by their short names."""
         parts = [
-            f"{_FIELDS[name].noun} {_FIELDS[name].between.join(_short(globs))}"
+            f"{FIELDS[name].noun} {FIELDS[name].between.join(_short(globs))}"
             for name, globs in self.filters.items()
         ]
         repeats = () if self.newest else ("repeats too",)
@@ -171,9 +166,8 @@ class Selection:
     def fitting(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that fit every field, repeats and runs of any ridge; see ``choose``."""
         known = list(runs)
-        for name, globs in self.filters.items():
-            self._require_all_fit(name, globs, known)
-        chosen = [run for run in known if self._holds(run)]
+        fitting = [FIELDS[name].chosen(globs, known) for name, globs in self.filters.items()]
+        chosen = [run for run in known if all(run["run_id"] in each for each in fitting)]
         if self.filters and not chosen:
             raise SettingsError(
                 f"none of the {len(known)} runs is selected by: {self.describe()}",
@@ -181,124 +175,9 @@ class Selection:
             )
         return chosen
 
-    def _holds(self, run: Run) -> bool:
-        return all(_FIELDS[name].holds(globs, run) for name, globs in self.filters.items())
-
-    def _require_all_fit(self, name: str, globs: Sequence[str], runs: Sequence[Run]) -> None:
-        for glob in globs:
-            if not any(_FIELDS[name].fits(glob, run) for run in runs):
-                noun = _FIELDS[name].noun
-                known = {each for run in runs for each in _FIELDS[name].names(run) if each}
-                message = f"no run fits the {noun} {glob!r}"
-                raise SettingsError(message, hint=_hint(noun, glob, known))
-
-
-def _sets() -> Mapping[str, NamedSet]:
-    # Imported where runs are chosen: the tables of models take long, and every help lists options.
-    from catalog.models.sets import SETS
-
-    return SETS
-
-
-def member_of(name: str, run: Run) -> str | None:
-    """Return the member of a set of published weights that a run measured; None if it is none.
-
-    Parameters
-    ----------
-    name : str
-        The set, one of ``catalog.models.sets.SETS``.
-    run : mapping
-        ``source``, ``architecture`` and ``checkpoint``.
-    """
-    full = f"{run['source']}:{run['architecture']}"
-    names = (str(run["checkpoint"]), f"{full}/{run['checkpoint']}", f"{full}.{run['checkpoint']}")
-    members = _sets()[name].members
-    return next((each for each in names if each in members), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    #: What its globs match, for messages and captions.
-    noun: str
-    #: The names of a run that a glob may match; the shortest last.
-    names: Callable[[Run], tuple[str, ...]]
-    #: What stands between several globs in a caption.
-    between: str = " or "
-
-    def holds(self, globs: Sequence[str], run: Run) -> bool:
-        return any(self.fits(glob, run) for glob in globs)
-
-    def fits(self, glob: str, run: Run) -> bool:
-        wanted = glob.casefold()
-        return any(
-            name.casefold() == wanted or fnmatchcase(name.casefold(), wanted)
-            for name in self.names(run)
-        )
-
-
-class _TagField(_Field):
-    __slots__ = ()
-
-    def holds(self, globs: Sequence[str], run: Run) -> bool:
-        return all_hold(globs, _tags(run))
-
-    def fits(self, glob: str, run: Run) -> bool:
-        return parsed_condition(glob).holds(_tags(run))
-
-
-def _tags(run: Run) -> Tags:
-    tags: Tags = run.get("tags") or {}
-    return tags
-
-
-def _column(column: str) -> Callable[[Run], tuple[str, ...]]:
-    return lambda run: (str(run[column] or ""),)
-
-
-def _model_names(run: Run) -> tuple[str, ...]:
-    short = run["architecture"]
-    names = f"{run['source']}:{short}", short
-    return *(f"{name}@{run['checkpoint']}" for name in names), *names
-
-
-_FIELDS: Mapping[str, _Field] = {
-    "models": _Field("model", _model_names),
-    "families": _Field("family", _column("family")),
-    "groups": _Field("group", _column("family_group")),
-    "sources": _Field("source", _column("source")),
-    "checkpoints": _Field("checkpoint", _column("checkpoint")),
-    "datasets": _Field("dataset", _column("dataset")),
-    "poolings": _Field("pooling", _column("pooling")),
-    "images_per_score": _Field("number of images a score", _column("images_per_score")),
-    "shrinkages": _Field("shrinkage", _column("shrinkage")),
-    "ridges": _Field("ridge", _column("ridge")),
-    "tags": _TagField(
-        "tag", lambda run: tuple(f"{name}={each}" for name, each in _tags(run).items()), ", "
-    ),
-    "sets": _Field("set", lambda run: tuple(name for name in _sets() if member_of(name, run))),
-}
-
 
 def _short(globs: Sequence[str]) -> Iterator[str]:
     """Yield globs, with the short names of checkpoints and datasets in them."""
     parts = [glob.rpartition("@") for glob in globs]
     short = short_names(name for *_, name in parts)
     return (f"{model}{at}{short[name]}" for model, at, name in parts)
-
-
-def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:
-    if noun == "set":
-        return "survey checkpoints lists its members; none of them was measured"
-    if noun == "tag" and not known:
-        return "no run has a tag: survey tag gives them some, as --tag of survey run does"
-    if noun == "model" and glob in _sets():
-        return f"{glob} is a set of models: --set {glob}, or Selection(sets={glob!r})"
-    written = {name.casefold(): name for name in known}
-    if not written:
-        return "nothing is measured yet"
-    stem = re.split(r"[*?\[]", glob)[0].casefold()
-    close = get_close_matches(stem, written, n=3, cutoff=0.5)
-    if close:
-        return f"did you mean {' or '.join(written[name] for name in close)}?"
-    shown = [written[name] for name in sorted(written)]
-    return f"measured: {', '.join(shown[:12])}{', ...' if len(shown) > 12 else ''}"

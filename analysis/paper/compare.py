@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.choices import PAPER_NAMES
 from analysis.data.model_names import measured_on
-from analysis.data.selection import member_of
+from analysis.data.selection_fields import member_of
 from analysis.data.tables import result_table
 from analysis.data.validation import LAYERS, MODELS, require_columns
 from analysis.paper.our_numbers import CHECKPOINTS, NETWORKS, OurNumbers

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from analysis.data.model_names import labels, short_names
 from analysis.data.provenance import Provenance, carried, provenance_of, runs_hash
-from analysis.data.selection import Selection, member_of
+from analysis.data.selection import Selection
+from analysis.data.selection_fields import member_of
 from survey import __version__
 from survey.errors import SettingsError
 
@@ -90,6 +91,71 @@ def test_what_fits_nothing_is_refused(subtests: pytest.Subtests) -> None:
             with pytest.raises(SettingsError, match=message) as caught:
                 chosen(**fields)
             assert hint is None or hint in str(caught.value.hint)
+
+
+OF_FILES = [
+    row(
+        f"{architecture}-{epoch}-{folder}",
+        architecture,
+        checkpoint=f"file:/exp/{architecture}/epoch_{epoch}.pth",
+        dataset=f"folder:/data/{folder}",
+    )
+    for architecture in ("resnet18", "vgg11")
+    for epoch in (10, 20)
+    for folder in ("heldout", "seen")
+]
+
+
+def ids_of(runs: list[Any], **fields: Any) -> set[str]:
+    return {run["run_id"] for run in Selection(**fields).choose(runs)}
+
+
+def test_names_are_taken_as_tables_print_them(subtests: pytest.Subtests) -> None:
+    resnets = [run for run in OF_FILES if run["architecture"] == "resnet18"]
+    repeated = [*resnets, {**resnets[0], "run_id": "again", "finished_at": NOON}]
+    for id_, name in labels(resnets).items():
+        with subtests.test(name=name):
+            assert ids_of(resnets, models=name.upper()) == {id_}
+            of_repeats = {id_, "again"} if id_ == resnets[0]["run_id"] else {id_}
+            assert ids_of(repeated, models=name, newest=False) == of_repeats
+    for fields, expected in [
+        ({"datasets": "heldout"}, {"resnet18-10-heldout", "resnet18-20-heldout"}),
+        ({"datasets": "held*"}, {"resnet18-10-heldout", "resnet18-20-heldout"}),
+        ({"checkpoints": "epoch 10"}, {"resnet18-10-heldout", "resnet18-10-seen"}),
+        ({"checkpoints": "epoch_10.pth"}, {"resnet18-10-heldout", "resnet18-10-seen"}),
+        ({"checkpoints": "epoch_10", "datasets": "seen"}, {"resnet18-10-seen"}),
+    ]:
+        with subtests.test(fields=fields):
+            assert ids_of(resnets, **fields) == expected
+
+
+def test_a_printed_name_of_several_is_refused_with_their_names() -> None:
+    with pytest.raises(SettingsError, match="2 checkpoints go by 'epoch_10'") as caught:
+        ids_of(OF_FILES, checkpoints="epoch_10")
+    for architecture in ("resnet18", "vgg11"):
+        assert f"file:/exp/{architecture}/epoch_10.pth" in caught.value.message
+    assert "'*epoch_10*'" in str(caught.value.hint)
+    assert len(ids_of(OF_FILES, checkpoints="*epoch_10*")) == 4
+
+
+def test_words_of_a_printed_name_do_where_no_other_has_them() -> None:
+    runs = [
+        row(f"{lr}-{epoch}", checkpoint=f"file:/{lr}/epoch_{epoch}.pth")
+        for lr, epoch in (("lr1", 10), ("lr1", 20), ("lr2", 10))
+    ]
+    # All of them are printed as "lr1 epoch 10", those of lr1 alone as "epoch 10".
+    assert ids_of(runs, checkpoints="Epoch 20") == {"lr1-20"}
+    assert ids_of(runs, models="resnet18@lr2") == {"lr2-10"}
+    for words in ("epoch 10", "lr1"):
+        with pytest.raises(SettingsError, match=f"2 checkpoints go by '{words}'"):
+            ids_of(runs, checkpoints=words)
+    with pytest.raises(SettingsError, match="no run fits"):
+        ids_of(runs, checkpoints="poch 20")
+
+
+def test_a_given_label_names_a_model() -> None:
+    runs = [row("a", label="mine"), row("b", label=None)]
+    assert ids_of(runs, models="mine") == {"a"}
 
 
 def test_a_set_that_was_not_measured_says_so() -> None:
