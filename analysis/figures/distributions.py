@@ -14,7 +14,7 @@ from analysis.data.model_names import trained
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.hollow_marks import few_images, hollow_note
-from analysis.figures.theme import ACCENT, AFFINITY_ACROSS, UNKNOWN, text_width
+from analysis.figures.theme import ACCENT, UNKNOWN, affinity_across, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
 from analysis.text import number, range_finding
 from survey.text import counted, printable
@@ -169,24 +169,25 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
     sites = rows.assign(line=rows["name"].map(places).astype("float64"))
     sites["below"] = sites["line"] + _BELOW
     lines = _lines(order)
+    across = affinity_across(sites["affinity"], heaps["affinity"])
     return alt.layer(
         alt.Chart(heaps)
         .mark_area(color=ACCENT, opacity=0.3, line={"color": ACCENT, "strokeWidth": 1})
-        .encode(x=AFFINITY_ACROSS, y=alt.Y("top:Q", **lines), y2="line:Q", detail="name:N"),
-        *_ticks(sites, alt.Y("below:Q", **lines), _TICK * high),
+        .encode(x=across, y=alt.Y("top:Q", **lines), y2="line:Q", detail="name:N"),
+        *_ticks(sites, across, alt.Y("below:Q", **lines), _TICK * high),
         alt.Chart(sites.drop_duplicates("name"))
         .mark_point(shape="diamond", filled=True, opacity=1, size=40, color="black")
         .encode(x="median:Q", y=alt.Y("line:Q", **lines)),
     ).properties(width=WIDTH, height=high * max(len(order), 1))  # fmt: skip
 
 
-def _ticks(sites: pd.DataFrame, y: alt.Y, size: float) -> Iterator[Any]:
+def _ticks(sites: pd.DataFrame, x: alt.X, y: alt.Y, size: float) -> Iterator[Any]:
     """Yield the ticks of sites, and hollow ones of those that have the flag ``few_images``."""
     looks: dict[bool, Any] = {False: {"color": ACCENT, "thickness": 1.4, "opacity": 0.6}}
     looks[True] = {"fill": "white", "stroke": ACCENT, "strokeWidth": 0.8, "thickness": 2.6}
     for flagged, rows in sites.groupby("few_images"):
         ticks = alt.Chart(rows).mark_tick(orient="vertical", size=size, **looks[bool(flagged)])
-        yield ticks.encode(x=AFFINITY_ACROSS, y=y)
+        yield ticks.encode(x=x, y=y)
 
 
 def _lines(order: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from analysis.contrasts.residual_networks import (
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.hollow_marks import few_images, hollow_note, hollowed
-from analysis.figures.theme import AFFINITY_ACROSS, PALETTE, marked, names_down, text_width
+from analysis.figures.theme import PALETTE, affinity_across, marked, names_down, text_width
 from analysis.text import sentence
 
 #: The kinds of site, with the colour and shape of each.
@@ -74,7 +74,7 @@ def residual_chart(signatures: pd.DataFrame) -> Figure:
     order = list(dict.fromkeys(rows["label"]))
     lanes = (rows["kind"] == next(iter(KINDS))).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(
-        x=AFFINITY_ACROSS,
+        x=affinity_across(rows["affinity"]),
         y=names_down("label", order, grid=True),
         yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
     )

@@ -10,11 +10,13 @@ at least 3 to 1 with white paper. Colour never tells things apart alone: shape o
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
 #: Colours of categories.
 PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")
@@ -49,9 +51,19 @@ _BOLD_WIDTH, _PLAIN_WIDTH = 0.54, 0.48
 #: The fixed scale of every score in [0, 1].
 UNIT = alt.Scale(domain=[0, 1], nice=False)
 
-#: Affinity upwards and affinity to the right.
+#: Affinity upwards.
 AFFINITY = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
-AFFINITY_ACROSS = alt.X("affinity:Q", title="affinity score", scale=UNIT)
+
+
+def affinity_across(*drawn: pd.Series[float]) -> alt.X:
+    """Return affinity to the right, from the tenth below the lowest that is drawn, up to 1.
+
+    Below it nothing is drawn: on a phone it would be all that is seen at first.
+    """
+    lowest = min((float(each.min()) for each in drawn if len(each)), default=0.0)
+    low = max(math.floor(10 * lowest) / 10, 0.0)
+    scale = alt.Scale(domain=[min(low, 0.9), 1], nice=False)
+    return alt.X("affinity:Q", title="affinity score", scale=scale)
 
 
 def styled(chart: Any) -> alt.TopLevelMixin:

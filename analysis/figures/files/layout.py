@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.figure_style import FONT_SIZE, FigureStyle
 from analysis.figures.files.labels import label_lines, label_points
-from analysis.figures.files.texts import fit_legends, fit_names, fit_title
+from analysis.figures.files.texts import fit_axis_titles, fit_legends, fit_names, fit_title
 from analysis.figures.files.vega import View, layers_of, mark_of, svg_of
 from analysis.figures.files.words import Words
 from analysis.figures.theme import LABEL_SIZE
@@ -137,6 +137,7 @@ def _laid_out(spec: View, columns: int, factor: float, cell: float, *, labels: b
     for view in _views(result):
         _resize(view, factor)
         fit_title(view, cell)
+        fit_axis_titles(view)
         label_lines(result, view, 0.35 * cell)
         fit_legends(view)
         fit_names(view, 0.45 * cell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.figures.files.vega import View, layers_of
-from analysis.figures.theme import LABEL_SIZE, columns_of, text_width, wrapped
+from analysis.figures.theme import LABEL_SIZE, NOTE_SIZE, columns_of, text_width, wrapped
 
 #: Height of a row whose name is broken into two lines, in pixels.
 TWO_LINES = 26
@@ -21,6 +21,15 @@ def fit_title(view: View, cell: float) -> None:
         fitted = [each for line in lines for each in wrapped(line, 0.9 * cell, size, bold=True)]
         if fitted:
             title[key] = fitted
+
+
+def fit_axis_titles(view: View) -> None:
+    """Break the titles of horizontal axes: one beyond its drawing would take the drawing's room."""
+    for layer in layers_of(view):
+        across = layer.get("encoding", {}).get("x", {})
+        if isinstance(title := across.get("title"), str):
+            lines = wrapped(title, view["width"], NOTE_SIZE)
+            across["title"] = lines if len(lines) > 1 else title
 
 
 def fit_legends(view: View) -> None:

@@ -18,6 +18,7 @@ from analysis.figure_style import FigureStyle
 from analysis.figures.files.labels import _apart, label_points
 from analysis.figures.files.layout import printed
 from analysis.figures.files.vega import specification
+from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from survey.errors import SettingsError
@@ -130,6 +131,14 @@ def test_narrow_cells_keep_their_numbers_in_two_lines() -> None:
     )  # fmt: skip
     drawn = placed(figures.correlation_chart(table))
     assert drawn.count(">0.50<") == drawn.count(">± 0.25*<") == 5
+
+
+def test_a_title_of_an_axis_takes_no_room_of_the_drawing() -> None:
+    tree = figures.dendrogram_chart(cluster(distance_matrix(surveyed(4), cache=False)))
+    drawn = printed(specification(tree), FigureStyle(width="column", bare=True))
+    assert drawn.size[0] == pytest.approx(3.25 * 96, abs=3)
+    assert ">(relative DTW)<" in drawn.svg
+    assert drawn.spec["vconcat"][0]["width"] > 0.5 * drawn.size[0]
 
 
 def test_names_of_weights_take_a_second_line_where_there_is_little_room() -> None:

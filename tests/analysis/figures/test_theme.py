@@ -17,6 +17,7 @@ from analysis.figures.theme import (
     QUIET,
     SHAPES,
     UNKNOWN,
+    affinity_across,
     colour_scale,
     dash_scale,
     shape_scale,
@@ -149,3 +150,12 @@ def test_words():
     assert listed("abcde") == "a, b, c and 2 others"
     assert listed(["a"]) == "a"
     assert listed([]) == ""
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.04, 0.3, 0.69, 0.7, 0.999, 1.0])
+def test_a_horizontal_axis_of_affinity_begins_where_something_is_drawn(lowest: float) -> None:
+    drawn = pd.Series([1.0, None, lowest]), pd.Series(dtype="float64")
+    low, high = affinity_across(*drawn).to_dict()["scale"]["domain"]
+    assert high == 1
+    assert 0 <= low <= lowest <= low + 0.1 + 1e-9
+    assert affinity_across(pd.Series(dtype="float64")).to_dict()["scale"]["domain"] == [0, 1]
