@@ -66,14 +66,15 @@ def drift_chart(drift: Drift) -> Figure:
     base = alt.Chart(rows).encode(x=before)
     bars = base.mark_rule(color=QUIET).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     places = base.encode(y=alt.Y("difference:Q", scale=scale))
+    looks = marked("mark", {MOVED: (CONTRAST, "square"), STAYED: (QUIET, "circle")})
     points = places.mark_point(filled=True, opacity=1, size=MARK).encode(
-        **marked("mark", {MOVED: (CONTRAST, "square"), STAYED: (QUIET, "circle")}),
+        **looks,
         tooltip=["architecture:N", "checkpoint:N", "dataset:N", "site_name:N", "difference:Q"],
     )
     return figure(
-        alt.layer(tolerated, bars, points, *hollowed(places, rows, MARK)).properties(
-            width=WIDTH, height=HEIGHT
-        ),
+        alt.layer(
+            tolerated, bars, points, *hollowed(places, rows, MARK, looks["shape"])
+        ).properties(width=WIDTH, height=HEIGHT),
         drift.finding(),
         note=f"Grey: the tolerance of {drift.tolerance:g}; bars: 95 % intervals (Student's t)."
         f" Tested at a family-wise level of {drift.level:g} (Holm)."

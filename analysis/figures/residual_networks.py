@@ -78,9 +78,10 @@ def residual_chart(signatures: pd.DataFrame) -> Figure:
         y=names_down("label", order, grid=True),
         yOffset=alt.YOffset("lane:N", scale=alt.Scale(domain=["after", "rest"])),
     )
-    points = base.mark_point(filled=True, opacity=0.75, size=MARK).encode(**marked("kind", KINDS))
+    looks = marked("kind", KINDS)
+    points = base.mark_point(filled=True, opacity=0.75, size=MARK).encode(**looks)
     return figure(
-        alt.layer(points, *hollowed(base, rows, MARK)).properties(
+        alt.layer(points, *hollowed(base, rows, MARK, looks["shape"])).properties(
             width=WIDTH, height=STRIP * max(len(order), 1)
         ),
         residual_finding(residual_contrast(signatures)),

@@ -254,6 +254,7 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     title = "place in block" if coloured == "repeat" else "activation"
     kinds = legend(title=title, columns=5) if len(names) > 1 else None
     shapes = legend(title="place in block", columns=5) if len(places) > 1 else None
+    shape = alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes)
 
     # Smaller where sites lie close together.
     point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
@@ -261,11 +262,13 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     def points(base: Any) -> Any:
         return base.mark_point(filled=True, opacity=1, size=point).encode(
             color=alt.Color(f"{coloured}:N", scale=colour_scale(names), legend=kinds),
-            shape=alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes),
+            shape=shape,
             tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
         )
 
-    drawn = over_depth(group, thread, points, width=size[0], height=size[1], size=point)
+    drawn = over_depth(
+        group, thread, points, width=size[0], height=size[1], size=point, shape=shape
+    )
     if rows["run_id"].nunique() == 1:
         return drawn
     above = head(str(group["model"].iloc[0]), _summary(group), limit=size[0])

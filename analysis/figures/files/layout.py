@@ -131,9 +131,6 @@ def _laid_out(spec: View, columns: int, factor: float, cell: float, *, labels: b
     body = _body(result)
     if "concat" in body:
         body["columns"] = columns
-    # Legends one below the other.
-    layout = {"bottom": {"direction": "vertical", "margin": 4}}
-    result.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
     for view in _views(result):
         _resize(view, factor)
         fit_title(view, cell)
@@ -141,6 +138,10 @@ def _laid_out(spec: View, columns: int, factor: float, cell: float, *, labels: b
         label_lines(result, view, 0.35 * cell)
         fit_legends(view)
         fit_names(view, 0.45 * cell)
+    # Legends one below the other; below a narrow drawing they reach under its names.
+    narrow = any(view["width"] < 0.5 * cell for view in _views(result))
+    layout = {"direction": "vertical", "margin": 4, "anchor": "end" if narrow else "start"}
+    result.setdefault("config", {}).setdefault("legend", {})["layout"] = {"bottom": layout}
     if labels:
         _label(result)
     return result

@@ -73,4 +73,4 @@ def _break(axis: View, label: str, room: float, between: str) -> None:
     lines = f"split(replace({label}, '{between}', '\\n{between.strip()}'), '\\n')"
     # The first line would stand at the middle.
     lift = f"indexof({label}, '{between}') < 0 ? 0 : {-(LABEL_SIZE + 1) / 2}"
-    axis |= {"labelExpr": lines, "labelLimit": round(room), "labelOffset": {"expr": lift}}
+    axis |= {"labelExpr": lines, "labelLimit": round(1.3 * room), "labelOffset": {"expr": lift}}

@@ -69,6 +69,7 @@ def over_depth(
     height: int,
     size: float = SMALL,
     y: alt.Y | None = None,
+    shape: alt.Shape | None = None,
 ) -> Any:
     """Return layers over one axis of depth, with a dotted line where a site has no score.
 
@@ -87,6 +88,8 @@ def over_depth(
         Area of the marks, in square pixels.
     y : altair.Y, optional
         The axis upwards, of the column ``affinity``; that of affinity scores by default.
+    shape : altair.Shape, optional
+        The shape of the marks, where they are no circles.
     """
     x = alt.X(
         "depth:Q",
@@ -105,7 +108,7 @@ def over_depth(
         color="#222222",
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
-    drawn += hollowed(base.encode(y=y), data, size)
+    drawn += hollowed(base.encode(y=y), data, size, shape)
     layered: Any = alt.layer(*missing, *drawn, labels).properties(width=width, height=height)
     return layered
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 
@@ -13,8 +14,10 @@ def few_images(rows: pd.DataFrame) -> pd.Series[bool]:
     return pd.Series(["few_images" in each for each in flags], index=rows.index, dtype="bool")
 
 
-def hollowed(points: Any, rows: pd.DataFrame, size: float) -> list[Any]:
-    """Return a white dot within the marks of flagged sites, as a layer; none without any.
+def hollowed(
+    points: Any, rows: pd.DataFrame, size: float, shape: alt.Shape | None = None
+) -> list[Any]:
+    """Return white marks within those of flagged sites, as a layer; none without any.
 
     Parameters
     ----------
@@ -24,11 +27,14 @@ def hollowed(points: Any, rows: pd.DataFrame, size: float) -> list[Any]:
         Its rows, with ``few_images``.
     size : float
         Area of the marks, in square pixels.
+    shape : altair.Shape, optional
+        The shape of the marks; a circle by default, which would cover a triangle.
     """
     if not rows["few_images"].any():
         return []
     flagged = points.transform_filter("datum.few_images")
-    return [flagged.mark_circle(size=0.4 * size, color="white", opacity=1)]
+    white = flagged.mark_point(filled=True, size=0.4 * size, color="white", opacity=1)
+    return [white if shape is None else white.encode(shape=shape)]
 
 
 def hollow_note(rows: pd.DataFrame, score: str = "affinity") -> str:

@@ -246,6 +246,16 @@ def test_sites_after_the_shortcut_stand_apart():
     assert len(marks(residual_chart(frame), "symbol")) == 32
 
 
+def test_hollow_marks_keep_their_shape():
+    flagged = twins().assign(flags=[("few_images",)] * len(twins()))
+    outlines = {True: [], False: []}
+    for mark in marks(residual_chart(flagged), "symbol"):
+        commands = "".join(filter(str.isalpha, mark.get("d")))
+        outlines[mark.get("fill") == "white"].append(commands)
+    assert sorted(outlines[True]) == sorted(outlines[False])
+    assert len(set(outlines[True])) == 3
+
+
 def test_gates_are_no_sites_of_the_contrast():
     frame = twins()
     gate = frame["site"].eq(3) & frame["family"].eq("ResNet")
