@@ -110,7 +110,7 @@ class FirstRow:
 
 def first_row(compiled: str, home: Path, runner: str) -> FirstRow:
     """Run the scan in a new home; its lines tell when its workers are up and when it is done."""
-    command = [sys.executable, "-m", "jobs.cli.main", "--home", str(home), *SCAN]
+    command = [sys.executable, "-m", "jobs.entry", "--home", str(home), *SCAN]
     before, began = processor(), time.monotonic()
     with subprocess.Popen(
         [*command, "--runner", runner, *ONE_WORKER],
@@ -162,7 +162,7 @@ def main() -> None:
             times["empty app"].append(seconds(folder, str(script), "--help"))
             for text, code in COMMANDS.items():
                 arguments = [each.replace("_", " ") for each in text.split()]
-                whole = ("-m", "jobs.cli.main", "--home", str(home), *arguments)
+                whole = ("-m", "jobs.entry", "--home", str(home), *arguments)
                 times[text].append(seconds(folder, *whole, code=code))
         scans(folder, Path(folder))
     medians = {text: statistics.median(values[1:]) for text, values in times.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from jobs.runners.base import Runner
 
 
-@verb
+@partial(verb, interrupted="finished batches are kept: run the same command again to go on")
 def run(
     *,
     survey: SurveyOptions,

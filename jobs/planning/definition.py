@@ -34,7 +34,7 @@ from survey import MeasureSettings, SettingsError, UnknownName
 DEFAULT_DATASET = "digits"
 
 #: Libraries whose change of version makes jobs stale, for surveys that ask for it.
-LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy", "numba")
+LIBRARIES = ("torch", "torchvision", "timm", "numpy", "scipy")
 
 #: The installed version of a library.
 library_version = functools.cache(version)

@@ -43,3 +43,34 @@ def test_an_early_interruption_prints_no_traceback(delay: float, tmp_path: Path)
         _, problems = process.communicate(timeout=60)
     assert process.returncode in (-signal.SIGINT, 130)
     assert "Traceback" not in problems
+
+
+#: Ends a command line that has printed much, registered an end and made what takes long to free.
+ENDING = """
+import atexit, sys
+from jobs import entry
+import jobs.cli.main
+
+class Freed:
+    def __del__(self): print("freed")
+
+def run():
+    global kept
+    kept = Freed()
+    atexit.register(print, "closed")
+    print("x" * 100_000)
+    sys.exit(int(sys.argv[1]))
+
+jobs.cli.main.main = run
+entry.main()
+"""
+
+
+@pytest.mark.parametrize("code", [0, 130])
+def test_the_end_keeps_the_code_and_the_output_and_frees_nothing(code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, str(code)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert done.stdout.split() == ["x" * 100_000, "closed"]
+    assert done.stderr == ""
