@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.types import ASGIApp
 
 from catalog.registry.registry import Registry
-from jobs.service import health
+from jobs.service import health, mcp
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
@@ -86,6 +86,7 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     app.state.renderer = Renderer()
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)
+    app.include_router(mcp.router)
     for router in API_ROUTERS:
         app.include_router(router, prefix=API)
     for router in pages.ROUTERS:

@@ -21,6 +21,9 @@ from jobs.service.settings import ServiceSettings, is_loopback
 #: Methods that change nothing.
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
+#: Where the Model Context Protocol is spoken.
+MCP_PATH = "/mcp"
+
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/?#@\[\]]+)(?::\d{1,5})?")
 
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
@@ -80,7 +83,7 @@ def require_content_type(request: Request) -> None:
     """
     if request.method in SAFE_METHODS or request.method == "DELETE":
         return
-    wanted = _JSON if request.url.path.startswith("/api/") else _FORM
+    wanted = _JSON if request.url.path.startswith(("/api/", MCP_PATH)) else _FORM
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != wanted:
         raise Refusal(

@@ -133,6 +133,8 @@ def add_table_routes(
             path + suffix,
             route,
             summary=sentence,
+            # Of a partial function there is another one.
+            description=sentence,
             name=f"{name}_as" if suffix else name,
             operation_id=None if suffix else name,
             responses=answers,

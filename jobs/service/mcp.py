@@ -1,0 +1,161 @@
+"""The Model Context Protocol at ``/mcp``: operations of the API that read, offered as tools.
+
+The transport is streamable HTTP without sessions: every message is a POST, answered in JSON. A tool
+is an operation of the API under another name: its schema is that of the operation, and a call is a
+request to it, with the caller's token, limits and refusals.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.types import Message
+
+from jobs.service.access.hosts import MCP_PATH
+from jobs.service.problems import Refusal
+from survey import __version__
+
+router = APIRouter()
+
+#: Versions of the protocol, the newest first.
+VERSIONS = ("2025-11-25", "2025-06-18")
+
+#: The operations that are offered: method and address below the API.
+TOOLS = {
+    "list": ("get", "/api/v1/queries/signatures-overview"),
+    "signature": ("get", "/api/v1/queries/run-sites"),
+    "compare": ("get", "/api/v1/questions/distances"),
+    "sql": ("post", "/api/v1/sql"),
+}
+
+#: Codes of JSON-RPC.
+_NO_METHOD, _WRONG_PARAMETERS = -32601, -32602
+
+#: What a call to the API takes over from the request that it comes with.
+_KEPT = ("type", "asgi", "http_version", "scheme", "client", "server", "root_path")
+_KEPT_HEADERS = (b"host", b"authorization")
+
+
+class ClientMessage(BaseModel):
+    """A message of a client: a request, or without ``id`` a notification."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str | None = None
+    method: str | None = None
+    params: dict[str, Any] = {}
+
+
+class _Error(Exception):
+    """A request of the protocol that cannot be answered: its code and why."""
+
+
+@router.post(MCP_PATH, include_in_schema=False)
+async def answer(request: Request, call: ClientMessage) -> Response:
+    """Answer a message of the Model Context Protocol."""
+    version = request.headers.get("mcp-protocol-version", VERSIONS[0])
+    if version not in VERSIONS:
+        raise Refusal(
+            HTTPStatus.BAD_REQUEST,
+            f"the protocol's version is {version}",
+            f"known: {', '.join(VERSIONS)}",
+        )
+    if call.id is None or call.method is None:
+        return Response(status_code=HTTPStatus.ACCEPTED)
+    try:
+        values = {"result": await _result(request, call.method, call.params)}
+    except _Error as error:
+        code, message = error.args
+        values = {"error": {"code": code, "message": message}}
+    return JSONResponse({"jsonrpc": "2.0", "id": call.id, **values})
+
+
+async def _result(request: Request, method: str, given: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        asked = given.get("protocolVersion")
+        return {
+            "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "model-zoo-survey", "version": __version__},
+        }
+    if method == "ping":
+        return {}
+    if method == "tools/list":
+        return {"tools": [_tool(request.app, name) for name in TOOLS]}
+    if method != "tools/call":
+        raise _Error(_NO_METHOD, f"unknown method {method}")
+    name, arguments = given.get("name"), given.get("arguments") or {}
+    if name not in TOOLS or not isinstance(arguments, dict):
+        raise _Error(_WRONG_PARAMETERS, f"name is one of {', '.join(TOOLS)}, arguments an object")
+    status, text = await _ask(request, *TOOLS[name], arguments)
+    is_error = status >= HTTPStatus.BAD_REQUEST
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+
+
+def _tool(app: FastAPI, name: str) -> dict[str, Any]:
+    """Return a tool as the schema of the API declares its operation."""
+    method, path = TOOLS[name]
+    schema = app.openapi()
+    operation = schema["paths"][path][method]
+    if body := operation.get("requestBody"):
+        reference = body["content"]["application/json"]["schema"]["$ref"]
+        arguments = schema["components"]["schemas"][reference.rpartition("/")[2]]
+    else:
+        parameters = operation["parameters"]
+        arguments = {
+            "type": "object",
+            "properties": {
+                each["name"]: {**each["schema"], "description": each.get("description", "")}
+                for each in parameters
+            },
+            "required": [each["name"] for each in parameters if each["required"]],
+            "additionalProperties": False,
+        }
+    return {
+        "name": name,
+        "description": operation["description"],
+        "inputSchema": arguments,
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+async def _ask(
+    request: Request, method: str, path: str, arguments: dict[str, Any]
+) -> tuple[int, str]:
+    """Return the status and body of the API's answer to a request of the same caller."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    content, query = b"", ""
+    if method == "post":
+        content = json.dumps(given).encode()
+    else:
+        query = urlencode(given, doseq=True)
+    kept = [pair for pair in request.scope["headers"] if pair[0] in _KEPT_HEADERS]
+    json_alone = [(name, b"application/json") for name in (b"accept", b"content-type")]
+    scope = {
+        **{name: value for name, value in request.scope.items() if name in _KEPT},
+        "method": method.upper(),
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [*kept, *json_alone],
+    }
+    bodies = [content]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+        # The client of the one goes away with that of the other.
+        return await request.receive()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await request.app(scope, receive, send)
+    body = b"".join(each.get("body", b"") for each in sent)
+    return sent[0]["status"], body.decode()

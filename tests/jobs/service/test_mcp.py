@@ -1,0 +1,117 @@
+"""The Model Context Protocol: its tools are operations of the API, with their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator
+
+from catalog.home import Home
+from catalog.store.queries import named_queries
+from jobs.service.application import make_application
+from jobs.service.mcp import TOOLS, VERSIONS
+from jobs.service.settings import ServiceSettings
+from tests.analysis.homes import Builder
+from tests.jobs.service.conftest import Serve
+
+pytestmark = pytest.mark.slow(seconds=8)
+
+
+@pytest.fixture(scope="module")
+def client(home: Home) -> Iterator[TestClient]:
+    rng = np.random.default_rng(2)
+    with Builder(home.path) as build:
+        for number in range(3):
+            build(f"r{number}", rng.random((2, 6)), architecture=f"net{number}")
+    with TestClient(
+        make_application(ServiceSettings(home)), base_url="http://localhost:8765"
+    ) as client:
+        yield client
+
+
+def asked(client: TestClient, method: str, **params: Any) -> dict[str, Any]:
+    call = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+    answer = client.post("/mcp", json=call).json()
+    assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+    given: dict[str, Any] = answer.get("result") or answer["error"]
+    return given
+
+
+def test_a_client_and_the_service_agree_on_a_version(client: TestClient) -> None:
+    for version in VERSIONS:
+        assert asked(client, "initialize", protocolVersion=version)["protocolVersion"] == version
+    agreed = asked(client, "initialize", protocolVersion="1999-01-01")
+    assert agreed["protocolVersion"] == VERSIONS[0]
+    assert agreed["capabilities"] == {"tools": {}}
+    notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert client.post("/mcp", json=notice).status_code == 202
+    other = {"MCP-Protocol-Version": "1999-01-01"}
+    assert client.post("/mcp", json=notice, headers=other).status_code == 400
+    assert client.get("/mcp").status_code == 405
+    assert (
+        client.post("/mcp", content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
+    )
+    assert client.post("/mcp", json={"id": 1}).status_code == 422
+
+
+def test_tools_answer_as_their_operations_do(client: TestClient) -> None:
+    tools = {each["name"]: each for each in asked(client, "tools/list")["tools"]}
+    assert set(tools) == set(TOOLS)
+    assert tools["signature"]["description"] == named_queries()["run_sites"].sentence
+    calls: dict[str, dict[str, Any]] = {
+        "list": {"where": ["architecture=net1"], "limit": 5},
+        "signature": {"run": ["r1"]},
+        "compare": {"model": ["net0", "net2"]},
+        "sql": {"sql": "SELECT run_id FROM runs ORDER BY 1", "limit": None},
+    }
+    for name, arguments in calls.items():
+        schema = tools[name]["inputSchema"]
+        Draft202012Validator.check_schema(schema)
+        Draft202012Validator(schema).validate(arguments)
+        assert not Draft202012Validator(schema).is_valid({**arguments, "other": 1})
+        given = asked(client, "tools/call", name=name, arguments=arguments)
+        method, path = TOOLS[name]
+        details = {"json": arguments} if method == "post" else {"params": arguments}
+        assert not given["isError"]
+        assert given["content"] == [
+            {"type": "text", "text": client.request(method, path, **details).text}  # type: ignore[arg-type]
+        ]
+        assert json.loads(given["content"][0]["text"])["items"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("sql", {"sql": "FROM read_text('/etc/passwd')"}, "hint"),
+        ("sql", {}, "sql"),
+        ("signature", {"run": ["r0"], "path": "/etc"}, "path"),
+        ("compare", {"model": {"a": 1}}, "a"),
+    ],
+)
+def test_what_the_api_refuses_is_an_error_of_the_tool(
+    client: TestClient, name: str, arguments: dict[str, Any], words: str
+) -> None:
+    given = asked(client, "tools/call", name=name, arguments=arguments)
+    assert given["isError"]
+    assert words in given["content"][0]["text"]
+
+
+def test_what_is_no_tool_is_an_error_of_the_protocol(client: TestClient) -> None:
+    assert asked(client, "tools/call", name="surveys", arguments={})["code"] == -32602
+    assert asked(client, "tools/call", name="sql", arguments=[1])["code"] == -32602
+    assert asked(client, "resources/list")["code"] == -32601
+
+
+def test_a_token_that_may_read_is_enough_and_needed(serve: Serve, token: Any) -> None:
+    remote = serve(host="0.0.0.0", names=("127.0.0.1",))
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    call |= {"params": {"name": "list", "arguments": {}}}  # type: ignore[dict-item]
+    assert remote.post("/mcp", json=call).status_code == 401
+    bearer = {"Authorization": f"Bearer {token('read')}"}
+    given = remote.post("/mcp", json=call, headers=bearer)
+    assert given.json()["result"]["isError"] is False
