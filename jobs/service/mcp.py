@@ -93,27 +93,23 @@ async def _result(request: Request, method: str, given: dict[str, Any]) -> dict[
     if name not in TOOLS or not isinstance(arguments, dict):
         raise _Error(_WRONG_PARAMETERS, f"name is one of {', '.join(TOOLS)}, arguments an object")
     status, text = await _ask(request, *TOOLS[name], arguments)
-    is_error = status >= HTTPStatus.BAD_REQUEST
-    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+    return {"content": [{"type": "text", "text": text}], "isError": status >= 400}
 
 
 def _tool(app: FastAPI, name: str) -> dict[str, Any]:
     """Return a tool as the schema of the API declares its operation."""
     method, path = TOOLS[name]
-    schema = app.openapi()
-    operation = schema["paths"][path][method]
+    operation = (schema := app.openapi())["paths"][path][method]
     if body := operation.get("requestBody"):
         reference = body["content"]["application/json"]["schema"]["$ref"]
         arguments = schema["components"]["schemas"][reference.rpartition("/")[2]]
     else:
-        parameters = operation["parameters"]
         arguments = {
             "type": "object",
             "properties": {
-                each["name"]: {**each["schema"], "description": each.get("description", "")}
-                for each in parameters
+                each["name"]: {"description": each["description"], **each["schema"]}
+                for each in operation["parameters"]
             },
-            "required": [each["name"] for each in parameters if each["required"]],
             "additionalProperties": False,
         }
     return {
@@ -124,16 +120,10 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
     }
 
 
-async def _ask(
-    request: Request, method: str, path: str, arguments: dict[str, Any]
-) -> tuple[int, str]:
+async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) -> tuple[int, str]:
     """Return the status and body of the API's answer to a request of the same caller."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    content, query = b"", ""
-    if method == "post":
-        content = json.dumps(given).encode()
-    else:
-        query = urlencode(given, doseq=True)
+    given = {name: value for name, value in asked.items() if value is not None}
+    in_body = method == "post"
     kept = [pair for pair in request.scope["headers"] if pair[0] in _KEPT_HEADERS]
     json_alone = [(name, b"application/json") for name in (b"accept", b"content-type")]
     scope = {
@@ -141,11 +131,10 @@ async def _ask(
         "method": method.upper(),
         "path": path,
         "raw_path": path.encode(),
-        "query_string": query.encode(),
+        "query_string": b"" if in_body else urlencode(given, doseq=True).encode(),
         "headers": [*kept, *json_alone],
     }
-    bodies = [content]
-    sent: list[Message] = []
+    bodies, sent = [json.dumps(given).encode() if in_body else b""], list[Message]()
 
     async def receive() -> Message:
         if bodies:
@@ -157,5 +146,4 @@ async def _ask(
         sent.append(message)
 
     await request.app(scope, receive, send)
-    body = b"".join(each.get("body", b"") for each in sent)
-    return sent[0]["status"], body.decode()
+    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent).decode()
