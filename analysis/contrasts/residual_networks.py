@@ -19,7 +19,7 @@ from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta
-from analysis.statistics.trend import SIGNIFICANT
+from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import number, span
 from survey.text import counted
 

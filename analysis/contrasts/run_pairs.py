@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
+from analysis.data.model_names import Run
 from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from catalog.datasets.subset import without_order
 from catalog.home import Home
 from catalog.store.reader import query, run_row
 from survey.errors import DatasetError, SettingsError
-
-#: A row of ``runs``, by column.
-Run = Mapping[str, Any]
 
 #: Settings that must be equal for two runs to be compared.
 COMPARABLE = ("images_per_score", "pooling", "shrinkage", "ridge")

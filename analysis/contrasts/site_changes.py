@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.contrasts.drift_verdicts import OUT
-from analysis.contrasts.run_pairs import Run, RunPair
+from analysis.contrasts.run_pairs import RunPair
+from analysis.data.model_names import Run
 from analysis.data.tables import Row
 from analysis.statistics.p_values import unpaired_freedom
 from catalog.home import Home

@@ -17,8 +17,8 @@ from analysis.data.model_names import is_untrained, measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
+from analysis.statistics.p_values import SIGNIFICANT
 from analysis.statistics.pearson import constant
-from analysis.statistics.trend import SIGNIFICANT
 from analysis.text import number
 from survey.text import counted
 

@@ -11,7 +11,8 @@ from analysis.choices import PAPER_NAMES, Level
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import LABEL_SIZE, names_down, text_width
-from analysis.relations.metric_correlations import SMALL, correlations_finding
+from analysis.relations.metric_correlations import correlations_finding
+from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import number
 
 #: Size of a cell in pixels.
@@ -90,7 +91,7 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
         alt.layer(cells, labels).properties(width=width, height=HIGH * max(len(names), 1)),
         correlations_finding(correlations, level),
         note="Pearson's correlation of the affinity with each metric over the sites of a model."
-        f"{means} *: below 0.05 after Holm's correction.",
+        f"{means} *: below {SIGNIFICANT} after Holm's correction.",
         source=correlations,
         width=int(width + text_width(names) + 80),
     )
@@ -100,5 +101,5 @@ def _cell(row: dict[Any, Any]) -> str:
     if pd.isna(row["pearson"]):
         return "-"
     spread = "" if pd.isna(row["std"]) else f" ± {number(row['std'])}"
-    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < SMALL else ""
+    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < SIGNIFICANT else ""
     return f"{number(row['pearson'])}{spread}{star}"

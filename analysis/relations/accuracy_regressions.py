@@ -15,7 +15,7 @@ from analysis.choices import Accuracy
 from analysis.data.tables import Row, result_table
 from analysis.relations.accuracy_predictors import GIVEN, GROUP, KINDS, predictors
 from analysis.statistics.fitted_line import fitted_line
-from analysis.statistics.p_values import corrected
+from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.pearson import ROUNDING, constant
 from analysis.statistics.permutations import Orders, orders
 from analysis.text import chance, number
@@ -23,9 +23,6 @@ from survey.text import counted
 
 #: Fewer architectures than this are not fitted: with three, R2 is large whatever they are.
 LEAST_ARCHITECTURES = 4
-
-#: A corrected p-value below it is counted in the finding.
-SMALL = 0.05
 
 COLUMNS = {
     **dict.fromkeys(("group", "dataset", "accuracy", "kind", "predictor"), "str"),
@@ -133,7 +130,7 @@ def regressions_finding(
     ours = regressions[regressions["picked"] & counts]
     if ours.empty:
         return "No group of families has enough architectures with an accuracy for a regression"
-    significant = int((ours["p_corrected"] < SMALL).sum())
+    significant = int((ours["p_corrected"] < SIGNIFICANT).sum())
     left_out = int((ours["r2_left_out"] > 0).sum())
     top = ours.iloc[int(np.argmax(ours["r2"]))]
     return (

@@ -11,6 +11,7 @@ from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_columns
+from analysis.statistics.p_values import SIGNIFICANT
 
 COLUMNS = {
     **dict.fromkeys(("group", "dataset"), "str"),
@@ -18,9 +19,6 @@ COLUMNS = {
     **dict.fromkeys(("span", "std", "sampling_error", "q", "p"), "float64"),
     "within_chance": "bool",
 }
-
-#: Above this p, sampling alone may explain the differences.
-LEVEL = 0.05
 
 
 def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
@@ -46,7 +44,8 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
         two networks: ``group``, ``dataset``, ``n`` (networks, each checkpoint one), ``images`` (the
         fewest that one saw), ``span`` (largest less smallest accuracy, a fraction), ``std`` (their
         sample deviation), ``sampling_error`` (the root of the mean of s_i^2), ``q``, ``p`` (chance
-        of so large a Q among equal networks), ``within_chance`` (whether p is above ``LEVEL``).
+        of so large a Q among equal networks), ``within_chance`` (whether p is above
+        ``SIGNIFICANT``).
 
     Notes
     -----
@@ -73,7 +72,7 @@ def accuracy_spread(models: pd.DataFrame) -> pd.DataFrame:
         error, q, p = _homogeneity(top1, images)
         row: Row = {"group": group, "dataset": dataset, "n": len(part), "images": images.min()}
         row |= {"span": np.ptp(top1), "std": top1.std(ddof=1), "sampling_error": error}
-        rows.append(row | {"q": q, "p": p, "within_chance": p > LEVEL})
+        rows.append(row | {"q": q, "p": p, "within_chance": p > SIGNIFICANT})
     return result_table(rows, COLUMNS, models)
 
 

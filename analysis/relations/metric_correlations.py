@@ -21,7 +21,7 @@ from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.correlation_interval import correlation_interval
 from analysis.statistics.effective_size import effective_pairs
-from analysis.statistics.p_values import corrected
+from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.pearson import (
     CONFIDENCE,
     LEAST_SITES,
@@ -32,9 +32,6 @@ from analysis.statistics.pearson import (
 from analysis.text import number, span
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
-
-#: A corrected p-value below it is marked, and counted in the finding.
-SMALL = 0.05
 
 COLUMNS = {
     **dict.fromkeys(("level", "name", "family", "dataset", "metric"), "str"),
@@ -146,7 +143,7 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
     strongest = known[known["metric"].map(lambda name: PAPER_NAMES.get(name, name)) == row.name]
     tested = strongest["p_corrected"].dropna()
-    small = f"{int((tested < SMALL).sum())} of {len(tested)} differ from 0 at {SMALL}"
+    small = f"{int((tested < SIGNIFICANT).sum())} of {len(tested)} differ from 0 at {SIGNIFICANT}"
     doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"
     if members == 1:
         mean = number(row["mean"])

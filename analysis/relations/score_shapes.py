@@ -14,7 +14,7 @@ from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.dip import dip, dip_p
 from analysis.statistics.effective_size import effective_size
-from analysis.statistics.p_values import corrected
+from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.pearson import constant
 from survey.text import counted
 
@@ -174,8 +174,9 @@ def shapes_finding(shapes: pd.DataFrame) -> str:
     if known.empty:
         return f"No model has {LEAST_SITES} different scores, as the shape of a distribution needs"
     bimodal = int((known["bimodality_coefficient"] > UNIFORM).sum())
-    significant = int((known["p_corrected"] <= 0.05).sum())
+    significant = int((known["p_corrected"] <= SIGNIFICANT).sum())
     return (
         f"{bimodal} of {counted(len(known), 'model')} exceed a uniform distribution's bimodality;"
-        f" in {significant} the dip test sees two heaps (p at most 0.05 after Holm's correction)"
+        f" in {significant} the dip test sees two heaps (p at most {SIGNIFICANT} after Holm's"
+        " correction)"
     )

@@ -9,6 +9,9 @@ from scipy.stats import t as student
 
 from analysis.array_types import Floats
 
+#: The p above which a difference is taken for chance.
+SIGNIFICANT = 0.05
+
 
 def difference_p(
     difference: ArrayLike, standard_error: ArrayLike, freedom: ArrayLike, tolerance: float = 0.0

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import chance, number
-
-#: The p above which a difference is taken for chance.
-SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
