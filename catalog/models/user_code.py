@@ -109,7 +109,7 @@ def _location(module: str) -> Path:
         spec = _within(name, spec.submodule_search_locations or ()) if spec else None
     if spec is None:
         raise CatalogError(
-            f"there is no module {name} to import for {module}",
+            f"there is no module {name}" + (f", which {module} lies in" if name != module else ""),
             hint=f"write {module.removesuffix('.py')}, without the .py"
             if module.endswith(".py")
             else "run the command where the module lies, or install its package",
