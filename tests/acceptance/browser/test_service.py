@@ -142,7 +142,7 @@ def watch_it(page: Page) -> None:
     shares = set[float]()
     reach(page, page.get_by_role("button", name="Cancel survey 1"))
     bar, cancel = page.get_by_label("The scan"), page.get_by_role("button", name="Cancel survey 1")
-    page.get_by_role("region", name="Workers").locator("progress").first.wait_for(
+    page.get_by_role("region", name="Jobs under way").locator("progress").first.wait_for(
         timeout=1000 * PATIENCE_SECONDS
     )
 
