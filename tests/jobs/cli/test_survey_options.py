@@ -33,7 +33,7 @@ def test_run_and_schedule_tick_take_the_same_options_of_runners():
     # Nobody is there to consent to code when a schedule is due, and its home is there already. A
     # service has its schedules itself.
     elsewhere = {"trust", "registry", "server", "token_file"}
-    assert options("schedule tick") == declared - elsewhere | {"grace"}
+    assert options("schedule tick") == declared - elsewhere | {"grace", "allowed"}
 
 
 def test_a_verb_gets_the_survey_and_options_of_its_own():
