@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from jobs.operations.sql_query import SqlQuery
 
 
+#: Seconds between the alarms that end the wait for a key.
+_ALARM_SECONDS = 0.5
+
+
 class Interruptions:
     """The interruptions of a prompt."""
 
@@ -31,9 +35,12 @@ class Interruptions:
     def handled(self) -> Iterator[None]:
         """Handle Ctrl-C here for a while."""
         before = signal.signal(signal.SIGINT, self._take)
+        alarmed = signal.signal(signal.SIGALRM, lambda *_: None)
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, alarmed)
             signal.signal(signal.SIGINT, before)
 
     def line(self, prompt: str) -> str:
@@ -49,7 +56,12 @@ class Interruptions:
         if self._came:
             self._came = False
             raise KeyboardInterrupt
-        return input(prompt)
+        # A signal just before `input` waits for a key does not end that wait: the next alarm does.
+        signal.setitimer(signal.ITIMER_REAL, _ALARM_SECONDS, _ALARM_SECONDS)
+        try:
+            return input(prompt)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def answer(self, query: SqlQuery, write: Callable[[SqlQuery], None]) -> None:
         """Write the result of a query, or what went wrong with it, or that it was ended."""

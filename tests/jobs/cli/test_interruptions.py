@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,6 +18,7 @@ import pytest
 
 from jobs.cli.sql import interruptions, prompt
 from jobs.operations.sql_query import SqlQuery
+from tests.style.repository import ROOT
 
 FILES = (interruptions.__file__, prompt.__file__)
 
@@ -85,3 +88,31 @@ def test_an_interruption_ends_the_query_it_is_for_and_never_the_prompt(
         assert prompted.phase == "answered" or prompted.came == "typed"
     assert phases == {"before it is typed", "typed", "answered"}
     assert number > 100
+
+
+#: A prompt whose Ctrl-C ends no system call, as one just before the wait for a key does not.
+UNSEEN = """
+import _thread, readline, threading
+from jobs.cli.sql.interruptions import Interruptions
+interruptions = Interruptions()
+with interruptions.handled():
+    threading.Timer(0.5, _thread.interrupt_main).start()
+    try:
+        interruptions.line("> ")
+    except KeyboardInterrupt:
+        print("dropped")
+"""
+
+
+def test_an_interruption_that_ends_no_wait_needs_no_further_key() -> None:
+    terminal, inner = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", UNSEEN], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT
+    ) as process:
+        try:
+            assert process.wait(60) == 0
+            assert b"dropped" in os.read(terminal, 4096)
+        finally:
+            process.kill()
+            os.close(terminal)
+            os.close(inner)
