@@ -201,6 +201,9 @@ class _StackMachine:
     def _make(self, operation: pickletools.OpcodeInfo, argument: object) -> None:
         taken = self._take(operation)
         name = operation.name
+        # All machines share the mark, which must never grow; only POP takes one legally.
+        if _MARK in taken and name != "POP":
+            raise LookupError("a mark stands where a value is due")
         if name.endswith("PERSID"):
             self._storages += 1
             require_few_tensors(self._storages)
@@ -265,12 +268,13 @@ class _StackMachine:
 
     def _walk(self, values: list[_Value]) -> None:
         """Count all values in values, each as often as it would be met."""
-        waiting = list(values)
+        waiting = [values]
         while waiting:
-            value = waiting.pop()
-            self._left -= 1
+            parts = waiting.pop()
+            # Before they wait: a list may hold itself a thousand times.
+            self._left -= len(parts)
             if self._left < 0:
                 raise PickleBombError(
                     f"its pickle unfolds to more than {MOST_UNFOLDED:,} nested values"
                 )
-            waiting.extend(value.parts)
+            waiting.extend(part.parts for part in parts if part.parts)

@@ -319,6 +319,25 @@ def _saved_key(inner: bytes) -> bytes:
     return b"\x80\x02}" + inner + b"K\x01s."
 
 
+def test_a_list_that_holds_itself_takes_no_memory() -> None:
+    program = b"\x80\x02]q\x00(" + b"h\x00" * 100 + b"e0}h\x00K\x01s."
+    tracemalloc.start()
+    try:
+        with pytest.raises(PickleBombError, match="unfolds"):
+            names_asked_for(io.BytesIO(program))
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_mark_is_no_value() -> None:
+    for operations in (b"K\x01b.", b"K\x01a.", b"\x85."):
+        with pytest.raises(pickle.UnpicklingError, match="mark"):
+            names_asked_for(io.BytesIO(b"\x80\x02(" + operations))
+    # Only POP may take one; text protocols end recursive tuples so.
+    assert names_asked_for(io.BytesIO(b"(0K\x01.")) == []
+
+
 def test_a_key_nested_too_deep_is_never_hashed(tmp_path: Path) -> None:
     program = _saved_key(b"K\x01" + b"\x85" * 400_000)
     # By itself first: hashing such a key overflows the stack, and would end the tests.
