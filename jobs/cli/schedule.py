@@ -19,7 +19,7 @@ from jobs.cli.survey_options import AllowOptions, OfflineOption
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
-from survey.errors import StoreError
+from survey.errors import ClusterError, StoreError
 
 if TYPE_CHECKING:
     from catalog.registry.rows import Schedule
@@ -194,6 +194,7 @@ def tick(
             limits=limits,
             pace=Pace(grace=grace),
             allowed=folders,
+            leave_refused=True,
         )
     _report(ran, table)
 
@@ -208,7 +209,9 @@ def _report(ran: list[Ran], table: TableOptions) -> None:
         say("nothing is due")
     for one in ran:
         _complain(one)
-    if any(one.ended.left and not one.ended.busy for one in ran):
+    if any(
+        isinstance(one.ended.left, (StoreError, ClusterError)) and not one.ended.busy for one in ran
+    ):
         raise typer.Exit(StoreError.exit_code)
     if any(one.tick.state == "failed" for one in ran):
         raise typer.Exit(SOME_FAILED)

@@ -13,9 +13,6 @@ from catalog.files import at_home
 from jobs.planning.definition import Definition
 from survey.errors import SettingsError, UntrustedCode
 
-#: The origin of a schedule that was added over HTTP: as a submitted survey, it may name no others.
-ORIGIN = "HTTP"
-
 _FILE = "file:"
 
 

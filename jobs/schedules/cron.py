@@ -26,6 +26,9 @@ from survey.text import counted
 #: How late a due time may be seen and still count as seen in time.
 GRACE_SECONDS = 60.0
 
+#: The origin of a schedule that was added over HTTP: it may name no files but those allowed.
+ORIGIN = "HTTP"
+
 #: Missed due times that are kept as skipped: a home that was off for a year needs no more.
 MOST_SKIPPED = 100
 

@@ -21,8 +21,9 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules
 from jobs.schedules.claimed_run import ClaimedRun, Clock, Ended, Pace, abandoned, take, utc_now
-from jobs.schedules.cron import GRACE_SECONDS, by_policy, definition_of, due_until
+from jobs.schedules.cron import GRACE_SECONDS, ORIGIN, by_policy, definition_of, due_until
 from jobs.schedules.process import is_gone
+from survey.errors import SettingsError, SurveyError
 
 if TYPE_CHECKING:
     from jobs.planning.definition import Definition
@@ -61,6 +62,7 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
     pace: Pace | None = None,
     most: int | None = None,
     allowed: Sequence[Path] = (),
+    leave_refused: bool = False,
 ) -> list[Ran]:
     """Run every due time that no other process runs, until none is left.
 
@@ -84,6 +86,9 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
         How many to run at most; all by default.
     allowed : sequence of Path
         Folders below which the files lie that a schedule added over HTTP may name.
+    leave_refused : bool
+        Whether such a schedule that names others waits for the service, which may allow them;
+        otherwise its due time fails.
 
     Returns
     -------
@@ -102,10 +107,13 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
         while len(ran) != most and (following := next_due(schedules, now(), pace.grace, passed)):
             schedule, due = following
             passed.add(due.id)
+            survey = partial(_definition, schedule, allowed)
+            if leave_refused and (refusal := _refusal(schedule, survey)):
+                ran.append(Ran(schedule, Ended(due, refusal)))
+                continue
             # Before the due time is taken: options that cannot be used leave it waiting.
             runner = make_runner()
             if taken := take(schedules, due, now(), pace):
-                survey = partial(_definition, schedule, allowed)
                 run = _run(home, schedules, schedule, taken, survey, now, pace)
                 ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
                 ran.append(Ran(schedule, ended))
@@ -113,11 +121,23 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
 
 
 def _definition(schedule: Schedule, allowed: Sequence[Path]) -> Definition:
-    from jobs.planning.allowed_files import ORIGIN, require_allowed
+    from jobs.planning.allowed_files import require_allowed
 
     definition = definition_of(schedule)
     # Links, and the folders that are allowed, may have changed since it was added.
     return require_allowed(definition, allowed) if schedule.origin == ORIGIN else definition
+
+
+def _refusal(schedule: Schedule, survey: Callable[[], Definition]) -> SurveyError | None:
+    """Return why this process may not run a schedule that was added over HTTP."""
+    try:
+        if schedule.origin == ORIGIN:
+            survey()
+    except SurveyError as error:
+        return SettingsError(
+            error.message, hint="`survey serve` runs it, or a tick with the --allow of the service"
+        )
+    return None
 
 
 def _run(

@@ -14,9 +14,8 @@ from pydantic import BaseModel, Field
 from catalog.registry.policies import Missed, Overlap
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule
-from jobs.planning.allowed_files import ORIGIN
 from jobs.planning.targets import require_names
-from jobs.schedules.cron import new_entry
+from jobs.schedules.cron import ORIGIN, new_entry
 from jobs.schedules.removal import remove_schedule
 from jobs.schedules.tables import coming_up, ticks_table
 from jobs.service.api.surveys import definition_from

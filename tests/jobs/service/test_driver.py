@@ -20,13 +20,13 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
 from catalog.store.reader import query
 from catalog.store.writer import Writer
-from jobs.planning.allowed_files import ORIGIN, require_allowed
+from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
-from jobs.schedules.cron import new_entry
+from jobs.schedules.cron import ORIGIN, new_entry
 from jobs.schedules.tick import tick
 from jobs.service import driver
 from jobs.service.driver import DriverSettings, _Driver
@@ -119,17 +119,23 @@ def test_due_times_and_submissions_take_turns(home, looked):
 
 
 @pytest.mark.parametrize(
-    ("origin", "allowed", "state"),
-    [(ORIGIN, "elsewhere", "failed"), (ORIGIN, "", "done"), ("zoo.toml", "elsewhere", "done")],
+    ("origin", "allowed", "leave", "state"),
+    [
+        (ORIGIN, "elsewhere", False, "failed"),
+        (ORIGIN, "elsewhere", True, "waiting"),
+        (ORIGIN, "", True, "done"),
+        ("zoo.toml", "elsewhere", True, "done"),
+    ],
 )
 def test_a_schedule_from_elsewhere_names_what_is_allowed_now(
-    home, tmp_path, origin, allowed, state
+    home, tmp_path, origin, allowed, leave, state
 ):
     weights = tmp_path / "weights.safetensors"
     shutil.copy(WEIGHTS, weights)
     choice = {"name": "small:digits_vgg7", "checkpoints": [f"file:{weights}"]}
     due_now(home, small_survey(models=[choice]), origin)
-    tick(home, lambda: LocalRunner(ON_CPU), Reporter(), allowed=[tmp_path.resolve() / allowed])
+    folders = [tmp_path.resolve() / allowed]
+    tick(home, lambda: LocalRunner(ON_CPU), Reporter(), allowed=folders, leave_refused=leave)
     with Registry(home) as registry:
         ticks = registry.schedules.ticks(registry.schedules.all()[0], 5)
     # Those that fell due meanwhile were skipped.
