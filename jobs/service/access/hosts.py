@@ -54,8 +54,9 @@ def _is_ours(host: str, settings: ServiceSettings) -> bool:
 def require_same_origin(request: Request) -> None:
     """Refuse what another site's page sends, but for a link that is followed."""
     unsafe = request.method not in SAFE_METHODS
-    site, mode = (request.headers.get(f"sec-fetch-{name}") for name in ("site", "mode"))
-    if site in ("cross-site", "same-site") and (unsafe or mode != "navigate"):
+    site, *kind = (request.headers.get(f"sec-fetch-{name}") for name in ("site", "mode", "dest"))
+    # A frame navigates too, without anybody having followed a link.
+    if site in ("cross-site", "same-site") and (unsafe or kind != ["navigate", "document"]):
         raise _foreign(site)
     origin = request.headers.get("origin")
     if unsafe and origin is not None and _netloc(origin) != request.headers["host"].lower():

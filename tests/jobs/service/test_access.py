@@ -94,8 +94,10 @@ def test_what_another_site_sends_changes_nothing(
 
 def test_another_site_may_link_here_and_read_nothing(local: TestClient) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    link |= {"Sec-Fetch-Dest": "document"}
     assert local.get("/form", headers=link).status_code == 200
-    assert local.get("/form", headers=link | {"Sec-Fetch-Mode": "cors"}).status_code == 403
+    for other in ({"Sec-Fetch-Mode": "cors"}, {"Sec-Fetch-Dest": "iframe"}):
+        assert local.get("/form", headers=link | other).status_code == 403
     answer = local.get("/form", headers={"Origin": "http://evil.example.org"})
     assert "access-control-allow-origin" not in answer.headers
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
