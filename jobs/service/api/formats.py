@@ -96,6 +96,15 @@ def table_response(
     return Response(content, media_type=MEDIA_TYPES[format], headers=dict(headers or {}))
 
 
+def page_headers(request: Request, token: str | None) -> dict[str, str]:
+    """Return the headers of a page of rows: what chose its format, and where the next one is."""
+    headers = {"Vary": "Accept"}
+    if token is not None:
+        url = request.url.include_query_params(next=token)
+        headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+    return headers
+
+
 def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
     """Return the one row of a table as JSON."""
     return _json(without_paths_in(table), as_json)[1:-1].strip().encode()

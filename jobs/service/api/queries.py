@@ -12,7 +12,7 @@ from catalog.home import Home
 from catalog.paging import Filter, PageRequest
 from catalog.store.pages import RowsInMemory
 from catalog.store.queries import NamedQuery, named_queries, run_query
-from jobs.service.api.formats import Suffix, format_of, table_response
+from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.listing import MOST_ROWS, ROWS
 from jobs.service.api.parameters import TYPES
 from jobs.service.api.routes import add_table_routes
@@ -94,7 +94,8 @@ def _add(query: NamedQuery) -> None:
         after = str(table[_PLACE][-1].as_py()) if more else None
         facets = {by: _counts(rows.facet(home, page, by)) for by in asked.facet}
         beside = {"next": after, "facets": facets}
-        return table_response(table.select(list(page.fields)[1:]), form, beside)
+        rows, headers = table.select(list(page.fields)[1:]), page_headers(request, after)
+        return table_response(rows, form, beside, headers=headers)
 
     path = f"/queries/{query.name.replace('_', '-')}"
     add_table_routes(router, path, answer, QueryParameters, QueryRows, query.sentence)

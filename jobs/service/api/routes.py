@@ -14,7 +14,14 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from catalog.paging import Filter, PageRequest
-from jobs.service.api.formats import BINARY, Suffix, format_of, item_content, table_response
+from jobs.service.api.formats import (
+    BINARY,
+    Suffix,
+    format_of,
+    item_content,
+    page_headers,
+    table_response,
+)
 from jobs.service.api.listing import Listing
 from jobs.service.api.parameters import (
     TYPES,
@@ -41,10 +48,7 @@ def router_of(listing: Listing) -> APIRouter:
         form, wanted = format_of(request, suffix), listing.request(asked)
         table = listing.rows.page(home, wanted)
         token = listing.next_token(table, wanted)
-        headers = {"Vary": "Accept"}
-        if token is not None:
-            url = request.url.include_query_params(next=token)
-            headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+        headers = page_headers(request, token)
         rows = table.slice(0, wanted.limit).select(list(wanted.fields))
         return table_response(rows, form, {"next": token}, listing.as_json, headers)
 

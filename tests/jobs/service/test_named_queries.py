@@ -48,6 +48,9 @@ def test_rows_are_those_of_the_store_page_by_page(client: TestClient, home: Home
         if (token := page["next"]) is None:
             break
     assert rows == whole
+    # Without JSON, where `next` is.
+    answer = client.get(f"{API}/signatures-overview.csv?limit=2")
+    assert client.get(answer.links["next"]["url"]).text.count("\n") == 3
     wanted = {"where": ["dataset=A", "run_id=r?"], "facet": ["dataset", "batches"]}
     page = client.get(f"{API}/signatures-overview", params=wanted).json()
     assert page["items"] == [row for row in whole if row["dataset"] == "a"]
