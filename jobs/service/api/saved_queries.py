@@ -20,7 +20,7 @@ MOST_LETTERS = 20_000
 #: The name of a query, which is a part of its address, and its statement. No text of PostgreSQL
 #: holds NUL.
 QueryName = Annotated[
-    str, StringConstraints(max_length=200, pattern=r"^[^/\x00]*[^/ \x00][^/\x00]*$")
+    str, StringConstraints(max_length=200, pattern=r"^[^/\x00]*[^/ .\x00][^/\x00]*$")
 ]
 QueryText = Annotated[
     str, StringConstraints(min_length=1, max_length=MOST_LETTERS, pattern=r"^[^\x00]*$")

@@ -53,7 +53,7 @@ async def show(
     saved = await run_in_threadpool(registry.saved_queries.all)
     name = next((each.name for each in saved if each.sql == _plain(query)), "")
     values: dict[str, Any] = {"query": query, "x": x, "y": y, "saved": saved, "name": name}
-    values["examples"] = EXAMPLES
+    values |= {"examples": EXAMPLES, "literal": _literal(query)}
     if query.strip():
         await queries.run(request, query, "json", MOST_ROWS, room)
         room.seek(0)
@@ -97,6 +97,11 @@ def remove(name: str, registry: RegistryOfService) -> Response:
 def _plain(query: str) -> str:
     """Return a statement with the ends of lines that forms change as they were."""
     return query.replace("\r\n", "\n")
+
+
+def _literal(query: str) -> str:
+    """Return a statement as Python has it: whoever copies the cell runs nothing else."""
+    return repr(query) if re.search(r'"""|\\|"\Z', query) else f'"""{query}"""'
 
 
 def _shown(rows: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
