@@ -1,4 +1,4 @@
-"""A client of ``survey serve``: it submits surveys, and asks SQL and reports, over HTTP."""
+"""A client of ``survey serve``: surveys, lists, SQL, saved queries and reports, over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import requests
 
@@ -49,52 +49,69 @@ class ServiceClient:
         import pyarrow as pa
 
         asked = {"sql": statement, "limit": rows}
-        return pa.ipc.open_stream(self._ask("POST", "/sql.arrow", asked).content).read_all()
+        return pa.ipc.open_stream(self.ask("POST", "/sql.arrow", asked).content).read_all()
 
     def report(self, asked: Mapping[str, Any]) -> IO[bytes]:
         """Return a report as a zip file; the options of ``survey report`` have no dashes here."""
-        return BytesIO(self._ask("GET", f"/report.zip?{urlencode(asked, doseq=True)}").content)
+        return BytesIO(self.ask("GET", f"/report.zip?{urlencode(asked, doseq=True)}").content)
+
+    def saved_queries(self) -> dict[str, str]:
+        """Return the queries that are kept, their SQL by name."""
+        items = self.ask("GET", "/saved_queries").json()["items"]
+        return {each["name"]: each["sql"] for each in items}
+
+    def save_query(self, name: str, sql: str) -> None:
+        """Keep a query for everybody, in the place of another of that name."""
+        self.ask("POST", "/saved_queries", {"name": name, "sql": sql})
+
+    def remove_query(self, name: str) -> None:
+        """Forget a query that is kept."""
+        self.ask("DELETE", f"/saved_queries/{quote(name)}")
 
     def submit(self, tables: dict[str, Any]) -> dict[str, Any]:
         """Submit a survey, its tables as a survey file has them, and return where it stands."""
-        answer: dict[str, Any] = self._ask("POST", "/surveys", tables).json()
+        answer: dict[str, Any] = self.ask("POST", "/surveys", tables).json()
         return answer
 
     def progress(self) -> dict[str, Any]:
         """Return what the service's driver does, and how far its scan is."""
-        answer: dict[str, Any] = self._ask("GET", "/progress").json()
+        answer: dict[str, Any] = self.ask("GET", "/progress").json()
         return answer
 
     def until_over(self, number: int) -> Iterator[dict[str, Any]]:
         """Yield where a submitted survey stands, now and then, until it is over."""
         while True:
-            survey: dict[str, Any] = self._ask("GET", f"/surveys/{number}").json()
+            survey: dict[str, Any] = self.ask("GET", f"/surveys/{number}").json()
             yield survey
             if survey["state"] not in ("queued", "running"):
                 return
             time.sleep(LOOK_SECONDS)
 
-    def listed(self, name: str) -> pa.Table:
-        """Return all pages of a list, such as ``jobs``."""
+    def listed(self, name: str, asked: Mapping[str, Any] | None = None) -> pa.Table:
+        """Return all pages of a list, such as ``jobs``, narrowed by its parameters."""
         import pyarrow as pa
 
-        pages, path = [], f"{_API}/{name}.arrow?limit=10000"
+        query = urlencode({"limit": 10_000, **(asked or {})}, doseq=True)
+        pages, path = [], f"{_API}/{name}.arrow?{query}"
         while path:
-            answer = self._ask("GET", path.removeprefix(_API))
+            answer = self.ask("GET", path.removeprefix(_API))
             pages.append(pa.ipc.open_stream(answer.content).read_all())
             path = answer.links.get("next", {}).get("url", "")
         return pa.concat_tables(pages)
 
-    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        # Whatever ~/.netrc holds for the host is for others.
-        if self._token is not None:
-            request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
-
-    def _ask(
+    def ask(
         self, method: str, path: str, content: dict[str, Any] | None = None
     ) -> requests.Response:
-        """Return an answer.
+        """Return the answer to any request of the API.
+
+        Parameters
+        ----------
+        method : str
+            Such as ``POST``.
+        path : str
+            The address below ``/api/v1``, such as ``/schedules``, with its parameters.
+        content : dict, optional
+            The body.
 
         Raises
         ------
@@ -120,6 +137,12 @@ class ServiceClient:
         if not answer.ok or answer.is_redirect:
             raise _refusal(answer)
         return answer
+
+    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        # Whatever ~/.netrc holds for the host is for others.
+        if self._token is not None:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
 
 
 def _refusal(answer: requests.Response) -> SurveyError:
