@@ -47,11 +47,16 @@ def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
     return _PATH.sub("", _PACKAGES.sub("", text))
 
 
-def without_folders(value: str) -> str:
-    """Return a value of a table without the folders of files that it names."""
-    if "/" not in value:
-        return value
-    return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
+def without_folders(value: Any) -> Any:
+    """Return a value whose texts name files without the folders that they lie in."""
+    if isinstance(value, str):
+        if "/" not in value:
+            return value
+        return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
+    if isinstance(value, dict):
+        return {name: without_folders(each) for name, each in value.items()}
+    # A map is a list of pairs.
+    return type(value)(map(without_folders, value)) if isinstance(value, list | tuple) else value
 
 
 def without_paths_in(rows: Rows) -> Rows:
@@ -79,17 +84,9 @@ def _without_folders_each(values: pa.Array) -> pa.Array:
         if not pc.any(pc.match_substring(values, "/")).as_py():
             return values
         coded = values.dictionary_encode()
-        return pa.array(map(_bare, coded.dictionary.to_pylist()), kind).take(coded.indices)
+        return pa.array(map(without_folders, coded.dictionary.to_pylist()), kind).take(
+            coded.indices
+        )
     if pa.types.is_nested(kind) and "string" in str(kind):
-        return pa.array([_bare(each) for each in values.to_pylist()], kind)
+        return pa.array([without_folders(each) for each in values.to_pylist()], kind)
     return values
-
-
-def _bare(value: Any) -> Any:
-    """Return a value of a table, whose texts hold no folder."""
-    if isinstance(value, str):
-        return without_folders(value)
-    if isinstance(value, dict):
-        return {name: _bare(each) for name, each in value.items()}
-    # A map is a list of pairs.
-    return type(value)(map(_bare, value)) if isinstance(value, list | tuple) else value

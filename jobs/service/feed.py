@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from catalog.registry.rows import EventRow
+from jobs.service.receivers import event_object
 from survey.text import storable
 
 MEDIA_TYPE = "application/atom+xml"
@@ -34,15 +35,16 @@ def feed(events: Sequence[EventRow], url: str) -> bytes:
     last = events[0].happened_at if events else datetime.fromtimestamp(0, UTC)
     _add(root, "updated", last.isoformat())
     for event in events:
+        shown = event_object(event)
         entry = ElementTree.SubElement(root, "entry")
         _add(entry, "id", f"urn:uuid:{event.id}")
-        _add(entry, "title", event.title)
+        _add(entry, "title", shown["title"])
         _add(entry, "updated", event.happened_at.isoformat())
         ElementTree.SubElement(entry, "category", term=event.kind)
         ElementTree.SubElement(
             entry, "link", rel="alternate", href=url.replace(".atom", f"/{event.id}")
         )
-        _add(entry, "content", json.dumps(event.detail, indent=1), type="text")
+        _add(entry, "content", json.dumps(shown["data"], indent=1), type="text")
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text
 

@@ -21,6 +21,7 @@ from typing import Any, Protocol, get_args
 from urllib.parse import urlsplit
 
 from catalog.registry.rows import EventKind, EventRow
+from jobs.operations.server_paths import without_folders
 from survey.errors import SettingsError
 
 #: Seconds that a webhook may take to answer, and a command to end.
@@ -266,9 +267,9 @@ def event_object(event: EventRow) -> dict[str, Any]:
         "id": event.id,
         "type": event.kind,
         "timestamp": event.happened_at.isoformat(),
-        "title": event.title,
+        "title": without_folders(event.title),
         "cause": event.cause,
-        "data": event.detail,
+        "data": without_folders(event.detail),
     }
 
 

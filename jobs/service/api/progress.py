@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from starlette.datastructures import State
 
 from catalog.home import Home
+from jobs.operations.server_paths import without_folders
 from jobs.operations.watch import look_at
 from jobs.operations.watch_screen import look_values
 from jobs.service.dependencies import HomeOfService
@@ -55,8 +56,9 @@ class Progress(BaseModel):
 def progress(home: HomeOfService) -> Progress:
     """Return how far the scan is that runs, or how the last one ended."""
     driver = driver_state(home)
-    view = {name: getattr(driver, name) for name in DriverView.model_fields}
-    return Progress(driver=DriverView(**view), scan=look_values(look_at(home)))
+    view = {name: without_folders(getattr(driver, name)) for name in DriverView.model_fields}
+    scan = without_folders(look_values(look_at(home)))
+    return Progress(driver=DriverView(**view), scan=scan)
 
 
 async def _place() -> AsyncIterator[None]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StringConstraints
 
 from catalog.registry.policies import Missed, Overlap
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule
+from jobs.operations.server_paths import without_folders
 from jobs.planning.targets import require_names
 from jobs.schedules.cron import ORIGIN, new_entry
 from jobs.schedules.removal import remove_schedule
@@ -24,10 +25,14 @@ from jobs.service.dependencies import RegistryOfService, SettingsOfService
 router = APIRouter(tags=["schedules"])
 
 
+#: A schedule's name, which is a part of its address.
+ScheduleName = Annotated[str, StringConstraints(max_length=200, pattern="^[^/]*[^/ .][^/]*$")]
+
+
 class NewSchedule(BaseModel, extra="forbid"):
     """A survey that is to be run at given times."""
 
-    name: str = Field(max_length=200, pattern="^[^/]*$")
+    name: ScheduleName
     #: Its tables, as a survey file has them.
     survey: dict[str, Any]
     #: Cron's five fields, or @daily, @weekly, ...
@@ -137,6 +142,6 @@ def _shown(registry: Registry, schedule: Schedule, last: int) -> ShownSchedule:
     return ShownSchedule(
         **declared,
         next_due=[] if schedule.paused_at else coming_up(schedule, now),
-        ticks=[ShownTick(**row) for row in ticks_table(ticks, now).to_pylist()],
-        survey=schedule.definition,
+        ticks=[ShownTick(**without_folders(row)) for row in ticks_table(ticks, now).to_pylist()],
+        survey=without_folders(schedule.definition),
     )

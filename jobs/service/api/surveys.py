@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Submission, SubmissionState
 from jobs.operations.control import find_job, move_jobs
+from jobs.operations.server_paths import without_folders
 from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
 from jobs.service import submissions
@@ -155,6 +156,7 @@ def shown(registry: Registry, submission: Submission) -> SubmittedSurvey:
         for each in SubmittedSurvey.model_fields
         if (hasattr(submission, each))
     }
-    definition = {key: value for key, value in stored.items() if key != "base"}
+    definition = without_folders({k: v for k, v in stored.items() if k != "base"})
+    fields["reason"] = without_folders(submission.reason)
     cancelling = submission.state == "running" and submission.cancel_at is not None
     return SubmittedSurvey(**fields, name=name, definition=definition, cancelling=cancelling)

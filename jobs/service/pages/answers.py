@@ -124,9 +124,7 @@ class RunMaterial(ServiceMaterial):
 
 def _bare(models: Any) -> Any:
     bare = {
-        name: [without_folders(each) if isinstance(each, str) else each for each in models[name]]
-        for name in _NAMING_FILES
-        if name in models
+        name: list(map(without_folders, models[name])) for name in _NAMING_FILES if name in models
     }
     return models.assign(**bare)
 

@@ -34,7 +34,7 @@ def show(request: Request, registry: RegistryOfService) -> Response:
 class ScheduleForm(SurveyForm):
     """The fields of a form that adds a schedule."""
 
-    name: str = Field(max_length=200)
+    name: api.ScheduleName
     cron: str = Field(max_length=200)
     timezone: str = Field("UTC", max_length=100)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,11 +17,17 @@ from hypothesis import strategies
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.registry.claims import Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry
+from jobs.planning.definition import parse_definition
+from jobs.run import declared
 from jobs.scan.scan_progress import ScanProgress
+from jobs.schedules.cron import new_entry
+from jobs.schedules.tick import look
 from jobs.service.api import progress
 from jobs.service.application import make_application
+from jobs.service.driver_state import DriverFile, only_driver
 from jobs.service.settings import ServiceSettings
 
 ZOO: dict[str, Any] = {"name": "zoo", "models": [{"name": "small:digits_vgg7"}]}
@@ -158,7 +164,14 @@ def test_queries_are_kept_listed_and_removed(client):
         ("a", "SELECT 2"),
         ("b c", "SELECT 3"),
     ]
-    for wrong in ({"name": "a/b"}, {"name": " "}, {"sql": ""}, {"sql": "\0"}, {"by": "me"}):
+    for wrong in (
+        {"name": "a/b"},
+        {"name": " "},
+        {"name": ".."},
+        {"sql": ""},
+        {"sql": "\0"},
+        {"by": "me"},
+    ):
         query = {"name": "c", "sql": "SELECT 1", **wrong}
         assert client.post("/saved_queries", json=query).status_code == 422
     assert client.delete("/saved_queries/b%20c").status_code == 204
@@ -187,6 +200,36 @@ def test_events_are_listed_and_fed(client, home):
     ids = [entry.findtext(f"{ATOM}id") for entry in root.iter(f"{ATOM}entry")]
     assert ids == [f"urn:uuid:{each['id']}" for each in first["items"] + rest["items"]]
     assert root.find(f"{ATOM}entry/{ATOM}title").text == "2 < 5 &  'x'"  # type: ignore[union-attr]
+
+
+def test_no_answer_names_a_path(client, home):
+    place = home.path.parent
+    values = {**ZOO, "datasets": [{"name": f"folder:{place}/pictures"}]}
+    definition = parse_definition(values, "zoo", place)
+    reason = f"{place}/a.pth cannot be read"
+    entry = new_entry("weekly", definition, place / "zoo.toml", cron="@weekly", timezone="UTC")
+    now = datetime.now(UTC)
+    with Registry(home) as registry:
+        registry.schedules.add(entry, now - timedelta(days=8))
+        submission = registry.submissions.add(
+            registry.record_survey("zoo", declared(definition)), now
+        )
+        look(registry.schedules, now)
+        for rows, row in (
+            (registry.submissions, submission),
+            (registry.schedules, registry.schedules.open_ticks(registry.schedules.all()[0])[0]),
+        ):
+            rows.settle(row, Settlement("failed", reason), now)
+        registry.events.record(EventEntry("failed", "survey 1", reason, {"rows": [reason]}, now))
+    with only_driver(home, print):
+        DriverFile(home).write("waiting", "survey 1", reason)
+        for address in ("schedules", "surveys", "surveys/1", "events", "events.atom", "progress"):
+            text = client.get(f"/{address}").text
+            assert str(place) not in text, address
+            assert "a.pth cannot be read" in text, address
+    assert client.get("/schedules").json()["items"][0]["survey"]["datasets"][0]["name"] == (
+        "folder:pictures"
+    )
 
 
 def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home, monkeypatch):

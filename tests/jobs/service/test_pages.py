@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import re
@@ -25,6 +26,7 @@ from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service.application import make_application
 from jobs.service.pages.answers import QUESTIONS, Asked, make
+from jobs.service.pages.sql import _literal
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
 
@@ -167,6 +169,7 @@ def test_a_schedule_is_added_paused_and_removed_by_forms(client: TestClient) -> 
     new = {"name": "week ly", "cron": "@weekly", "models": "small:digits_vgg7", **token}
     assert client.post("/schedules", data=new).status_code == 200
     assert client.post("/schedules", data={**new, "cron": "never"}).status_code == 400
+    assert client.post("/schedules", data={**new, "name": "a/b"}).status_code == 422
     (schedule,) = client.get("/api/v1/schedules").json()["items"]
     assert (schedule["name"], schedule["cron"]) == ("week ly", "0 0 * * 0")
     assert client.post("/schedules/week%20ly/pause", data=token).status_code == 200
@@ -182,6 +185,11 @@ def test_a_query_shows_its_rows_and_gives_them_as_files(client: TestClient) -> N
     assert "<svg" in page
     rows = client.get("/sql/result.csv", params={"query": query}).text.splitlines()
     assert rows[1:] == [f'"{run}",{6 + place}' for place, run in enumerate(RUNS)]
+
+
+@pytest.mark.parametrize("query", ["SELECT 1\nAS a", '1 -- """); a = 1 #', "'\\'", 'AS "a"'])
+def test_a_copied_cell_runs_the_query_alone(query: str) -> None:
+    assert ast.literal_eval(_literal(query)) == query
 
 
 @pytest.fixture(scope="module")
