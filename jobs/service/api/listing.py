@@ -111,7 +111,7 @@ class Listing:
             if tuple(order) != page.order or len(values) != len(order):
                 raise ValueError
             return tuple(map(self._typed, page.order, values))
-        except (ValueError, TypeError, binascii.Error, UnicodeDecodeError):
+        except (ValueError, TypeError, RecursionError, binascii.Error, UnicodeDecodeError):
             raise Refusal(
                 HTTPStatus.BAD_REQUEST,
                 "next is no token of this list in this order",
@@ -123,7 +123,7 @@ class Listing:
         if value is None:
             return None
         kinds = {"VARCHAR": (str,), "DOUBLE": (int, float), "TIMESTAMPTZ": (str,)}
-        if not isinstance(value, kinds.get(column.type, (int,))):
+        if isinstance(value, bool) or not isinstance(value, kinds.get(column.type, (int,))):
             raise TypeError
         return datetime.fromisoformat(str(value)) if column.type == "TIMESTAMPTZ" else value
 

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,6 +249,14 @@ def test_facets_count_what_the_filters_leave(client: TestClient) -> None:
         ({"year": 2**64}, 422),
         ({"measured_top1.min": "nan"}, 422),
         ({"next": "x"}, 400),
+        ({"next": urlsafe_b64encode(b"[" * 5000).decode()}, 400),
+        (
+            {
+                "sort": "year",
+                "next": urlsafe_b64encode(b'[["year", "run_id"], [true, ""]]').decode(),
+            },
+            400,
+        ),
         ({"next": "bnVsbA=="}, 400),
         ({"next": "W1sicnVuX2lkIl0sW1sxXV1d"}, 400),
         ({"next": "W1siLXllYXIiXSxbIngiXV0="}, 400),
