@@ -43,9 +43,9 @@ def fit_columns(
 ) -> FittingColumns:
     """Return which columns of a table fit, and how wide each is.
 
-    Columns that are empty or hold the same in every row are left out first. Then columns of text
-    are cut, down to ``LEAST_TEXT``: a number that is cut is another number. Where that is not
-    enough, the last columns are left out, those of ``CAUSES`` after the others.
+    Columns that hold the same in every row, as those of a single row do, are left out first. Then
+    columns of text are cut, down to ``LEAST_TEXT``: a number that is cut is another number. Where
+    that is not enough, the last columns are left out, those of ``CAUSES`` after the others.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def fit_columns(
     least = [w if n else min(w, LEAST_TEXT) for w, n in zip(widths, numbers, strict=True)]
     places = list(range(len(widths)))
     held = [{line[place] for line in lines[1:]} for place in places]
-    same = [k for k in places[1:] if held[k] == {"-"} or (len(lines) > 2 and len(held[k]) == 1)]
+    same = [k for k in places[1:] if len(held[k]) == 1]
     last = sorted(places[1:], key=lambda place: (lines[0][place] in CAUSES, -place))
     for order, needs in ((same[::-1], widths), (last, least)):
         for place in order:

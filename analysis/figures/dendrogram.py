@@ -163,10 +163,10 @@ def _brackets(leaves: pd.DataFrame, x: float) -> list[Any]:
     spans["middle"] = (spans["min"] + spans["max"]) / 2
     base = alt.Chart(spans)
     bars = base.mark_rule(strokeWidth=2, color="#222222").encode(
-        x=alt.value(x + 8), y="from:Q", y2="to:Q"
+        x=alt.value(x + 8), y=alt.Y("from:Q", axis=None), y2="to:Q"
     )
     numbers = base.mark_text(align="left", fontSize=LABEL_SIZE, color="#222222").encode(
-        x=alt.value(x + 14), y="middle:Q", text="cluster:N"
+        x=alt.value(x + 14), y=alt.Y("middle:Q", axis=None), text="cluster:N"
     )
     return [bars, numbers]
 

@@ -230,7 +230,7 @@ def table_text(
     text.insert(1, "-" * (sum(fit.widths) + GAP * (len(fit.widths) - 1)))
     alike = ", ".join(f"{lines[0][k]} {lines[1][k]}" for k in fit.alike)
     left_out = first_names((lines[0][k] for k in fit.left_out), 12)
-    notes = [f"in every row: {alike}"] if alike else []
+    notes = [f"{'in every row' if len(held) > 1 else 'besides'}: {alike}"] if alike else []
     notes += [f"not shown: {left_out} (--json or a wider terminal shows all)"] if left_out else []
     text += [part for note in notes for part in wrap(note, width or 0)]
     return "\n".join(line.rstrip() for line in text) + "\n"

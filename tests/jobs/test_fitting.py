@@ -109,6 +109,17 @@ def test_what_holds_in_every_row_is_told_once() -> None:
     assert "suspicion" not in text.splitlines()[0]
 
 
+@pytest.mark.parametrize("width", [30, 80, 120])
+def test_of_a_single_row_nothing_is_lost(width: int) -> None:
+    text = table_text(ROWS[:1], NUMERIC, width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    told = " ".join(text.split())
+    assert all(f"{name} " in told for name in NUMERIC)
+    assert all(
+        each in told for each in ("failed", "1797", "0.98765", str(ROWS[0]["error"]).strip())
+    )
+
+
 def test_without_a_width_nothing_is_cut() -> None:
     text = table_text(ROWS, NUMERIC)
     assert len(text.splitlines()) == 2 + len(ROWS)

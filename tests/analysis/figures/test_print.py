@@ -15,6 +15,7 @@ from PIL import Image
 from analysis import figures
 from analysis.choices import PAPER_METRICS
 from analysis.figure_style import FigureStyle
+from analysis.figures.dendrogram import LEAF
 from analysis.figures.files.labels import _apart, label_points
 from analysis.figures.files.layout import printed
 from analysis.figures.files.vega import specification
@@ -139,6 +140,8 @@ def test_a_title_of_an_axis_takes_no_room_of_the_drawing() -> None:
     assert drawn.size[0] == pytest.approx(3.25 * 96, abs=3)
     assert ">(relative DTW)<" in drawn.svg
     assert drawn.spec["vconcat"][0]["width"] > 0.5 * drawn.size[0]
+    # Leaves keep their distance, which their names fill.
+    assert drawn.spec["vconcat"][0]["height"] == 4 * LEAF
 
 
 def test_names_of_weights_take_a_second_line_where_there_is_little_room() -> None:
