@@ -19,6 +19,7 @@ from catalog.registry.registry import Registry
 from catalog.store.reader import run_states
 from catalog.store.records import RunState
 from catalog.tags import tags_text
+from catalog.training_steps import training_step
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, estimate, history_of
@@ -80,7 +81,7 @@ class Forecast:
             {
                 "run_id": job.run_id,
                 "architecture": job.full_name,
-                "checkpoint": job.checkpoint.reference,
+                "checkpoint": (reference := job.checkpoint.reference),
                 "dataset": job.dataset,
                 "images": job.images,
                 "images_per_score": job.settings.score_images,
@@ -89,7 +90,7 @@ class Forecast:
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
                 "seconds": round(self.estimates[job.run_id].seconds, 1),
                 "label": job.labels.label,
-                "tags": tags_text(job.labels.tags) or None,
+                "tags": tags_text({**training_step(reference), **job.labels.tags}) or None,
             }
             for job in self.plan.jobs
         ]

@@ -20,8 +20,9 @@ from jobs.planning.job import Job
 #: core of a CPU where nothing was measured yet.
 DEFAULT_SECONDS = (0.1, 0.1)
 
-#: Work of a network that is not in the cost table, in billions of multiply-accumulates an image.
-DEFAULT_GFLOPS = 4.0
+#: Work of a network that is not in the cost table, in billions of multiply-accumulates on an image,
+#: and the side of that image in pixels.
+DEFAULT_GFLOPS, DEFAULT_SIZE = 4.0, 224
 
 #: Sites of a network that is not in the cost table.
 DEFAULT_SITES = 50
@@ -162,6 +163,5 @@ def _gflops(job: Job) -> float:
     Counted at the network's default image size; the work grows as the image's area.
     """
     cost = counted(job.source, job.architecture)
-    if cost is None:
-        return DEFAULT_GFLOPS
-    return cost.gflops * (job.transform.size / cost.size) ** 2
+    gflops, size = (cost.gflops, cost.size) if cost else (DEFAULT_GFLOPS, DEFAULT_SIZE)
+    return gflops * (job.transform.size / size) ** 2

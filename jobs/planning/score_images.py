@@ -14,11 +14,14 @@ from jobs.planning.job import Job
 from survey import MeasureSettings
 from survey.few_images import automatic_images, enough_images, flagged_sites
 from survey.results import flag_sentences
-from survey.settings import AUTO
+from survey.settings import AUTO, Pooling
 from survey.text import counted
 
 #: Names up to which a line lists them.
 MOST_NAMES = 3
+
+#: Widths of networks that no table lists, by name and pooling, once a number was chosen by them.
+_COUNTED: dict[tuple[str, Pooling], Mapping[int, int]] = {}
 
 
 def widths_to_choose_by(
@@ -41,7 +44,9 @@ def widths_to_choose_by(
     here = [name for name in unlisted if name.startswith(f"{MemorySource.name}:")]
     known |= {name: counted_widths(name, settings.pooling) for name in here}
     apart = tuple(name for name in unlisted if name not in here)
-    return {**known, **isolated_widths(apart, settings.pooling)}
+    known |= isolated_widths(apart, settings.pooling)
+    _COUNTED.update({(name, settings.pooling): known[name] for name in unlisted})
+    return known
 
 
 def with_number(
@@ -91,11 +96,11 @@ def _chosen_line(jobs: Iterable[Job]) -> str:
 def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield how many sites of jobs have too few images, and how many would do, if any have."""
     # Others would have to run here, where one that crashes or hangs would end the scan.
-    unlisted = {job.full_name for job in jobs if not _listed_widths(job)}
+    unknown = {job.full_name for job in jobs if not _known_widths(job)}
     flagged = sites = enough = 0
     available: dict[str, int] = {}
     for job in jobs:
-        widths, number = _listed_widths(job), job.settings.score_images
+        widths, number = _known_widths(job), job.settings.score_images
         sites += sum(widths.values())
         if few := flagged_sites(widths, number):
             flagged, needed = flagged + few, enough_images(max(widths))
@@ -107,8 +112,8 @@ def _few_images_lines(jobs: Sequence[Job]) -> Iterator[str]:
     )
     for dataset, images in available.items():
         yield f"{dataset} has {counted(images, 'image')}, too few for that"
-    if unlisted:
-        yield f"few_images: the widths of {counted(len(unlisted), 'network')} are not known yet"
+    if unknown:
+        yield f"few_images: the widths of {counted(len(unknown), 'network')} are not known yet"
 
 
 def _preparation_lines(jobs: Sequence[Job]) -> Iterator[str]:
@@ -126,8 +131,9 @@ def _preparation_lines(jobs: Sequence[Job]) -> Iterator[str]:
         )
 
 
-def _listed_widths(job: Job) -> Mapping[int, int]:
-    return listed_widths(job.full_name, job.settings.pooling)
+def _known_widths(job: Job) -> Mapping[int, int]:
+    name, pooling = job.full_name, job.settings.pooling
+    return listed_widths(name, pooling) or _COUNTED.get((name, pooling), {})
 
 
 def _listed(names: Sequence[str]) -> str:

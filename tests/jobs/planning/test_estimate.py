@@ -8,6 +8,7 @@ from catalog.models.base import InputTransform
 from catalog.models.cost_table import counted
 from catalog.store.records import RunState
 from jobs.planning.estimate import (
+    DEFAULT_GFLOPS,
     DEFAULT_SECONDS,
     FROM_DEFAULT,
     FROM_HISTORY,
@@ -80,6 +81,15 @@ def test_without_history_the_range_is_wide():
         guess = estimate(of("resnet50", 256), {}, History(runs))
         assert guess.seconds == pytest.approx(a_gflop * GFLOPS * 256 + a_score * 50)
         assert guess.factor == FROM_DEFAULT
+
+
+def test_of_an_unknown_network_the_work_grows_with_the_image():
+    a_gflop, a_score = DEFAULT_SECONDS
+    for size in (16, 224, 448):
+        one = dataclasses.replace(of("nobody_knows", 256), transform=InputTransform(size, size))
+        guess = estimate(one, {}, History())
+        work = DEFAULT_GFLOPS * (size / 224) ** 2 * 256
+        assert guess.seconds == pytest.approx(a_gflop * work + a_score * 50)
 
 
 def test_the_bundled_networks_are_counted():

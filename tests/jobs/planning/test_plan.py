@@ -12,6 +12,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.records import RunState, Span
 from catalog.tags import RunLabels
+from jobs.operations.preview import forecast
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.plan import make_plan
@@ -167,6 +168,14 @@ def test_labels_and_tags_enter_no_run_id_and_are_kept_with_the_runs(tmp_path):
     )
     # What was declared wins over the file's name from then on.
     assert recorded()[1].tags == {"epoch": 31, "lr": 2}
+
+
+def test_a_plan_shows_the_epoch_that_a_file_s_name_gives(tmp_path):
+    torch.save({}, tmp_path / "epoch_030.pth")
+    choice = {"name": "small:cifar_resnet8", "checkpoints": [f"file:{tmp_path}/epoch_030.pth"]}
+    for tags, shown in (({"lr": 1}, "epoch=30, lr=1"), ({"epoch": 31}, "epoch=31")):
+        definition = parse_definition({"models": [{**choice, "tags": tags}]}, "test", Path())
+        assert forecast(tmp_path / "home", definition).table()["tags"].to_pylist() == [shown]
 
 
 def _saved(folder, name, network):

@@ -71,6 +71,18 @@ def test_a_notice_runs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notices(plan) == ["few_images: the widths of 2 networks are not known yet"]
 
 
+def test_what_was_counted_to_choose_a_number_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = {1000: 2, 64: 1}
+    monkeypatch.setattr(score_images, "_COUNTED", {})
+    monkeypatch.setattr(score_images, "listed_widths", lambda *_: {})
+    monkeypatch.setattr(
+        score_images, "isolated_widths", lambda names, _: dict.fromkeys(names, widths)
+    )
+    text = "\n".join(notices(planned("auto", "small:digits_vgg7", dataset="random[:700]")))
+    assert "2 of 3 sites" in text
+    assert "not known" not in text
+
+
 def test_a_network_of_the_users_that_declares_no_input_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
