@@ -26,7 +26,7 @@ from survey.few_images import automatic_images
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
-from survey.settings import AUTO, MeasureSettings
+from survey.settings import AUTO, MeasureSettings, require_settings
 from survey.stopping import Spread
 
 Batch = torch.Tensor | tuple[torch.Tensor, torch.Tensor] | list[torch.Tensor]
@@ -56,6 +56,8 @@ def measure(
     ------
     InputError
         If there are fewer images than one score needs.
+    SettingsError
+        If the settings are of another type.
     CaptureError
         If the network's activations cannot be followed, or there are none.
 
@@ -95,7 +97,7 @@ def measure_batches(
         One a batch; the last one may be partial, and then holds counts but no scores. They end
         with the images, or earlier at the settings' precision.
     """
-    settings = settings or MeasureSettings()
+    settings = require_settings(settings)
     spread = spread if spread is not None else Spread()
     number = first_batch
     if spread.reaches(settings):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from survey.errors import SettingsError, UnknownName
+from survey.text import shortened
 
 Shrinkage = Literal["ledoit-wolf", "none"]
 Ridge = Literal["absolute", "relative"]
@@ -126,6 +127,24 @@ class MeasureSettings:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, in declared order."""
         return dataclasses.asdict(self)
+
+
+def require_settings(value: object) -> MeasureSettings:
+    """Return the settings that a caller gave, the usual ones for None.
+
+    Raises
+    ------
+    SettingsError
+        If they are of another type.
+    """
+    if value is None:
+        return MeasureSettings()
+    if not isinstance(value, MeasureSettings):
+        raise SettingsError(
+            f"settings is {shortened(repr(value))}, must be MeasureSettings",
+            hint="MeasureSettings(images_per_score=512), from survey",
+        )
+    return value
 
 
 def unrecorded(field: dataclasses.Field[Any]) -> Any:

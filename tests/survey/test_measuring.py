@@ -5,14 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 import torchvision
 from torch import nn
 
-from survey import CaptureError, InputError, MeasureSettings, SiteScore, measure, measure_batches
+from survey import (
+    CaptureError,
+    InputError,
+    MeasureSettings,
+    SettingsError,
+    SiteScore,
+    measure,
+    measure_batches,
+)
 from survey.settings import Pooling
 from tests.survey.nets import NETS, Net, build
 from tests.survey.slow_affinity import slow_affinity
@@ -195,6 +203,12 @@ def test_too_few_images_are_an_error_that_names_the_setting(images: int, message
     assert net.training
     with pytest.raises(InputError, match="no images"):
         list(measure(net, [], SETTINGS))
+
+
+@pytest.mark.parametrize("settings", [{"images_per_score": 4}, {}, 4, "auto", MeasureSettings])
+def test_settings_of_another_type_are_refused_in_words(settings: Any) -> None:
+    with pytest.raises(SettingsError, match="must be MeasureSettings"):
+        next(measure(torch.nn.ReLU(), [torch.zeros(4, 3)], settings))
 
 
 def test_labels_that_do_not_fit_are_an_error() -> None:
