@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data.model_names import short_names
 from analysis.text import listed
 from survey import __version__
 from survey.few_images import enough_images
@@ -164,7 +165,7 @@ def mixed_settings(runs: pd.DataFrame) -> dict[str, list[str]]:
 def mixed_values(settings: Mapping[str, Iterable[Any]]) -> dict[str, list[str]]:
     """Return the values, as text and in order, of each setting that has several."""
     known = {
-        name: sorted({_written(each) for each in values if not pd.isna(each)})
+        name: sorted(_written(name, (each for each in values if not pd.isna(each))))
         for name, values in settings.items()
     }
     return {name: each for name, each in known.items() if len(each) > 1}
@@ -188,8 +189,10 @@ def banner(mixed: Mapping[str, Sequence[str]], apart: Sequence[str] = ()) -> str
     return f"Mixed settings: {values}. Scores of different ones do not compare: {options} takes one"
 
 
-def _written(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _written(name: str, values: Iterable[Any]) -> set[str]:
+    if name == "dataset":
+        return set(short_names(values).values())
+    return {f"{each:.15g}" if isinstance(each, float) else str(each) for each in values}
 
 
 def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:

@@ -147,7 +147,9 @@ def scan_facts(look: Look, progress: ScanProgress) -> list[str]:
             taken += f", about {format_duration(left)} left"
         if (starting := progress.workers - len(progress.working)) > 0:
             workers += f", {starting} starting"
-    return [jobs, images, taken, workers]
+    # Nothing tells when a scan was killed.
+    times = [] if look.state == "killed" else [taken]
+    return [jobs, images, *times, workers]
 
 
 def _download_facts(download: DownloadProgress) -> list[str]:

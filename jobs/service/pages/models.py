@@ -32,7 +32,7 @@ ROWS = 100
 _FORMS = {
     **dict.fromkeys(("affinity", "affinity_min", "affinity_median", "affinity_max"), fixed(4)),
     **dict.fromkeys(("measured_top1", "reported_top1"), percent),
-    **dict.fromkeys(("parameters", "sites", "images", "batches", "depth", "year"), whole),
+    **dict.fromkeys(("parameters", "sites", "images", "batches", "depth"), whole),
 }
 
 #: Columns by whose values a list offers to narrow it.

@@ -39,6 +39,7 @@ def client(home: Home) -> Iterator[TestClient]:
     with Builder(home.path) as build:
         for number, run in enumerate(RUNS):
             facts = {"checkpoint": f"file:/srv/secret/w{number}.pth", "family": f"F{number % 2}"}
+            facts["dataset"] = f"folder:/srv/secret/{number // 2}"
             scores = rng.random((2, 6 + number)) / 4 + number % 2 / 2
             build(run, scores, architecture=f"<b>net{number}", year=2012 + number, **facts)
     app = make_application(ServiceSettings(home))

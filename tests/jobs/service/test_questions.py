@@ -29,6 +29,7 @@ def client(home: Home) -> Iterator[TestClient]:
     with Builder(home.path) as build:
         for number in range(6):
             facts = {"checkpoint": f"file:/srv/secret/w{number}.pth", "family": f"F{number % 2}"}
+            facts["dataset"] = f"folder:/srv/secret/{number // 4}"
             scores = rng.random((2, 6)) / 4 + number % 2 / 2
             build(f"r{number}", scores, architecture=f"net{number}", **facts)
     with TestClient(
@@ -81,7 +82,7 @@ def test_what_cannot_be_asked_is_refused(
 
 
 def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
-    for name in ("checkpoints", "drift", "timeline"):
-        text = client.get(f"{API}/{name}").text
+    for answer in ANSWERS:
+        text = client.get(f"{API}/{answer.name}").text
         assert "secret" not in text
         assert str(Path(home.path).parent) not in text
