@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import CURVE, Answer, ColouredAnswer, Drawing
@@ -15,6 +16,9 @@ from survey.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Models up to which a page lists the correlations of each.
+MOST_TABLED = 200
 
 _LEVELS: dict[Level, str] = {
     "all": "Mean correlation over all architectures.",
@@ -69,10 +73,22 @@ class MetricCorrelations(Answer):
     )
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The options of the means: tests of single models are computed where they are shown."""
+        return super().options | {"tested": False}
+
+    @cached_property
+    def _tested(self) -> pd.DataFrame:
+        from analysis.relations.metric_correlations import correlations
+
+        return correlations(*self.inputs, **self.options | {"tested": True})
+
+    @property
     def drawn(self) -> Sequence[Any]:
         """The correlations, and the level that is shown."""
         families = (self.statistics["level"] == "family").any()
-        return self.statistics, self.level or ("family" if families else "model")
+        level = self.level or ("family" if families else "model")
+        return self._tested if level == "model" else self.statistics, level
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -86,19 +102,27 @@ class MetricCorrelations(Answer):
         return correlations_finding(*self.drawn)
 
     def details(self) -> Sequence[str]:
-        """Return the mean correlations over all architectures."""
+        """Return the mean correlations over all architectures, and where those of models are."""
         from analysis.relations.metric_correlations import means_sentences
 
-        return means_sentences(self.statistics)
+        means = means_sentences(self.statistics)
+        each = f"{counted(self._models, 'model')}: survey correlate --level model lists each"
+        return [*means, each] if self._models > MOST_TABLED and self.level != "model" else means
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table a level."""
+        """Yield a table a level, that of models where they are few enough to be read."""
         for level, caption in _LEVELS.items():
-            if len(rows := self._at(level)):
+            readable = level != "model" or self._models <= MOST_TABLED
+            if readable and len(rows := self._at(level)):
                 yield Table(f"{self.name}-{level}", caption, rows, self.columns)
 
+    @property
+    def _models(self) -> int:
+        return int((self.statistics["level"] == "model").sum()) // len(self.metrics)
+
     def _at(self, level: Level) -> pd.DataFrame:
-        table: pd.DataFrame = self.statistics[self.statistics["level"] == level]
+        every = self._tested if level == "model" else self.statistics
+        table: pd.DataFrame = every[every["level"] == level]
         return table.reset_index(drop=True)
 
 

@@ -7,6 +7,7 @@ A frame carries it in ``attrs``, as text and numbers; ``Provenance`` writes it a
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -269,18 +270,19 @@ def _flagged(frame: pd.DataFrame) -> dict[str, Any]:
     if not {"flags", "affinity", "site"} <= set(frame.columns) or "batch" in frame:
         counts = {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
         return counts | {"enough_images": frame.attrs.get("enough_images")}
-    scored = frame["affinity"].notna()
     few = frame[["few_images" in flags for flags in frame["flags"]]]
     widest = few["channels"].max() if "channels" in few else None
+    # Many sites have few combinations of flags.
+    sites = Counter(zip(frame["flags"], frame["affinity"].notna(), strict=True))
+
+    def by_flag(*, scored: bool) -> dict[str, int]:
+        alike = [(flags, n) for (flags, has_score), n in sites.items() if has_score == scored]
+        return {f: total for f in FLAGS if (total := sum(n for flags, n in alike if f in flags))}
+
     return {
         "enough_images": None if pd.isna(widest) else enough_images(int(widest)),
-        **{
-            name: {f: sites for f in FLAGS if (sites := sum(f in each for each in flags))}
-            for name, flags in (
-                ("left_out", frame["flags"][~scored]),
-                ("marked", frame["flags"][scored]),
-            )
-        },
+        "left_out": by_flag(scored=False),
+        "marked": by_flag(scored=True),
     }
 
 

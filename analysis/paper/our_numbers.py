@@ -63,7 +63,7 @@ class OurNumbers:
         self._networks = _one_run_a_label(sites, NETWORKS)
         self._names = self._networks["label"].str.replace(" ", "_")
         self._checkpoints = _one_run_a_label(sites, CHECKPOINTS)
-        rows = correlations(self._networks, PAPER_METRICS).to_dict("records")
+        rows = correlations(self._networks, PAPER_METRICS, tested=False).to_dict("records")
         self._correlations = {(row["level"], row["name"], row["metric"]): row for row in rows}
         self._left_out = correlations_left_out(layers, self._networks, PAPER_METRICS)
         known = models[models["run_id"].isin(self._networks["run_id"])]

@@ -6,18 +6,19 @@ the reason why there is none. ``analysis.statistics.pearson`` computes.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from analysis.array_types import Floats
+from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
 from analysis.data.model_names import measured_on, trained
-from analysis.data.tables import Row, result_table
+from analysis.data.provenance import carried
+from analysis.data.tables import Row
 from analysis.data.validation import require_columns
 from analysis.statistics.correlation_interval import correlation_interval
 from analysis.statistics.effective_size import effective_pairs
@@ -27,7 +28,7 @@ from analysis.statistics.pearson import (
     LEAST_SITES,
     constant,
     correlation_p,
-    pearson,
+    pearson_by_group,
 )
 from analysis.text import number, span
 from survey.errors import SettingsError, UnknownName
@@ -47,8 +48,16 @@ _NEEDED = (
 )
 
 
+#: What tells what a run was measured on.
+_MEASURED_ON = ["dataset", "dataset_name", "pooling"]
+
+
 def correlations(
-    signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRICS, *, untrained: bool = False
+    signatures: pd.DataFrame,
+    metrics: Sequence[str] = PAPER_METRICS,
+    *,
+    untrained: bool = False,
+    tested: bool = True,
 ) -> pd.DataFrame:
     """Correlate the affinity signature with other metrics: per model, per family, over all.
 
@@ -62,6 +71,9 @@ def correlations(
         Columns to correlate the affinity with.
     untrained : bool
         Whether random weights (``init:...``) count in the means; each has its own row either way.
+    tested : bool
+        Whether models have intervals and tests, which take milliseconds each; means have theirs
+        either way.
 
     Returns
     -------
@@ -106,11 +118,16 @@ def correlations(
     for metric in metrics:
         if metric not in numbers:
             raise UnknownName("metric", metric, numbers)
-    models = list(_model_rows(signatures, metrics, untrained=untrained))
-    families, over_all = (_mean_rows(models, metrics, by) for by in ("family", "all"))
-    result = result_table([*models, *families, *over_all], COLUMNS, signatures)
-    for rows in result.groupby("level").groups.values():
-        result.loc[rows, ["p_corrected", "q"]] = np.transpose(corrected(result.loc[rows, "p"]))
+    sites = _Sites(signatures, metrics)
+    models = sites.correlations(untrained=untrained)
+    means = [row for by in ("family", "all") for row in _mean_rows(models, metrics, by)]
+    if tested:
+        models = models.join(sites.tests(models["pearson"].to_numpy()))
+    parts = (models, pd.DataFrame(means))
+    tables = [each.reindex(columns=list(COLUMNS)).astype(COLUMNS) for each in parts]
+    result = carried(pd.concat(tables, ignore_index=True), signatures)
+    for places in result.groupby("level").groups.values():
+        result.loc[places, ["p_corrected", "q"]] = np.transpose(corrected(result.loc[places, "p"]))
     result.attrs["untrained"] = untrained
     return result
 
@@ -179,62 +196,83 @@ def means_sentences(correlations: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _model_rows(
-    signatures: pd.DataFrame, metrics: Sequence[str], *, untrained: bool
-) -> Iterator[Row]:
-    for _, sites in signatures.groupby("run_id", sort=False):
-        name, family = sites["model"].iloc[0], _text(sites["family"].iloc[0])
-        dataset = measured_on(sites.iloc[0])
-        affinity = sites["affinity"].to_numpy(float)
-        architecture = tuple(sites[["source", "architecture"]].iloc[0])
-        counts = untrained or bool(trained(sites["checkpoint"]).iloc[0])
-        for metric in metrics:
-            other = sites[metric].to_numpy(float)
-            kept = np.isfinite(affinity) & np.isfinite(other)
-            row = {"level": "model", "name": name, "family": family, "dataset": dataset}
-            row |= {"architecture": architecture, "counts": counts}
-            yield row | {"metric": metric} | _model_numbers(affinity[kept], other[kept], metric)
+class _Sites:
+    """The scores of each run, and its correlations, one a run and metric in this order."""
 
+    def __init__(self, signatures: pd.DataFrame, metrics: Sequence[str]) -> None:
+        self._signatures, self._metrics = signatures, metrics
+        self._run = pd.factorize(signatures["run_id"])[0]
+        self._affinity = signatures["affinity"].to_numpy(float)
+        self._others = [signatures[metric].to_numpy(float) for metric in metrics]
 
-def _model_numbers(affinity: Floats, other: Floats, metric: str) -> Row:
-    n = len(affinity)
-    if n < LEAST_SITES:
-        return {"n": n, "reason": f"{counted(n, 'site')}, at least {LEAST_SITES} are needed"}
-    for name, values in (("affinity", affinity), (metric, other)):
-        if constant(values):
-            return {"n": n, "reason": f"{name} does not vary over the sites"}
-    r = pearson(affinity, other)
-    tested = effective_pairs(affinity, other)
-    low, high = correlation_interval(affinity, other)
-    numbers = {"pearson": r, "low": low, "high": high, "p": correlation_p(r, tested)}
-    return {"n": n, "n_effective": tested, **numbers, "reason": ""}
+    def correlations(self, *, untrained: bool) -> pd.DataFrame:
+        """Return the rows of the models but for their tests, with what means are taken over."""
+        first = self._signatures.drop_duplicates("run_id")
+        runs = first[["source", "architecture"]].assign(
+            level="model",
+            name=first["model"],
+            family=first["family"].fillna("").astype(str),
+            dataset=[measured_on(each) for each in first.filter(_MEASURED_ON).to_dict("records")],
+            counts=untrained | trained(first["checkpoint"]),
+        )
+        rows = runs.loc[runs.index.repeat(len(self._metrics))].reset_index(drop=True)
+        each = [
+            pearson_by_group(self._affinity, other, self._run, len(runs)) for other in self._others
+        ]
+        n, r = (np.stack(column, axis=1).ravel() for column in zip(*each, strict=True))
+        reasons = [self._reason(place) if np.isnan(each) else "" for place, each in enumerate(r)]
+        return rows.assign(metric=[*self._metrics] * len(runs), n=n, pearson=r, reason=reasons)
+
+    def tests(self, r: Floats) -> pd.DataFrame:
+        """Return ``n_effective``, ``low``, ``high`` and ``p`` of the coefficients."""
+        rows = ({} if np.isnan(each) else self._test(place, each) for place, each in enumerate(r))
+        return pd.DataFrame(rows)
+
+    def _test(self, place: int, r: float) -> Row:
+        affinity, other = self._pair(place)
+        size = effective_pairs(affinity, other)
+        low, high = correlation_interval(affinity, other)
+        return {"n_effective": size, "low": low, "high": high, "p": correlation_p(r, size)}
+
+    def _reason(self, place: int) -> str:
+        affinity, _ = self._pair(place)
+        if len(affinity) < LEAST_SITES:
+            return f"{counted(len(affinity), 'site')}, at least {LEAST_SITES} are needed"
+        name = "affinity" if constant(affinity) else self._metrics[place % len(self._metrics)]
+        return f"{name} does not vary over the sites"
+
+    def _pair(self, place: int) -> tuple[Floats, Floats]:
+        """Return the affinities and the other values of a run's sites that have both."""
+        run, metric = divmod(place, len(self._metrics))
+        sites = self._sites_of_runs[run]
+        affinity, other = self._affinity[sites], self._others[metric][sites]
+        kept = np.isfinite(affinity) & np.isfinite(other)
+        return affinity[kept], other[kept]
+
+    @cached_property
+    def _sites_of_runs(self) -> list[Integers]:
+        ends = np.bincount(self._run).cumsum()[:-1]
+        return np.split(np.argsort(self._run, kind="stable"), ends)
 
 
 def _mean_rows(
-    models: Sequence[Row], metrics: Sequence[str], by: Literal["family", "all"]
+    models: pd.DataFrame, metrics: Sequence[str], by: Literal["family", "all"]
 ) -> list[Row]:
     """Return the mean over each family, or over all, on each dataset by itself."""
-    groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
-    for model in models:
-        if name := model["family"] if by == "family" else "all":
-            groups[name, model["dataset"]].append(model)
-    rows = []
-    for (name, dataset), members in sorted(groups.items()):
-        family = name if by == "family" else ""
-        basics = {"level": by, "name": name, "family": family, "dataset": dataset}
-        for metric in metrics:
-            values = _by_architecture(row for row in members if row["metric"] == metric)
-            rows.append({**basics, "metric": metric, **_mean_numbers(values)})
-    return rows
-
-
-def _by_architecture(rows: Iterable[Row]) -> Floats:
-    """Return each architecture's mean correlation over its checkpoints that count."""
-    group: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        if row["counts"] and "pearson" in row:
-            group[row["architecture"]].append(row["pearson"])
-    return np.array([np.mean(each) for each in group.values()], float)
+    members = models.assign(name=models["family"] if by == "family" else "all")
+    members = members[members["name"] != ""]
+    known = members[members["counts"] & members["pearson"].notna()]
+    # Each architecture counts once, with the mean over its checkpoints.
+    keys = ["name", "dataset", "metric"]
+    architectures = known.groupby([*keys, "source", "architecture"], dropna=False)["pearson"].mean()
+    values = {key: each.to_numpy() for key, each in architectures.groupby(keys)}
+    groups = sorted(set(zip(members["name"], members["dataset"], strict=True)))
+    return [
+        {"level": by, "name": name, "family": name if by == "family" else "", "dataset": dataset}
+        | {"metric": metric, **_mean_numbers(values.get((name, dataset, metric), np.empty(0)))}
+        for name, dataset in groups
+        for metric in metrics
+    ]
 
 
 def _mean_numbers(values: Floats) -> Row:
@@ -254,10 +292,6 @@ def _mean_numbers(values: Floats) -> Row:
     # A mean of correlations lies in [-1, 1]; Student's interval may not.
     low, high = max(mean - half, -1.0), min(mean + half, 1.0)
     return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
-
-
-def _text(value: Any) -> str:
-    return "" if pd.isna(value) else str(value)
 
 
 def _numbers(frame: pd.DataFrame) -> list[str]:

@@ -43,6 +43,9 @@ from survey.text import counted
 #: Models up to which a notebook shows a matrix whole.
 SHOWN = 20
 
+#: Runs of a matrix at most: its memory grows with their square, to a gigabyte at this number.
+MOST_RUNS = 5000
+
 #: Columns of the runs of a matrix, taken from the frame; None where it lacks them.
 DESCRIBED = ("source", "architecture", "checkpoint", "dataset", "family", "family_group")
 
@@ -170,11 +173,16 @@ def distance_matrix(
     Raises
     ------
     SettingsError
-        If no run has a site with an affinity, or an argument is out of range.
+        If no run has a site with an affinity, there are more than ``MOST_RUNS``, or an argument is
+        out of range.
     """
+    if (many := signatures["run_id"].nunique()) > MOST_RUNS:
+        raise SettingsError(
+            f"{counted(many, 'run')}: distances are between at most {MOST_RUNS:,}",
+            hint="choose fewer by family, model or dataset",
+        )
     result, without = curves(signatures), without_curve(signatures)
     if not result:
-        many = signatures["run_id"].nunique()
         raise SettingsError(
             f"none of {many} runs has a site with an affinity" if many else "there are no runs",
             hint="survey sql 'SELECT * FROM failures' shows what went wrong",

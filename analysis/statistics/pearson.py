@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from analysis.array_types import Floats
+from analysis.array_types import Floats, Integers
 
 #: Pairs that a coefficient needs: of three, any interval is nearly all there is.
 LEAST_SITES = 4
@@ -52,6 +52,50 @@ def pearson_where_known(x: Floats, y: Floats) -> float:
     if len(a) < LEAST_SITES or constant(a) or constant(b):
         return np.nan
     return pearson(a, b)
+
+
+def pearson_by_group(x: Floats, y: Floats, group: Integers, groups: int) -> tuple[Integers, Floats]:
+    """Return Pearson's coefficient over the pairs without NaN of each of many groups at once.
+
+    A group's is the same to the last bit whichever others there are: it is summed by itself.
+
+    Parameters
+    ----------
+    x, y : array of float, shape (n,)
+        The values.
+    group : array of int, shape (n,)
+        The number of each pair's group, from 0.
+    groups : int
+        How many groups there are.
+
+    Returns
+    -------
+    pairs : array of int, shape (groups,)
+        How many pairs are without NaN.
+    r : array of float, shape (groups,)
+        NaN as in ``pearson_where_known``.
+    """
+    known = np.isfinite(x) & np.isfinite(y)
+    group = group[known]
+    pairs = np.bincount(group, minlength=groups)
+    (a, x_varies), (b, y_varies) = (_within(each[known], group, pairs) for each in (x, y))
+    varied = (pairs >= LEAST_SITES) & x_varies & y_varies
+
+    def sums(products: Floats) -> Floats:
+        return np.asarray(np.bincount(group, products, groups)[varied], float)
+
+    r = np.full(groups, np.nan)
+    r[varied] = np.clip(sums(a * b) / np.sqrt(sums(a * a)) / np.sqrt(sums(b * b)), -1.0, 1.0)
+    return pairs, r
+
+
+def _within(values: Floats, group: Integers, sizes: Integers) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return values less their group's mean, and which groups are not ``constant``."""
+    least, most = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+    np.minimum.at(least, group, values)
+    np.maximum.at(most, group, values)
+    means = np.bincount(group, values, len(sizes)) / np.maximum(sizes, 1)
+    return values - means[group], most - least > ROUNDING * np.maximum(most, -least)
 
 
 def correlation_p(r: float, n: float) -> float:

@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.answers import relations
+from analysis.answers.material import Material
+from analysis.answers.relations import MetricCorrelations
 from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.provenance import provenance_of
 from analysis.relations.metric_correlations import correlations
@@ -84,6 +87,66 @@ def test_holm_is_over_all_tests_of_a_level() -> None:
         rates = stats.false_discovery_control(rows["p"])
         assert rows["q"].to_numpy() == pytest.approx(rates, rel=1e-12)
         assert (rows["q"] <= rows["p_corrected"]).all()
+
+
+def drawn_store(seed: int) -> pd.DataFrame:
+    """Return runs of few and of many sites, some without values or without any variation."""
+    rng = RNG(seed)
+    runs = []
+    for number, sites in enumerate(rng.integers(1, 20, 8)):
+        family, checkpoint = f"F{number % 3}", rng.choice(["w", "init:0"])
+        run = noisy(f"m{number}", seed + number, sites, family=family, checkpoint=checkpoint)
+        run["architecture"] = f"a{number // 2}"
+        values = run[["affinity", *PAPER_METRICS]]
+        run[values.columns] = values.mask(rng.random(values.shape) < 0.1)
+        run.loc[:, rng.choice(PAPER_METRICS)] = 0.25
+        runs.append(run)
+    return signatures(*runs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_has_the_same_coefficients_to_the_last_bit_beside_any_others(seed: int) -> None:
+    store = drawn_store(seed)
+    columns = ["name", "family", "metric", "n", "pearson", "reason"]
+    together = correlations(store, tested=False)
+    models = together[together["level"] == "model"]
+    each = [
+        correlations(run, tested=False)[: len(PAPER_METRICS)] for _, run in store.groupby("run_id")
+    ]
+    pd.testing.assert_frame_equal(
+        models[columns], pd.concat(each, ignore_index=True)[columns], check_exact=True
+    )
+    # Nor does it matter that rows of others come between its own.
+    mixed = correlations(store.sort_values("site", kind="stable"), tested=False)
+    assert set(mixed["pearson"].dropna()) == set(together["pearson"].dropna())
+    for row in models.dropna(subset="pearson").to_dict("records"):
+        run = store[store["model"] == row["name"]].dropna(subset=["affinity", row["metric"]])
+        theirs = stats.pearsonr(run["affinity"], run[row["metric"]]).statistic
+        assert row["pearson"] == pytest.approx(theirs, abs=1e-12)
+
+
+def test_means_are_the_same_without_the_tests_of_models() -> None:
+    store = drawn_store(5)
+    full, means = correlations(store), correlations(store, tested=False)
+    given = ["level", "name", "metric", "n", "pearson", "std", "reason"]
+    pd.testing.assert_frame_equal(full[given], means[given], check_exact=True)
+    over = [table[table["level"] != "model"] for table in (full, means)]
+    pd.testing.assert_frame_equal(*over, check_exact=True)
+    assert full.attrs == means.attrs
+    models = means[means["level"] == "model"]
+    assert models[["n_effective", "low", "high", "p", "q"]].isna().all(axis=None)
+
+
+def test_a_page_has_a_row_a_model_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    material = Material("nowhere")
+    material.signatures = signatures(noisy("a", 1), noisy("b", 2), noisy("c", 3))
+    answer = MetricCorrelations(material)
+    tables = {table.name: table.rows for table in answer.tables()}
+    assert set(tables) == {"correlations-all", "correlations-family", "correlations-model"}
+    assert tables["correlations-model"]["p"].notna().all()
+    monkeypatch.setattr(relations, "MOST_TABLED", 2)
+    names = [table.name for table in answer.tables()]
+    assert names == ["correlations-all", "correlations-family"]
 
 
 def test_what_does_not_vary_is_blank() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tslearn.metrics import cdist_dtw
 from tslearn.utils import to_time_series_dataset
 
+from analysis.similarity import distances as module
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
 from analysis.similarity.distances import SHOWN, distance_matrix, distances
 from analysis.similarity.signature_curve import curves, normalised
@@ -109,6 +110,13 @@ def test_few_models() -> None:
         distances(frame({"a": [0.1]}), band=-2)
     with pytest.raises(SettingsError, match="'euclid', must be one of"):
         distances(frame({"a": [0.1]}), "euclid")  # type: ignore[arg-type]
+
+
+def test_more_models_than_memory_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_RUNS", 2)
+    assert len(distance_matrix(frame({"a": [0.1, 0.2], "b": [0.3, 0.4]}))) == 2
+    with pytest.raises(SettingsError, match="3 runs: distances are between at most 2"):
+        distance_matrix(frame({"a": [0.1], "b": [0.2], "c": [0.3]}))
 
 
 def test_a_model_is_found_by_label_id_and_beginning() -> None:
