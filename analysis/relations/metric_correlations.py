@@ -208,11 +208,13 @@ class _Sites:
     def correlations(self, *, untrained: bool) -> pd.DataFrame:
         """Return the rows of the models but for their tests, with what means are taken over."""
         first = self._signatures.drop_duplicates("run_id")
+        place = first.filter(_MEASURED_ON)
+        places = (dict(zip(place, each, strict=True)) for each in place.itertuples(False, None))
         runs = first[["source", "architecture"]].assign(
             level="model",
             name=first["model"],
             family=first["family"].fillna("").astype(str),
-            dataset=[measured_on(each) for each in first.filter(_MEASURED_ON).to_dict("records")],
+            dataset=[measured_on(each) for each in places],
             counts=untrained | trained(first["checkpoint"]),
         )
         rows = runs.loc[runs.index.repeat(len(self._metrics))].reset_index(drop=True)

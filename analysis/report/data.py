@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
+from analysis.answers.columns import Table
 from analysis.answers.material import Material
+from analysis.data.model_names import trained
 from analysis.data.provenance import Provenance, provenance_of
+from analysis.report.elements import PageTable, page_table
 from analysis.text import missing
 from catalog.open_home import open_home
 from catalog.store.reader import query
@@ -33,6 +36,9 @@ class ReportMaterial(Material):
     Every run has a page; those of random weights have no part in an answer unasked.
     """
 
+    #: Rows that a table about any number of runs has at most; None for all of them.
+    most_rows: ClassVar[int | None] = None
+
     @cached_property
     def models(self) -> pd.DataFrame:
         """One row a run, those of random weights included."""
@@ -50,7 +56,9 @@ class ReportMaterial(Material):
     @property
     def every_signature(self) -> pd.DataFrame:
         """One row a run and site, those of random weights included."""
-        return self.with_untrained.signatures
+        # Without any, the rows are not read again: they take a minute of thousands of runs.
+        every = trained(self.models["checkpoint"]).all()
+        return self.signatures if every else self.with_untrained.signatures
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -82,6 +90,10 @@ class ReportMaterial(Material):
         addresses = self.models["run_id"].map(self.pages)
         by_model = dict(zip(self.models["model"], addresses, strict=True))
         return {"run_id": self.pages, **dict.fromkeys(_MODELS, by_model)}
+
+    def table(self, table: Table) -> PageTable:
+        """Return a table about any number of runs, with links to their pages."""
+        return page_table(table, self.links, self.most_rows)
 
 
 def libraries(run: dict[Any, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -53,7 +53,9 @@ class PageTable:
 
 
 def page_table(
-    table: Table, links: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    table: Table,
+    links: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    most: int | None = None,
 ) -> PageTable:
     """Return the cells of a table; the first column names the row.
 
@@ -64,7 +66,13 @@ def page_table(
         all, are left out, the first alone excepted.
     links : mapping, optional
         The addresses that cells link to, by column and value.
+    most : int, optional
+        How many rows it has at most.
     """
+    caption, rows_of_all = table.caption, len(table.rows)
+    if most is not None and rows_of_all > most:
+        table = replace(table, rows=table.rows.head(most))
+        caption += f" The first {most} of {rows_of_all:,} rows; a selection shows others."
     first, *others = sorted(columns_of(table.columns), key=lambda column: column.name != "model")
     held = [first, *(column for column in others if column.name in table.rows)]
     named = without_paths(table.rows[[column.name for column in held]])
@@ -80,7 +88,7 @@ def page_table(
     )
     columns_of_cells = zip(*rows, strict=True) if rows else [()] * len(shown)
     numeric = tuple(any(cell.numeric for cell in cells) for cells in columns_of_cells)
-    return PageTable(table.name, table.caption, shown, rows, numeric)
+    return PageTable(table.name, caption, shown, rows, numeric)
 
 
 def _cell(value: Any, column: TableColumn, links: Mapping[str, str]) -> Cell:

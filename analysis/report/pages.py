@@ -198,7 +198,7 @@ def missing_section(material: ReportMaterial) -> Section:
         Table("suspect", "Runs whose accuracy is suspect.", suspect, ("model", *_SUSPECT)),
         Table("gaps", "Sites and batches without a score.", material.gaps, ("model", *_GAPS)),
     )
-    shown = tuple(page_table(each, material.links) for each in tables if len(each.rows))
+    shown = tuple(material.table(each) for each in tables if len(each.rows))
     sentence = _missing_sentence(material)
     return Section(sentence, "missing", "Missing", present=bool(shown), tables=shown)
 
@@ -244,7 +244,7 @@ def _runs_table(material: ReportMaterial) -> PageTable:
         TableColumn("seconds", "", fixed(1)),
     )
     caption = "Every run; hashes by their first 12 digits, in full on the model's page."
-    return page_table(Table("runs", caption, material.models, columns), material.links)
+    return material.table(Table("runs", caption, material.models, columns))
 
 
 def _short(value: Any) -> str:

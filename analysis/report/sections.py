@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.answers import ANSWERS, Answer
 from analysis.data.provenance import banner, provenance_of
 from analysis.report.data import ReportMaterial, slug, statement
-from analysis.report.elements import Exhibit, Section, page_table
+from analysis.report.elements import Exhibit, Section
 from analysis.text import sentence
 from survey.errors import SettingsError, UnknownName
 
@@ -51,7 +51,7 @@ def section_of(
         return Section(sentence(reasons[0]), name, title, present=False)
     first, *others = answers
     exhibits = {each.name: each for answer in answers for each in _exhibits(material, answer)}
-    tables = [page_table(each, material.links) for answer in answers for each in answer.tables()]
+    tables = [material.table(each) for answer in answers for each in answer.tables()]
     # The finding of an answer with a figure is the heading of that.
     undrawn = [sentence(each.finding()) for each in others if not each.figure]
     units = [line for answer in answers for line in answer.replication()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from jobs.service.api.formats import Suffix, format_of, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.renderer import revision
 
 router = APIRouter(tags=["questions"])
 
@@ -96,11 +99,19 @@ def _parameters(answer: type[Answer]) -> type[BaseModel]:
     )
 
 
-def _given(home: Home, name: str, asked: Mapping[str, Any]) -> tuple[dict[str, Any], pa.Table]:
+@lru_cache(maxsize=1)
+def _material(home: Path, _revision: str, selection: Selection, role: Role) -> Material:
+    # By the revision too: what the home holds is read once for all that is asked about it.
+    return Material(home, selection, role)
+
+
+def _given(
+    home: Home, revision: str, name: str, asked: Mapping[str, Any]
+) -> tuple[dict[str, Any], pa.Table]:
     """Return an answer's sentences, and its rows with the tags of their runs."""
     (answer_type,) = (each for each in ANSWERS if each.name == name)
     selection = Selection(**options_from(Selection, asked), newest=not asked.get("all_runs"))
-    material = Material(home.path, selection, asked.get("role", "all"))
+    material = _material(home.path, revision, selection, asked.get("role", "all"))
     if "role" not in answer_type.without:
         require_sites(material)
     result = given_answer(answer_type(material, **options_from(answer_type, asked)))
@@ -119,7 +130,8 @@ def _add(answer_type: type[Answer]) -> None:
     ) -> Response:
         form = format_of(request, suffix)
         given = asked.model_dump(exclude_none=True, exclude_unset=True)
-        sentences, rows = renderer.compute(_given, home, answer_type.name, given, quick=False)
+        what = home, revision(home), answer_type.name, given
+        sentences, rows = renderer.compute(_given, *what, quick=False)
         return table_response(rows, form, {"next": None} | sentences, headers={"Vary": "Accept"})
 
     path = f"/questions/{answer_type.name}"

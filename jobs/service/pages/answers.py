@@ -21,7 +21,7 @@ from analysis.data.selection import Selection
 from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.comparison_page import comparison_page
 from analysis.report.data import ReportMaterial
-from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, page_table
+from analysis.report.elements import Exhibit, Link, Page, PageTable, Section
 from analysis.report.inline_svg import drawn
 from analysis.report.model_page import (
     model_page,
@@ -86,6 +86,8 @@ class Made:
 class ServiceMaterial(ReportMaterial):
     """The frames of pages; every model's page has its run's id for an address."""
 
+    most_rows = 200
+
     @cached_property
     def models(self) -> Any:
         """One row a run, without the folders that files lie in."""
@@ -129,9 +131,9 @@ def _bare(models: Any) -> Any:
     return models.assign(**bare)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def _material(home: Path, _revision: str, selection: Selection) -> ServiceMaterial:
-    # By the revision too: what it holds is read once.
+    # By the revision too: what it holds is read once. Of 30,000 runs it is a gigabyte.
     return ServiceMaterial(home, selection)
 
 
@@ -239,9 +241,7 @@ def _question(material: ServiceMaterial, asked: Asked) -> Page:
 def _whole_table(material: ServiceMaterial, kind: type[Answer]) -> PageTable:
     """Return what a terminal shows of an answer that no page of a report has."""
     answer = kind.of(material)
-    return page_table(
-        Table(kind.name, _first_line(kind), answer.rows, kind.columns), material.links
-    )
+    return material.table(Table(kind.name, _first_line(kind), answer.rows, kind.columns))
 
 
 def _title(kinds: Sequence[type[Answer]]) -> str:

@@ -492,6 +492,15 @@ def test_only_words_too_long_for_paper_are_broken() -> None:
     assert [row[0].long for row in shown.rows] == [False, True]
 
 
+def test_a_table_has_its_first_rows_and_how_many_there_are() -> None:
+    frame = pd.DataFrame({"a": [f"net {number}" for number in range(1200)]})
+    table = Table("t", "Caption.", frame, [TableColumn("a", "A")])
+    cut, whole = page_table(table, most=3), page_table(table, most=1200)
+    assert [row[0].text for row in cut.rows] == ["net 0", "net 1", "net 2"]
+    assert "1,200" in cut.caption
+    assert (len(whole.rows), whole.caption) == (1200, "Caption.")
+
+
 def test_values_are_written_as_readers_expect() -> None:
     assert [fixed(2)(each) for each in (-0.001, 0.001, -0.01)] == ["0.00", "0.00", "-0.01"]
     assert [fixed(1)(each) for each in (-123456789.0, 12345)] == ["-1.2e+08", "12345.0"]

@@ -81,6 +81,15 @@ def test_what_cannot_be_asked_is_refused(
     assert client.get(f"{API}/clusters", params=asked).status_code == status
 
 
+def test_an_answer_is_of_what_the_home_holds_now(client: TestClient, home: Home) -> None:
+    before = client.get(f"{API}/timeline").json()["items"]
+    assert client.get(f"{API}/timeline").json()["items"] == before
+    with Builder(home.path) as build:
+        build("late", np.full((2, 6), 0.5), architecture="late")
+    after = client.get(f"{API}/timeline").json()["items"]
+    assert {each["run_id"] for each in after} - {each["run_id"] for each in before} == {"late"}
+
+
 def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
     for answer in ANSWERS:
         text = client.get(f"{API}/{answer.name}").text
