@@ -53,7 +53,7 @@ def test_a_terminal_s_width_is_kept_and_a_pipe_has_none(monkeypatch, tmp_path, t
             return terminal
 
     monkeypatch.setenv("COLUMNS", "40")
-    wide = pa.table({f"column{n}": [f"{n} a long name of something"] for n in range(8)})
+    wide = pa.table({f"column{n}": [f"{n} a long name of something", f"{n}"] for n in range(8)})
     # A file is no terminal, whatever standard output is.
     monkeypatch.setattr("sys.stdout", stream := Stream())
     assert as_text(wide, tmp_path).count("a long name of something") == 8
