@@ -33,11 +33,6 @@ from jobs.service.submissions import submit
 from tests.acceptance.command import PATIENCE_SECONDS, ROOT, measured, start
 from tests.jobs.jobs import ON_CPU
 
-KILLS = 20
-
-#: Kills in a row that may leave no new batch: five drivers without one are given up.
-MOST_FRUITLESS = 3
-
 
 def zoo(**changes: object) -> Definition:
     values = {
@@ -70,6 +65,8 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook() -> Iterator[str]:
+    Hook.got.clear()
+    Hook.accepted.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -90,8 +87,8 @@ def batches(home: Home) -> int:
     return sum(state.batches_done for state in run_states(home).values())
 
 
-def served(home: Home, hook: str, log: Path) -> subprocess.Popen[bytes]:
-    command = ("serve", "--port", "0", "--runner", "local", "--device", "cpu", "--webhook", hook)
+def served(home: Home, hook: str, log: Path, runner: str = "local") -> subprocess.Popen[bytes]:
+    command = ("serve", "--port", "0", "--runner", runner, "--device", "cpu", "--webhook", hook)
     environment = {"SURVEY_HOME": str(home.path), "SURVEY_WEBHOOK_SECRET": "0" * 32}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with log.open("ab") as file:
@@ -109,10 +106,20 @@ def driver_of(home: Home) -> int | None:
     return int(state.process.split()[1]) if state.state != "absent" else None
 
 
-@pytest.mark.slow(seconds=300)
+#: Kills, and how many in a row may leave no new batch: five drivers without one are given up. Under
+#: Ray each comes after a batch: what starts meanwhile takes longer than the pause before a kill.
+@pytest.mark.parametrize(
+    ("runner", "kills", "most_fruitless"),
+    [
+        pytest.param("local", 20, 3, marks=pytest.mark.slow(seconds=300)),
+        pytest.param("ray", 3, 0, marks=[pytest.mark.slow(seconds=120), pytest.mark.ray]),
+    ],
+)
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_twenty_kills_of_the_service_lose_and_double_nothing(tmp_path, hook):
+def test_kills_of_the_service_lose_and_double_nothing(
+    tmp_path, hook, runner, kills, most_fruitless
+):
     home, alone = (open_home(tmp_path / name, create=True) for name in ("home", "alone"))
     chance, log = random.Random(11), tmp_path / "log"
     began = datetime.now(UTC)
@@ -126,10 +133,11 @@ def test_twenty_kills_of_the_service_lose_and_double_nothing(tmp_path, hook):
     with Registry(home) as registry:
         schedule = registry.schedules.add(entry, began)
         submission = submit(registry, zoo())
-        service, fruitless, seen, victims = served(home, hook, log), 0, 0, Counter[str]()
-        for _ in range(KILLS):
+        service = served(home, hook, log, runner)
+        fruitless, seen, victims = 0, 0, Counter[str]()
+        for _ in range(kills):
             until(lambda: driver_state(home).state in ("running", "idle"))
-            if fruitless >= MOST_FRUITLESS:
+            if fruitless >= most_fruitless:
                 until(lambda last=seen: batches(home) > last or not registry.submissions.open())
             time.sleep(chance.uniform(0.0, 3.0))
             fruitless = 0 if batches(home) > seen else fruitless + 1
@@ -143,7 +151,7 @@ def test_twenty_kills_of_the_service_lose_and_double_nothing(tmp_path, hook):
                 assert service.poll() is None, log.read_text()
                 service.kill()
                 service.wait()
-                service = served(home, hook, log)
+                service = served(home, hook, log, runner)
             # The next one holds the home once the killed one is gone.
             until(lambda gone=driver: driver_of(home) not in (None, gone))
         until(lambda: not registry.submissions.open())
