@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.checkpoint_files import natural_order
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobOverview
@@ -75,10 +76,10 @@ def standing(home: Home, most: int | None = None) -> Standing:
     return Standing(rows, len(jobs), f"{summary or 'no jobs'}; {doing}")
 
 
-def _urgency(item: tuple[str, JobOverview]) -> tuple[int | str, ...]:
+def _urgency(item: tuple[str, JobOverview]) -> tuple[Any, ...]:
     state, job = item
-    full_name = f"{job.source}:{job.architecture}"
-    return _PLACES[state], full_name, job.checkpoint, job.dataset, job.run_id
+    names = (f"{job.source}:{job.architecture}", job.checkpoint, job.dataset)
+    return _PLACES[state], *map(natural_order, names), job.run_id
 
 
 def _state(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> str:

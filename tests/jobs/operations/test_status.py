@@ -15,7 +15,7 @@ from tests.catalog.records import begin, end
 
 def entry(number: int) -> JobEntry:
     key = f"k{number:02}"
-    return JobEntry(key, f"r{number:02}", "net", "small", f"init:{number}", "digits", {})
+    return JobEntry(key, f"r{number:02}", "net", "small", f"file:{9 + number}.pth", "digits", {})
 
 
 def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
@@ -27,6 +27,7 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
             end(registry, key, begin(registry, key), outcome, error="broken")
         # Begun by a scan that is gone.
         begin(registry, "k05")
+    # Numbers in names count as numbers: 9.pth comes before 11.pth.
     whole, part = standing(home), standing(home, 2)
     assert [row["state"] for row in whole.rows] == ["interrupted", "failed", *["todo"] * 3, "done"]
     assert [row["run_id"] for row in whole.rows] == ["r05", "r03", "r00", "r02", "r04", "r01"]
