@@ -33,21 +33,21 @@ def test_whatever_fits_the_schema_is_answered_as_it_says(
     limits = SqlLimits(sql_timeout=5, sql_memory=0.5)
     app = make_application(ServiceSettings(home, names=("testserver",), sql=limits))
     schema = schemathesis.openapi.from_asgi(f"{API}/openapi.json", app)
-    # A report takes its minute of processor; the client's test asks for one.
-    count = 1
-    for each in schema.exclude(path_regex=r"report\.zip").get_all_operations():
+    count = 0
+    for each in schema.get_all_operations():
         operation = each.ok()
         count += 1
 
         @settings(
-            max_examples=6,
+            # A report takes half a minute: the one of all runs, and one of some.
+            max_examples=2 if operation.path.endswith("/report.zip") else 6,
             deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         )
         @given(operation.as_strategy())
         def answered(case: schemathesis.Case) -> None:
-            case.call_and_validate(checks=CHECKS, timeout=60)
+            case.call_and_validate(checks=CHECKS, timeout=600)
 
         with subtests.test(operation=operation.label):
             answered()
