@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +21,7 @@ from jobs.service.api.formats import Suffix, format_of, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.kept_material import kept_material
 from jobs.service.renderer import revision
 
 router = APIRouter(tags=["questions"])
@@ -99,19 +98,13 @@ def _parameters(answer: type[Answer]) -> type[BaseModel]:
     )
 
 
-@lru_cache(maxsize=1)
-def _material(home: Path, _revision: str, selection: Selection, role: Role) -> Material:
-    # By the revision too: what the home holds is read once for all that is asked about it.
-    return Material(home, selection, role)
-
-
 def _given(
     home: Home, revision: str, name: str, asked: Mapping[str, Any]
 ) -> tuple[dict[str, Any], pa.Table]:
     """Return an answer's sentences, and its rows with the tags of their runs."""
     (answer_type,) = (each for each in ANSWERS if each.name == name)
     selection = Selection(**options_from(Selection, asked), newest=not asked.get("all_runs"))
-    material = _material(home.path, revision, selection, asked.get("role", "all"))
+    material = kept_material(Material, home.path, revision, selection, asked.get("role", "all"))
     if "role" not in answer_type.without:
         require_sites(material)
     result = given_answer(answer_type(material, **options_from(answer_type, asked)))

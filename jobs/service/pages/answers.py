@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
 from jobs.operations.server_paths import without_folders
+from jobs.service.kept_material import kept_material
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from survey.errors import SettingsError, UnknownName
@@ -131,12 +132,6 @@ def _bare(models: Any) -> Any:
     return models.assign(**bare)
 
 
-@lru_cache(maxsize=1)
-def _material(home: Path, _revision: str, selection: Selection) -> ServiceMaterial:
-    # By the revision too: what it holds is read once. Of 30,000 runs it is a gigabyte.
-    return ServiceMaterial(home, selection)
-
-
 def make(asked: Asked) -> Made:
     """Return a page with the files of its figures.
 
@@ -148,7 +143,7 @@ def make(asked: Asked) -> Made:
         If there is no such question or run.
     """
     if asked.rows is None:
-        material = _material(asked.home, asked.revision, asked.selection)
+        material = kept_material(ServiceMaterial, asked.home, asked.revision, asked.selection)
     else:
         material = RunMaterial(asked.home, asked.rows)
     page = _KINDS[asked.kind](material, asked)
