@@ -7,15 +7,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.data.frames import describe
-from analysis.data.model_names import is_untrained
+from analysis.data.model_names import is_untrained, labels
 from catalog.copied_home import copy_of
 from catalog.home import Home
-from catalog.store.views import scores_that_count
+from catalog.store.views import DESCRIBED, scores_that_count
 from survey.errors import UnknownName
 from survey.text import counted
 
@@ -41,6 +42,9 @@ ORDER BY each.run_id = $run DESC, each.finished_at DESC NULLS LAST LIMIT $most
 
 _SCORES = f"SELECT {scores_that_count()} FROM signatures WHERE run_id IN $ids"
 
+# The row of the run has the other columns.
+_SITES = f"SELECT * EXCLUDE ({', '.join(each.name for each in DESCRIBED)}) FROM ({_SCORES})"
+
 _GAPS = "FROM gaps WHERE run_id IN $ids ORDER BY run_id, site, status"
 
 # In the order of a selection, which decides between equally near ones.
@@ -60,6 +64,19 @@ class RunRows:
     models: pd.DataFrame
     signatures: pd.DataFrame
     gaps: pd.DataFrame
+    #: What changes with them.
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class OneRun:
+    """One run, in rows: frames of a single run take longer to make than all else of its page."""
+
+    #: Its row of ``runs``, with ``label``, ``tags`` and ``model``.
+    row: dict[str, Any]
+    #: Its sites in order, and those without a score with the reasons.
+    sites: list[dict[str, Any]]
+    gaps: list[dict[str, Any]]
     #: What changes with them.
     version: str
 
@@ -86,12 +103,8 @@ def run_named(home: Home, prefix: str) -> str:
 def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
     """Return the rows of some runs, in the order of their ids here."""
     query = copy_of(home).query
-    places = {run: place for place, run in enumerate(ids)}
-    runs = sorted(query(_RUNS, ids=list(ids)).to_pylist(), key=lambda run: places[run["run_id"]])
-    for run in runs:
-        run["tags"] = dict(run["tags"] or ())
-    names = [run[name] for run in runs for name in ("architecture", "label") if run[name]]
-    known = query(_KNOWN, names=names).to_pylist()
+    runs = _labelled(home, ids)
+    places = {run["run_id"]: place for place, run in enumerate(runs)}
     scores = query(_SCORES, ids=list(ids)).to_pandas()
     order = np.lexsort((scores["site"], [places[run] for run in scores["run_id"]]))
     scores = scores.iloc[order].reset_index(drop=True)
@@ -99,11 +112,44 @@ def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
     models = pd.DataFrame(runs)
     scores["flags"] = [tuple(each) for each in scores["flags"]]
     what = runs[0]["run_id"] if len(runs) == 1 else counted(len(runs), "run")
-    describe((models, scores), runs, what, known)
+    describe((models, scores), runs, what, _known(home, runs))
     gaps["model"] = gaps["run_id"].map(models.set_index("run_id")["model"])
-    named = (runs, models["model"].tolist())
-    version = hashlib.sha256(repr(named).encode()).hexdigest()[:16]
-    return RunRows(models, scores, gaps, version)
+    return RunRows(models, scores, gaps, _version(runs, models["model"].tolist()))
+
+
+def run_of(home: Home, prefix: str) -> OneRun:
+    """Return the run whose id begins so.
+
+    Raises
+    ------
+    UnknownName
+        If none or several do.
+    """
+    (run,) = _labelled(home, [prefix]) or _labelled(home, [run_named(home, prefix)])
+    apart = {each["run_id"]: each for each in (*_known(home, [run]), run)}
+    model, of_run = labels(apart.values())[run["run_id"]], {"ids": [run["run_id"]]}
+    sites, gaps = (copy_of(home).query(sql, **of_run).to_pylist() for sql in (_SITES, _GAPS))
+    sites.sort(key=lambda each: each["site"])
+    return OneRun({**run, "model": model}, sites, gaps, _version([run], [model]))
+
+
+def _labelled(home: Home, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of ``runs`` with labels and tags, in the order of the ids."""
+    runs: list[dict[str, Any]] = copy_of(home).query(_RUNS, ids=list(ids)).to_pylist()
+    for run in runs:
+        run["tags"] = dict(run["tags"] or ())
+    return sorted(runs, key=lambda run: ids.index(run["run_id"]))
+
+
+def _known(home: Home, runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs that the names of some tell them apart from."""
+    names = [run[name] for run in runs for name in ("architecture", "label") if run[name]]
+    known: list[dict[str, Any]] = copy_of(home).query(_KNOWN, names=names).to_pylist()
+    return known
+
+
+def _version(runs: Sequence[dict[str, Any]], models: Sequence[str]) -> str:
+    return hashlib.sha256(repr((runs, models)).encode()).hexdigest()[:16]
 
 
 def repeats_of(home: Home, run: str) -> list[str]:

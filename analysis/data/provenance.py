@@ -132,6 +132,13 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
     )
 
 
+def provenance_of_run(run: Mapping[str, Any]) -> Provenance:
+    """Return the provenance of one run, a row of ``runs``."""
+    measured = () if run["measuring_version"] is None else (run["measuring_version"],)
+    name, known = run["run_id"], tuple(conditions([run]))
+    return Provenance(name, 1, runs_hash([name]), __version__, measured, known)
+
+
 def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a description of each combination of conditions among runs; one where all compare.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,7 +96,7 @@ class ReportMaterial(Material):
         return page_table(table, self.links, self.most_rows)
 
 
-def libraries(run: dict[Any, Any]) -> str:
+def libraries(run: Mapping[Any, Any]) -> str:
     """Return the versions of the libraries a run was measured with; empty where not known."""
     names = ("python", "torch", "torchvision", "numpy", "scipy")
     versions = {name: run[f"{name}_version"] for name in names}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -69,26 +69,33 @@ def page_table(
     most : int, optional
         How many rows it has at most.
     """
-    caption, rows_of_all = table.caption, len(table.rows)
-    if most is not None and rows_of_all > most:
-        table = replace(table, rows=table.rows.head(most))
-        caption += f" The first {most} of {rows_of_all:,} rows; a selection shows others."
-    first, *others = sorted(columns_of(table.columns), key=lambda column: column.name != "model")
-    held = [first, *(column for column in others if column.name in table.rows)]
-    named = without_paths(table.rows[[column.name for column in held]])
-    texts = {column.name: named[column.name].tolist() for column in held}
-    shown = tuple(c for c in held if c is first or not all(map(missing, texts[c.name])))
-    values = [texts[column.name] for column in shown]
-    rows = tuple(
-        tuple(
-            _cell(value, column, links.get(column.name, {}))
-            for value, column in zip(row, shown, strict=True)
-        )
-        for row in zip(*values, strict=True)
-    )
-    columns_of_cells = zip(*rows, strict=True) if rows else [()] * len(shown)
-    numeric = tuple(any(cell.numeric for cell in cells) for cells in columns_of_cells)
-    return PageTable(table.name, caption, shown, rows, numeric)
+    rows, caption = table.rows, table.caption
+    if most is not None and len(rows) > most:
+        caption += f" The first {most} of {len(rows):,} rows; a selection shows others."
+        rows = rows.head(most)
+    names = [each.name for each in columns_of(table.columns) if each.name in rows]
+    named = without_paths(rows[names])
+    values = {name: named[name].tolist() for name in names}
+    return table_of(table.name, caption, table.columns, values, links)
+
+
+def table_of(
+    name: str,
+    caption: str,
+    columns: Iterable[str | TableColumn],
+    values: Mapping[str, Sequence[Any]],
+    links: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> PageTable:
+    """Return the cells of a table whose values are given by column; see ``page_table``."""
+    first, *others = sorted(columns_of(columns), key=lambda column: column.name != "model")
+    held = (column for column in others if not all(map(missing, values.get(column.name, ()))))
+    shown = (first, *held)
+    cells = [
+        [_cell(value, column, links.get(column.name, {})) for value in values[column.name]]
+        for column in shown
+    ]
+    numeric = tuple(any(cell.numeric for cell in each) for each in cells)
+    return PageTable(name, caption, shown, tuple(zip(*cells, strict=True)), numeric)
 
 
 def _cell(value: Any, column: TableColumn, links: Mapping[str, str]) -> Cell:

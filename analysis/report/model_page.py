@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from analysis.answers.columns import Table, TableColumn
+from analysis.answers.columns import Table, TableColumn, columns_of
 from analysis.answers.neighbours import NearestNeighbours
 from analysis.data.provenance import narrowed
 from analysis.report.data import ReportMaterial, libraries, slug, statement
-from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table
+from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table, table_of
 from analysis.text import cell, fixed, missing, percent, whole
 from survey.errors import SettingsError, UnknownName
 from survey.few_images import enough_images
@@ -27,6 +28,9 @@ SITE_COLUMNS = (
     *("site", "site_name", "activation", "role", "repeat", "graph_depth", "spatial", "channels"),
     *("affinity", "affinity_std", "affinity_se", "batches"),
 )
+
+#: A row of a table or frame.
+Row = Mapping[Any, Any]
 
 #: How many neighbours a page shows.
 NEIGHBOURS = 5
@@ -61,10 +65,8 @@ def model_page(
     here: Link,
     before: Link | None = None,
     after: Link | None = None,
-    *,
-    whole: bool = True,
 ) -> Page:
-    """Return the page of a run.
+    """Return the page of a run, with its figure and the nearest models.
 
     Parameters
     ----------
@@ -74,38 +76,50 @@ def model_page(
         Its row of ``material.models``.
     here, before, after : Link
         The page, and those that it links to.
-    whole : bool
-        With its figure and the nearest models, which take longest.
     """
-    every = material.every_signature
-    group = every[every["run_id"] == run["run_id"]]
-    gaps = material.gaps[material.gaps["run_id"] == run["run_id"]]
-    values = {
-        "lead": _lead(run, group),
+    group, gaps = (
+        frame[frame["run_id"] == run["run_id"]]
+        for frame in (material.every_signature, material.gaps)
+    )
+    values = model_values(run, group.to_dict("records"), gaps.to_dict("records"))
+    values["tables"] |= nearest_models(material, run)
+    values |= {"before": before, "after": after}
+    return Page(here, "model.html", values, signature_exhibits(group, run))
+
+
+def model_values(run: Row, sites: Sequence[Row], gaps: Sequence[Row]) -> dict[str, Any]:
+    """Return what the page of a run states.
+
+    Parameters
+    ----------
+    run : mapping
+        Its row of ``ReportMaterial.models``.
+    sites, gaps : sequence of mapping
+        Its rows of ``ReportMaterial.every_signature`` and of ``ReportMaterial.gaps``.
+    """
+    return {
+        "lead": _lead(run, sites),
         "facts": _facts(run),
-        "problems": _problems(run, group, gaps),
-        "tables": _sites(group, gaps) | (nearest_models(material, run) if whole else {}),
+        "problems": _problems(run, sites, gaps),
+        "tables": _sites(sites, gaps),
         "provenance": _provenance(run),
         "sql": statement([run["run_id"]], view="runs"),
-        "before": before,
-        "after": after,
     }
-    return Page(here, "model.html", values, signature_exhibits(group, run) if whole else ())
 
 
-def _lead(run: dict[str, Any], group: pd.DataFrame) -> str:
-    scores = group["affinity"].dropna()
+def _lead(run: Row, sites: Sequence[Row]) -> str:
+    scores = [site["affinity"] for site in sites if not missing(site["affinity"])]
     if run["status"] != "done":
         return f"This run is {run['status']} and has no signature."
-    if scores.empty:
-        return f"This run finished, but none of its {len(group)} sites has a score that counts."
+    if not scores:
+        return f"This run finished, but none of its {len(sites)} sites has a score that counts."
     return (
-        f"The affinity score goes from {scores.min():.3f} to {scores.max():.3f} over"
-        f" {len(scores)} activation sites, with a median of {scores.median():.3f}."
+        f"The affinity score goes from {min(scores):.3f} to {max(scores):.3f} over"
+        f" {len(scores)} activation sites, with a median of {median(scores):.3f}."
     )
 
 
-def _facts(run: dict[str, Any]) -> dict[str, str]:
+def _facts(run: Row) -> dict[str, str]:
     return facts(
         architecture=f"{run['source']}:{run['architecture']}",
         checkpoint=run["checkpoint"],
@@ -125,35 +139,31 @@ def _facts(run: dict[str, Any]) -> dict[str, str]:
     )
 
 
-def _accuracy(run: dict[str, Any], name: str, *details: str) -> str:
+def _accuracy(run: Row, name: str, *details: str) -> str:
     """Return an accuracy with the known ones of its details in brackets."""
     known = ", ".join(str(run[each]) for each in details if not missing(run[each]))
     return percent(run[name]) + (f" ({known})" if known and not missing(run[name]) else "")
 
 
-def _problems(run: dict[str, Any], group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, str]:
+def _problems(run: Row, sites: Sequence[Row], gaps: Sequence[Row]) -> dict[str, str]:
     """Return the reasons of the run's problems, by what they are."""
     problems = {}
     if run["status"] == "failed":
         problems[f"Failed ({cell(run['stage'])})"] = cell(run["error"])
     if not missing(run["suspicion"]):
         problems["Suspect"] = str(run["suspicion"])
-    unscored = group[group["affinity"].isna()]
-    out = [not LEFT_OUT.isdisjoint(flags) for flags in unscored["flags"]]
-    if any(out):
-        what = f"{sum(out)} of {len(group)} sites left out"
+    unscored = [site for site in sites if missing(site["affinity"])]
+    if out := sum(not LEFT_OUT.isdisjoint(site["flags"]) for site in unscored):
+        what = f"{out} of {len(sites)} sites left out"
         problems[what] = "; ".join(FLAGS[flag] for flag in sorted(LEFT_OUT))
-    unscored = unscored[[not each for each in out]]
-    if len(unscored):
-        text = gaps["reason"].fillna(gaps["status"]).astype(str)
-        reasons = "; ".join(dict.fromkeys(text))
-        what = f"{len(unscored)} of {len(group)} sites without a score"
+    if without := len(unscored) - out:
+        text = (gap["status" if missing(gap["reason"]) else "reason"] for gap in gaps)
+        reasons = "; ".join(dict.fromkeys(map(str, text)))
+        what = f"{without} of {len(sites)} sites without a score"
         problems[what] = reasons or "no whole batch was measured"
-    few = ["few_images" in flags for flags in group["flags"]]
-    if any(few):
-        enough = enough_images(int(group["channels"][few].max()))
-        problems[f"few_images at {sum(few)} of {len(group)} sites"] = (
-            f"{FLAGS['few_images']}; {enough} images a score would do"
+    if few := [site["channels"] for site in sites if "few_images" in site["flags"]]:
+        problems[f"few_images at {len(few)} of {len(sites)} sites"] = (
+            f"{FLAGS['few_images']}; {enough_images(int(max(few)))} images a score would do"
         )
     if not missing(run["skipped_images"]) and run["skipped_images"] > 0:
         names = cell(list(run["skipped_names"])[:5])
@@ -174,27 +184,30 @@ def signature_exhibits(group: pd.DataFrame, run: dict[str, Any]) -> tuple[Exhibi
     return (Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows"),)
 
 
-def signature_name(run: dict[str, Any]) -> str:
+def signature_name(run: Row) -> str:
     """Return the stem of the files of the figure of a run's signature."""
     return f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
 
 
-def _sites(group: pd.DataFrame, gaps: pd.DataFrame) -> dict[str, PageTable]:
+def _sites(sites: Sequence[Row], gaps: Sequence[Row]) -> dict[str, PageTable]:
     """Return the table of a run's sites by its heading; none where there is no site."""
-    if group.empty:
+    if not sites:
         return {}
     reasons: defaultdict[int, dict[str, None]] = defaultdict(dict)
-    for site, reason in zip(gaps["site"], gaps["reason"], strict=True):
-        reasons[site][cell(reason)] = None
-    why = ["; ".join(reasons.get(site, ())) for site in group["site"]]
-    borne = {flag for flags in group["flags"] for flag in flags}
+    for gap in gaps:
+        reasons[gap["site"]][cell(gap["reason"])] = None
+    borne = {flag for site in sites for flag in site["flags"]}
     meaning = ", ".join(f"{flag} ({text})" for flag, text in FLAGS.items() if flag in borne)
     flags = TableColumn("flags", "", _on_one_line, meaning)
     others = [TableColumn(each.name, each.title, fixed(3), each.sentence) for each in _others()]
-    unscored = TableColumn("why", "without a score")
-    columns: list[str | TableColumn] = [*_SITES, flags, *others, unscored]
+    columns = (*columns_of(_SITES), flags, *others, TableColumn("why", "without a score"))
+    values: dict[str, list[Any]] = {
+        each.name: [site.get(each.name) for site in sites] for each in columns
+    }
+    values["flags"] = [tuple(each) for each in values["flags"]]
+    values["why"] = ["; ".join(reasons.get(site["site"], ())) for site in sites]
     caption = "Every activation site in the order of execution."
-    return {"Site by site": page_table(Table("sites", caption, group.assign(why=why), columns))}
+    return {"Site by site": table_of("sites", caption, columns, values)}
 
 
 def _on_one_line(flags: Sequence[str]) -> str:
@@ -220,7 +233,7 @@ def nearest_models(material: ReportMaterial, run: dict[str, Any]) -> dict[str, P
     return {"Nearest models": page_table(table, material.links)}
 
 
-def _provenance(run: dict[str, Any]) -> dict[str, str]:
+def _provenance(run: Row) -> dict[str, str]:
     return facts(
         run=run["run_id"],
         job_key=run["job_key"],

@@ -41,19 +41,20 @@ def page_of(
 ) -> pa.Table:
     """Return a page of a relation; ``before`` the statement may stand a ``WITH``."""
     rows, shown = source(relation)
-    ranks = _ranks(relation, shown)
+    ranks = _ranks(relation, shown, request)
     return result(connection, page_statement(rows, shown, request, ranks), before)
 
 
-def _ranks(relation: Relation, shown: Shown) -> Shown:
-    """Return what numbers computed from many are ordered by.
+def _ranks(relation: Relation, shown: Shown, request: PageRequest) -> Shown:
+    """Return what numbers computed from many are ordered by, where a page is ordered by them.
 
     Their last digits depend on the order of the sum, which differs from one page to the next.
     """
     if not isinstance(relation, View):
         return {}
-    doubles = [each.name for each in relation.columns if each.type == "DOUBLE"]
-    return {name: func.round(shown[name], _DECIMALS) for name in doubles}
+    sorted_by = {each.removeprefix("-") for each in request.sort}
+    doubles = (each.name for each in relation.columns if each.type == "DOUBLE")
+    return {name: func.round(shown[name], _DECIMALS) for name in sorted_by.intersection(doubles)}
 
 
 def page_in_two(

@@ -31,7 +31,7 @@ _PLACES = chosen(
 _MEASURED = chosen("architecture source family checkpoint dataset pooling", RUNS.columns)
 
 #: The same, with what scores depend on.
-_DESCRIBED = chosen(
+DESCRIBED = chosen(
     "architecture source family family_group year checkpoint dataset pooling images_per_score"
     " shrinkage ridge",
     RUNS.columns,
@@ -69,7 +69,7 @@ def scores_that_count() -> str:
 
 def _signature_columns(metrics: tuple[Column, ...]) -> tuple[Column, ...]:
     return (
-        *(_RUN_ID, *_DESCRIBED, _SITE, *_PLACES),
+        *(_RUN_ID, *DESCRIBED, _SITE, *_PLACES),
         Column("relative_depth", "DOUBLE", "The site over its run's last; 0 for the only one."),
         Column("affinity", "DOUBLE", "Mean affinity over the batches with a score; NULL if none."),
         Column("affinity_std", "DOUBLE", "Sample deviation (batches - 1); NULL for one batch."),
@@ -97,7 +97,7 @@ WITH spread AS (
     {_each(metrics, "avg")}
   FROM layer_scores WHERE run_status = 'done' GROUP BY run_id, site
 )
-SELECT run_id, {_names(_DESCRIBED)}, site,
+SELECT run_id, {_names(DESCRIBED)}, site,
   {_names(_PLACES)},
   site / greatest(max(site) OVER (PARTITION BY run_id), 1) AS relative_depth,
   affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
@@ -140,7 +140,7 @@ def _models() -> View:
         "One row a model, checkpoint, dataset and pooling: its latest run that compares, of any"
         " status where none has finished.",
         (
-            *(_RUN_ID, *_DESCRIBED, *facts),
+            *(_RUN_ID, *DESCRIBED, *facts),
             Column("affinity", "DOUBLE", "Mean over the sites whose score counts."),
             Column("affinity_min", "DOUBLE", "The lowest affinity of such a site."),
             Column("affinity_median", "DOUBLE", "The median affinity of such sites."),
@@ -149,7 +149,7 @@ def _models() -> View:
         ),
         f"""\
 WITH scored AS ({scored("latest_signatures")})
-SELECT run_id, {_names((*_DESCRIBED, *facts))},
+SELECT run_id, {_names((*DESCRIBED, *facts))},
   affinity, affinity_min, affinity_median, affinity_max, coalesce(flags, []) AS flags
 FROM {latest_of("runs")} LEFT JOIN scored USING (run_id)""",
     )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from analysis.data.few_runs import curves_of, repeats_of, rows_of, run_named
+from analysis.data.few_runs import curves_of, repeats_of, rows_of, run_named, run_of
 from analysis.report.comparison_page import MOST_COMPARED
 from analysis.report.model_page import NEIGHBOURS
 from analysis.similarity.nearest_curves import nearest_curves
@@ -109,12 +109,11 @@ class _Repeats(_RunPages):
 @router.get("/models/{run}")
 def model(request: Request, home: HomeOfService, run: str) -> Response:
     """Return the page of a run, or nothing new for who has it already."""
-    rows = rows_of(home, [run_named(home, run)])
-    tag = {"ETag": f'W/"{rows.version}"'}
+    one = run_of(home, run)
+    tag = {"ETag": f'W/"{one.version}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=tag)
-    selection = selection_of(request.url.query)
-    return HTMLResponse(model_html(home.path, rows, selection), headers=tag)
+    return HTMLResponse(model_html(one, selection_of(request.url.query)), headers=tag)
 
 
 @router.get("/questions")

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.columns import Table
-from analysis.data.few_runs import RunRows
-from analysis.data.provenance import banner
+from analysis.data.few_runs import OneRun, RunRows
+from analysis.data.provenance import banner, provenance_of_run
 from analysis.data.selection import Selection
 from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.comparison_page import comparison_page
@@ -24,7 +24,7 @@ from analysis.report.data import ReportMaterial
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section
 from analysis.report.inline_svg import drawn
 from analysis.report.model_page import (
-    model_page,
+    model_values,
     nearest_models,
     signature_exhibits,
     signature_name,
@@ -252,24 +252,31 @@ def _place(answered: Section) -> Link:
     return NAVIGATION[3] if is_map else Link(answered.title, f"questions/{answered.name}")
 
 
-def model_html(home: Path, rows: RunRows, selection: Selection) -> str:
+def model_html(one: OneRun, selection: Selection) -> str:
     """Return the page of a run, which fetches its figure and the nearest models itself."""
-    material = RunMaterial(home, rows)
-    run, here = _run_of(material)
-    page = model_page(material, run, here, whole=False)
+    files = {name: without_folders(one.row[name]) for name in _NAMING_FILES}
+    run = {**one.row, **files}
+    here = _page_of(run)
+    has_scores = any(site["affinity"] is not None for site in one.sites)
     return rendered(
         "live_model.html",
         here,
         Addresses(here.address, query_of(selection)),
-        **page.values,
-        figure=signature_name(run) if rows.signatures["affinity"].notna().any() else "",
-        caption=material.provenance.caption(),
+        **model_values(run, one.sites, one.gaps),
+        before=None,
+        after=None,
+        figure=signature_name(run) if has_scores else "",
+        caption=provenance_of_run(run).caption(),
     )
+
+
+def _page_of(run: Mapping[Any, Any]) -> Link:
+    return Link(run["model"], f"models/{run['run_id']}")
 
 
 def _run_of(material: ServiceMaterial) -> tuple[dict[Any, Any], Link]:
     run = material.models.iloc[0].to_dict()
-    return run, Link(run["model"], f"models/{run['run_id']}")
+    return run, _page_of(run)
 
 
 def _signature(material: ServiceMaterial, _asked: Asked) -> Page:
