@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,4 +21,7 @@ def kept_material(
     What a home holds is read once for each revision of it. One is kept, as of 30,000 runs it takes
     gigabytes.
     """
+    # Its answers name it: without collecting, it would be held while the next one is read.
+    kept_material.cache_clear()
+    gc.collect()
     return kind(home, selection, role)
