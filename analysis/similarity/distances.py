@@ -32,6 +32,7 @@ import pandas as pd
 from analysis.array_types import Floats
 from analysis.choices import NORMALISATION, Normalisation
 from analysis.data.provenance import provenance_of
+from analysis.data.validation import require_columns
 from analysis.similarity.distance_cache import FILE_NAME, DistanceCache, digest
 from analysis.similarity.signature_curve import Curve, curves, without_curve
 from analysis.statistics import dtw
@@ -176,6 +177,8 @@ def distance_matrix(
         If no run has a site with an affinity, there are more than ``MOST_RUNS``, or an argument is
         out of range.
     """
+    # Curves are taken from few runs alone: of many they take as long as an answer may.
+    require_columns(signatures, ["run_id"])
     if (many := signatures["run_id"].nunique()) > MOST_RUNS:
         raise SettingsError(
             f"{counted(many, 'run')}: distances are between at most {MOST_RUNS:,}",
