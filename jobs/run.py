@@ -38,6 +38,7 @@ from jobs.runners.base import Runner
 from jobs.runners.events import Failed
 from jobs.runners.options import Limits
 from jobs.scan.dispatch import Dispatcher
+from jobs.scan.interruption import interruptions_kept, raise_if_interrupted
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.recorder import Recorder
@@ -102,7 +103,7 @@ def run_survey(
         If the runner cannot start.
     """
     store = FileStore(home.files, offline=offline)
-    with ProgressFile(home, reporter) as noting:
+    with ProgressFile(home, reporter) as noting, interruptions_kept():
         # Before the writer's lock is taken: fetching takes long, and another scan may write then.
         unfetched = tuple(supply(definition, store, noting.fetching).values())
         outcome = _measure(home, definition, runner, noting, store, limits or Limits())
@@ -150,6 +151,8 @@ def _measure(
                 jobs, seconds, recorder, registry, runner.devices, limits, planned_anew
             )
             for events in runner.run(dispatcher):
+                # Before they are recorded: an interruption may look like a job's failure.
+                raise_if_interrupted()
                 for event in dispatcher.handle(events):
                     reporter.event(dispatcher.job(event.run_id), event)
     done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)

@@ -27,8 +27,8 @@ def fetch(
     from catalog.downloads import FileStore
     from catalog.home import Home
     from catalog.open_home import open_home
-    from jobs.cli.signals import termination_interrupts
     from jobs.planning.prefetch import announcement, inventory, listings, needed, supply
+    from jobs.scan.interruption import termination_interrupts
     from jobs.scan.progress_display import progress_reporter
 
     # Without a dataset named, only weights are meant: the default one comes with this package.

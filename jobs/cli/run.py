@@ -78,9 +78,9 @@ def carry_out(
 ) -> Outcome:
     """Run a survey with progress on standard error."""
     from catalog.open_home import open_home
-    from jobs.cli.signals import termination_interrupts
     from jobs.planning.plan import check
     from jobs.run import run_survey
+    from jobs.scan.interruption import termination_interrupts
     from jobs.scan.progress_display import progress_reporter
 
     check(definition, home)

@@ -175,7 +175,7 @@ def tick(
     """
     from catalog.open_home import open_home
     from jobs.cli.run import runner_of
-    from jobs.cli.signals import termination_interrupts
+    from jobs.scan.interruption import termination_interrupts
     from jobs.scan.progress_display import progress_reporter
     from jobs.schedules.claimed_run import Pace
     from jobs.schedules.tick import tick as carry_out_due

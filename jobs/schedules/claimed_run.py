@@ -119,9 +119,10 @@ class ClaimedRun(Generic[Row]):
         # Imported only when there is something to run: looking has to be quick.
         from catalog.open_home import open_home
         from jobs.run import run_survey
+        from jobs.scan.interruption import interruptions_kept
 
         try:
-            with renewed_lease(self._renew, self.pace.beat) as stop:
+            with interruptions_kept(), renewed_lease(self._renew, self.pace.beat) as stop:
                 # An older home may lack the tables that events are recorded in.
                 open_home(self.home.path, create=True, registry_url=self.home.registry_url)
                 watching = cast("Reporter", _WatchingReporter(reporter, stop, self))

@@ -19,6 +19,7 @@ from catalog.registry.rows import Submission
 from catalog.store.writer_lock import writing_process
 from jobs.runners.base import Runner
 from jobs.runners.options import Limits
+from jobs.scan.interruption import raise_if_interrupted
 from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import Ended, Pace, utc_now
@@ -76,6 +77,7 @@ def drive(settings: DriverSettings) -> None:
     ):
         driver = _Driver(settings, registry, reporter)
         while True:
+            raise_if_interrupted()
             time.sleep(driver.look())
 
 

@@ -72,7 +72,7 @@ class DriverProcess:
 
 
 def stop_with_parent() -> None:
-    """End this process as SIGTERM does once the process that started it is gone."""
+    """End this process once the one that started it is gone: as SIGTERM does, or else killed."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -80,5 +80,7 @@ def stop_with_parent() -> None:
     def watch() -> None:
         wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(STOP_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, name="parent's end", daemon=True).start()

@@ -22,6 +22,7 @@ import pytest
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
+from catalog.registry.rows import Submission
 from catalog.store.reader import run_states
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
@@ -155,7 +156,7 @@ def test_kills_of_the_service_lose_and_double_nothing(
             # The next one holds the home once the killed one is gone.
             until(lambda gone=driver: driver_of(home) not in (None, gone))
         until(lambda: not registry.submissions.open())
-        assert registry.submissions.named(submission.id).state == "done", log.read_text()
+        _assert_done(registry, submission)
         until(lambda: not registry.schedules.open_ticks(schedule))
         events = {event.id: event for event in registry.events.latest(10_000)}
         until(lambda: all(Hook.accepted[each] for each in events))
@@ -175,6 +176,12 @@ def test_kills_of_the_service_lose_and_double_nothing(
     # With -s: how often each was killed, and how often events were sent.
     sent_again = sum(len(bodies) - 1 for bodies in Hook.got.values())
     sys.stdout.write(f"killed {dict(victims)}; {len(events)} events, {sent_again} sent again\n")
+
+
+def _assert_done(registry: Registry, submission: Submission) -> None:
+    # The reason of a failure is seen, not only that there was one.
+    over = registry.submissions.named(submission.id)
+    assert (over.state, over.reason) == ("done", None)
 
 
 def _assert_due_times_once(registry: Registry, name: str) -> None:
@@ -210,7 +217,7 @@ def test_two_services_a_run_and_ticks_on_one_home_lose_nothing(tmp_path, hook):
         assert run.communicate(timeout=PATIENCE_SECONDS)
         assert run.returncode == 0
         until(lambda: not registry.submissions.open())
-        assert registry.submissions.named(submission.id).state == "done"
+        _assert_done(registry, submission)
         entry = new_entry(
             *("often", zoo(models=[{"name": "small:digits_vgg7"}]), Path("z")),
             cron="*/10 * * * *",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from analysis.option_fields import option
 from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
-from jobs.cli.signals import termination_interrupts
 from jobs.cli.survey_options import AllowOptions, OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
+from jobs.scan.interruption import termination_interrupts
 from jobs.service.settings import NICENESS, PORT, ServiceSettings, SqlLimits
 from survey.errors import SettingsError, SurveyError
 
@@ -139,7 +139,7 @@ def drive_here(settings: DriverSettings) -> None:
     """Drive a home until this process is told to stop."""
     from jobs.service.driver import drive
 
-    with termination_interrupts(), suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), termination_interrupts():
         drive(settings)
 
 

@@ -8,12 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from catalog.home import Home
@@ -28,6 +31,7 @@ from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
+from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
@@ -295,6 +299,32 @@ def test_an_interrupted_run_waits_for_the_next_look(home):
         ticked(home, 9, Meanwhile(interrupt))
     assert states(home, schedule) == [(9, "waiting")]
     assert ran_at(ticked(home, 9.1)) == [(9, "done")]
+
+
+def end_in_a_statement() -> None:
+    """Let a signal arrive while DuckDB computes: it raises an error of its own."""
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    many = "range(1000000000)"
+    duckdb.sql(f"SELECT count(*) FROM {many} a, {many} b WHERE a.range < 0").fetchall()
+
+
+def end_in_a_callback() -> None:
+    """Let a signal arrive where what is raised is dropped."""
+    thing = {"any"}
+    callback = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    del thing
+    assert callback() is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("end", [end_in_a_statement, end_in_a_callback])
+def test_a_signal_that_is_swallowed_ends_a_run_all_the_same(fresh, end):
+    schedule = added(fresh)
+    with pytest.raises(KeyboardInterrupt), termination_interrupts():
+        ticked(fresh, 9, Meanwhile(end))
+    assert states(fresh, schedule) == [(9, "waiting")]
+    (ran,) = ticked(fresh, 9.1)
+    assert (ran.tick.state, ran.tick.measured, ran.tick.failed) == ("done", 1, 0)
 
 
 def test_a_survey_that_cannot_be_planned_fails_with_its_reason(home):

@@ -1,4 +1,4 @@
-"""Signals that end a scan, and one that must not: a terminal's end under nohup."""
+"""Signals that end a scan wherever they arrive, and one that must not: a terminal's end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import duckdb
 import pytest
 import typer
 
-from jobs.cli.signals import termination_interrupts
 from jobs.cli.verb import INTERRUPTED, verb
+from jobs.scan.interruption import termination_interrupts
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_processes_interrupts_a_scan(number):
     # Not what the tests were started with: under nohup one of them is ignored.
     before = signal.signal(number, signal.SIG_DFL)
