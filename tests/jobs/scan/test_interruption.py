@@ -40,18 +40,19 @@ def test_an_interruption_of_a_statement_is_an_interruption():
     @verb
     def endless() -> None:
         """Ask what takes hours."""
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         many = "range(1000000000)"
-        with termination_interrupts(), duckdb.connect() as store:
+        with duckdb.connect() as store:
             store.execute(f"SELECT count(*) FROM {many} a, {many} b WHERE a.range < 0").fetchall()
 
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A verb that scans nothing: what DuckDB raises gets as far as the exit codes.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(typer.Exit) as caught:
             endless()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, before)
     assert caught.value.exit_code == INTERRUPTED
 
 
