@@ -1,0 +1,1 @@
+"""Linear regions along a segment: where a piecewise linear network bends."""

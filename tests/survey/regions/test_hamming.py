@@ -1,0 +1,69 @@
+"""The Hamming density: a lower bound of the exact crossings that more steps raise to them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from survey import NotPiecewiseLinear, hamming_density, linear_regions
+from survey.errors import SettingsError
+from tests.survey.regions.networks import Computed, RandomNet, segment, tent
+
+
+def test_it_rises_to_the_exact_crossings() -> None:
+    net = nn.Sequential(
+        nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU6(), nn.Linear(40, 3)
+    )
+    torch.manual_seed(0)
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, 0.0, 0.7)
+    start, end = segment(6, 0)
+    exact = linear_regions(net, start, end)
+    counts = [hamming_density(net.double(), start, end, 2**k) for k in range(0, 15, 2)]
+    flips = [count.flips for count in counts]
+    assert flips == sorted(flips)
+    assert flips[-1] == len(exact.times) > flips[0]
+    assert counts[0].units == 40 + 2 * 40
+    assert counts[0].per_unit == flips[0] / 120
+    assert torch.allclose(counts[-1].deviation, exact.absolute_deviation, rtol=1e-5)
+
+
+def test_a_step_sees_only_its_ends() -> None:
+    one, zero = torch.ones(1), torch.zeros(1)
+    # Of the first map's units both are at zero and then not; all others begin and end at zero.
+    assert hamming_density(tent(6), zero, one, 1).flips == 2
+    assert linear_regions(tent(6), zero, one).density == 63
+
+
+def test_it_is_at_most_the_exact_count_for_random_networks() -> None:
+    for seed in range(20):
+        net = RandomNet(seed)
+        start, end = segment(net.inputs, seed)
+        exact = linear_regions(net, start, end)
+        assert hamming_density(net.double(), start, end, 50).flips <= len(exact.times)
+
+
+def test_few_points_a_pass_give_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, (start, end) = RandomNet(3), segment(RandomNet(3).inputs, 3)
+    whole = hamming_density(net, start, end)
+    monkeypatch.setattr("survey.regions.line._VALUES", 10)
+    parts = hamming_density(net, start, end)
+    assert (parts.flips, parts.units) == (whole.flips, whole.units)
+    assert torch.allclose(parts.deviation, whole.deviation)
+
+
+def test_units_of_a_published_network() -> None:
+    torch.manual_seed(0)
+    net = torchvision.models.resnet18().eval()
+    hamming = hamming_density(net, *segment((3, 32, 32), 0), 8)
+    assert hamming.units == 2_308_096 // 49
+    assert 1_000 < hamming.flips < 20_000
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(NotPiecewiseLinear):
+        hamming_density(Computed(lambda _, x: torch.tanh(x)), *segment(4, 0))
+    with pytest.raises(SettingsError):
+        hamming_density(tent(1), torch.zeros(1), torch.ones(1), 0)
