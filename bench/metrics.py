@@ -99,6 +99,7 @@ def main() -> None:
     print(f"everything / (pooling alone + affinity, shrunk and plain): {everything / both:.2f}")
     scores = everything - seconds["hook work"]
     print(f"without hook work: {scores / seconds['affinity']:.2f}")
+    print(f"the output's spectrum / all scores: {seconds['spectrum'] / scores:.3f}")
     print(f"{torch.get_num_threads()} threads, n = {IMAGES}, {sum(s[2] for s in SITES)} sites")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DatasetError,
         DownloadError,
         InputError,
+        NotPiecewiseLinear,
         SettingsError,
         StoreError,
         SurveyError,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     )
     from survey.measuring import measure, measure_batches
     from survey.metrics.affinity import affinity_score
+    from survey.network_measures.base import NetworkScore
+    from survey.network_measuring import measure_network
+    from survey.regions.crossings import Crossings, linear_regions
+    from survey.regions.hamming import HammingDensity, hamming_density
     from survey.results import BatchScores, SiteScore
     from survey.settings import MEASURING_VERSION, MeasureSettings
 else:

@@ -85,6 +85,10 @@ class CaptureError(SurveyError):
     """The activations of a network cannot be followed."""
 
 
+class NotPiecewiseLinear(SurveyError):
+    """A network has no linear regions, or none that are seen."""
+
+
 class CatalogError(SurveyError):
     """A model, checkpoint or dataset is unknown or unusable."""
 

@@ -7,7 +7,6 @@ n x c matrices survive. When n images are in, each pair of matrices becomes a sc
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +21,7 @@ from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
 from survey.errors import CaptureError, InputError
+from survey.eval_mode import evaluating
 from survey.few_images import automatic_images
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
@@ -102,7 +102,7 @@ def measure_batches(
     number = first_batch
     if spread.reaches(settings):
         return
-    with _evaluating(model):
+    with evaluating(model):
         capture = Capture(model, settings.pooling)
         automatic = settings.images_per_score == AUTO
         if automatic:
@@ -220,15 +220,3 @@ class _Gathering:
             self._hits.top5,
             time.perf_counter() - self._started,
         )
-
-
-@contextlib.contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Put every module in eval mode, and restore the modes afterwards."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

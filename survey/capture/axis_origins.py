@@ -23,7 +23,7 @@ def named(*names: str) -> frozenset[TensorFunction]:
     )
 
 
-_PERMUTATIONS = named(
+PERMUTATIONS = named(
     "permute", "transpose", "swapaxes", "swapdims", "transpose_", "swapaxes_", "swapdims_", "t",
     "t_", "adjoint", "movedim", "moveaxis",
 ) | {
@@ -63,7 +63,7 @@ def origins_of(
     """
     axes: Origins = list(range(lead.ndim))
     reduced = function in REDUCTIONS and result.ndim < lead.ndim
-    if reduced or function in _PERMUTATIONS:
+    if reduced or function in PERMUTATIONS:
         return _tried(function, args, kwargs, lead)
     if function in _STACKS:
         axes.insert(_axis(args, kwargs, 1, lead.ndim + 1) or 0, None)

@@ -174,7 +174,7 @@ def scales(function: Callable[..., Any], args: Sequence[Any], tensor: torch.Tens
     """Return whether a call multiplies or divides a tensor by a number."""
     _, family = ELEMENTWISE.get(function, ("", None))
     number = len(args) > 1 and args[0] is tensor and isinstance(args[1], int | float)
-    return number and family in (Family.PRODUCT, Family.QUOTIENT) and function not in _SWAPPED
+    return number and family in (Family.PRODUCT, Family.QUOTIENT) and function not in SWAPPED
 
 
 def _assignment(target: torch.Tensor, index: Any, _value: Any) -> NonLinear | None:
@@ -240,7 +240,7 @@ def _is_bent(
         return len(inputs) > 1
     if family is Family.QUOTIENT:
         divisor = (
-            args[0] if function in _SWAPPED else args[1] if len(args) > 1 else kwargs.get("other")
+            args[0] if function in SWAPPED else args[1] if len(args) > 1 else kwargs.get("other")
         )
         return isinstance(divisor, torch.Tensor) and depends(divisor)
     if family is Family.CHOICE:
@@ -287,7 +287,7 @@ def _marked(tensor: torch.Tensor, links: dict[_HeldValue, _Link], *, statistic: 
 
 
 #: Quotients whose divisor comes first.
-_SWAPPED = (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
+SWAPPED = (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
 
 #: Extremes of two arguments; those of one are along an axis.
 _PAIRED = ("maximum", "minimum", "fmax", "fmin")

@@ -23,6 +23,7 @@ from torch import nn
 
 from survey.capture.blocks import Blocks
 from survey.capture.calls import Call
+from survey.capture.follower import Follower
 from survey.capture.interception import Interception
 from survey.capture.layout import CONSTANT, input_layout, mark, unmark
 from survey.capture.lineage import Descent, begin
@@ -31,6 +32,7 @@ from survey.capture.rounding import Noise, Rounding
 from survey.capture.site_calls import SiteCalls
 from survey.capture.unsupported import refuse_hidden
 from survey.errors import CaptureError
+from survey.results import Site
 from survey.settings import Pooling
 
 
@@ -94,14 +96,24 @@ class Capture:
         """
         return self._run(images)[2].listed()
 
+    def follow(self, images: torch.Tensor, follower: Follower) -> list[Site]:
+        """Run the model once, let something else be followed too, and return its sites."""
+        return [pair.site for pair in self._run(images, follower=follower)[1]]
+
     def _run(
-        self, images: torch.Tensor, rounding: Rounding | None = None
+        self,
+        images: torch.Tensor,
+        rounding: Rounding | None = None,
+        follower: Follower | None = None,
     ) -> tuple[Any, list[PooledPair], SiteCalls]:
         descent = Descent()
-        sites = SiteCalls(PairPooling(images.shape[0], self._pooling), descent)
-        interception = Interception(sites, descent, rounding)
+        pooling = PairPooling(images.shape[0], self._pooling if follower is None else None)
+        sites = SiteCalls(pooling, descent, follower)
+        interception = Interception(sites, descent, rounding, follower)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_marked(images, self._model))
+            if follower is not None:
+                follower.begin(images)
             for module, name in self._names.items():
                 enter, leave = interception.hooks(module, name)
                 before = module.register_forward_pre_hook(enter, with_kwargs=True)
@@ -110,6 +122,9 @@ class Capture:
                 stack.callback(after.remove)
             stack.enter_context(interception)
             output = self._model(images)
+            if follower is not None:
+                with torch._C.DisableTorchFunction():
+                    follower.end(output)
             return output, sites.pairs(output, self._blocks), sites
 
     def with_noise(self, images: torch.Tensor, pairs: list[PooledPair]) -> list[PooledPair]:

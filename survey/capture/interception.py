@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, rectifies
 from survey.capture.expressions import depends, follow_terms, scales, written
+from survey.capture.follower import Follower
 from survey.capture.layout import follow, layout_of, mark, tensors_in
 from survey.capture.lineage import Descent
 from survey.capture.recurrent import RECURRENT
@@ -30,13 +31,22 @@ class Interception(TorchFunctionMode):
         Follows what tensors descend from.
     rounding : Rounding, optional
         Disturbs what every call computes.
+    follower : Follower, optional
+        Follows something else.
     """
 
-    def __init__(self, sites: SiteCalls, descent: Descent, rounding: Rounding | None) -> None:
+    def __init__(
+        self,
+        sites: SiteCalls,
+        descent: Descent,
+        rounding: Rounding | None,
+        follower: Follower | None = None,
+    ) -> None:
         super().__init__()
         self._sites = sites
         self._descent = descent
         self._rounding = rounding
+        self._follower = follower
         #: What the call before completed by hand, and its output.
         self._unscaled: tuple[OpenCall, torch.Tensor] | None = None
         # Each stack holds what was entered with the module that entered it.
@@ -78,6 +88,10 @@ class Interception(TorchFunctionMode):
         if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
             mark(output[0], layout)
             self._descent.join([args, kwargs], output)
+            value = kwargs.get("value", args[2] if len(args) > 2 else None)
+            if self._follower is not None and isinstance(value, torch.Tensor):
+                with torch._C.DisableTorchFunction():
+                    self._follower.attend(value, output[0])
 
     # Activation modules.
 
@@ -126,6 +140,8 @@ class Interception(TorchFunctionMode):
             self._rounding.disturb([args, kwargs], output)
         if entered is None or target is None:
             self._descent.follow(function, args, kwargs, output)
+            if self._follower is not None:
+                self._follower.follow(function, args, kwargs, output)
             follow_terms(function, args, kwargs, output)
             if unscaled is not None and scales(function, args, unscaled[1]):
                 self._scale(unscaled[0], output)

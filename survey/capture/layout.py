@@ -133,7 +133,7 @@ def _derive(
     origins = origins_of(function, args, kwargs, lead, result)
     if origins is not None and len(origins) == result.ndim:
         return _moved(function, axes, origins, shape)
-    if function in _RESHAPES:
+    if function in RESHAPES:
         return axes.regrouped(shape)
     if result.ndim == lead.ndim:
         return _same_axes(function, lead, moving, shape)
@@ -241,7 +241,7 @@ _BLANKS = named(
     "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
     "empty_like", "full_like", "rand_like", "randn_like",
 )  # fmt: skip
-_RESHAPES = named(
+RESHAPES = named(
     "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as",
     "ravel",
 )  # fmt: skip

@@ -46,7 +46,8 @@ class PairPooling:
 
     #: Images in the pass.
     images: int
-    kind: Pooling
+    #: None where something else is followed and nothing is pooled.
+    kind: Pooling | None
 
     def matrix(
         self, tensor: torch.Tensor, axes: Axes, count: NearZero | None = None
@@ -55,6 +56,8 @@ class PairPooling:
 
         A count that is given is not made again.
         """
+        if self.kind is None:
+            return None, NearZero(0, 0), "it is not pooled"
         with torch._C.DisableTorchFunction():
             try:
                 # A network on the meta device is followed for its sites alone.

@@ -21,6 +21,7 @@ from survey.capture.expressions import (
     follow_activation,
     term_of,
 )
+from survey.capture.follower import Follower
 from survey.capture.layout import CONSTANT, layout_of
 from survey.capture.lineage import Descent, Lineage
 from survey.capture.near_zero import NearZero
@@ -72,11 +73,16 @@ class SiteCalls:
         How their tensors become matrices.
     descent : Descent
         What every tensor of the pass descends from.
+    follower : Follower, optional
+        Follows something else.
     """
 
-    def __init__(self, pooling: PairPooling, descent: Descent) -> None:
+    def __init__(
+        self, pooling: PairPooling, descent: Descent, follower: Follower | None = None
+    ) -> None:
         self._pooling = pooling
         self._descent = descent
+        self._follower = follower
         #: Number, caller and pair of each call that ended. What was open is not kept: it holds
         #: the call's arguments, and so would every activation of the network.
         self._ended: list[tuple[int, str, PooledPair]] = []
@@ -147,13 +153,17 @@ class SiteCalls:
         number, lineage = self._descent.open_site(tensor, activation)
         self._seen.see(path[0], activation, tensor, site=number)
         term = term_of(tensor)
-        half = None
+        half, whole = None, tensor
         if activation == "glu":
             # The non-linear part is the gate: a sigmoid of the second half.
             tensor = half = second_half(tensor, dim)
             axes = axes.resized(tensor.shape, channels=True)
             again = gate
         name = site_name(*path, self._calls[path])
+        if self._follower is not None:
+            with torch._C.DisableTorchFunction():
+                halved = None if half is None else dim
+                self._follower.open(number, name, whole, axes, halved)
         try:
             x, before, reason = self._pooling.matrix(tensor, axes)
         except SettingsError as error:
@@ -177,6 +187,9 @@ class SiteCalls:
         """Pool the output of an activation that has run."""
         self._descent.mark(output, entered.lineage, inputs)
         follow_activation(entered.term, entered.number, inputs, output)
+        if self._follower is not None:
+            with torch._C.DisableTorchFunction():
+                self._follower.close(entered.number, output)
         pair, axes = entered.pair, entered.axes
         activated = output if entered.half is None else entered.again(entered.half)
         known = pair.before.rectified() if rectified else None

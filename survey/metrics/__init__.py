@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from survey.metrics.pair import Pair
 
 #: The files of this folder that declare a metric, in the order of the result's columns.
-_FILES = ("affinity", "cka", "difference_norm", "sparsity", "entropy", "r2")
+_FILES = ("affinity", "cka", "difference_norm", "sparsity", "entropy", "r2", "spectrum")
 
 #: The metrics of this package.
 METRICS: tuple[Metric, ...] = tuple(

@@ -185,8 +185,10 @@ def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:
 
     if x.channels <= 2 * x.images:
         return x.centred, y.centred
-    basis = torch.linalg.qr(torch.cat([x.centred, y.centred]).T).Q
-    return x.centred @ basis, y.centred @ basis
+    # Of rows = R' Q', R' are the coordinates: the basis itself is never made.
+    triangle = torch.linalg.qr(torch.cat([x.centred, y.centred]).T, mode="r").R
+    in_basis = triangle.T.contiguous()
+    return in_basis[: x.images], in_basis[x.images :]
 
 
 def _transport(

@@ -205,6 +205,16 @@ class Rows:
         lengths = torch.linalg.vector_norm(turned, dim=0)
         return turned / lengths, lengths.square()
 
+    @cached_property
+    def strengths(self) -> torch.Tensor:
+        """Squared singular values of the centred matrix, r, weakest first: without directions.
+
+        Eigenvalues of the smaller Gram matrix. Those near ``NO_DIRECTION`` have few digits, which a
+        sum over all of them does not show.
+        """
+        values: torch.Tensor = torch.linalg.eigvalsh(self.gram, UPLO="U")
+        return values[values > NO_DIRECTION * values[-1].clamp_min(0.0)]
+
     def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
         """Return the weights of a covariance of the rows.
 

@@ -1,0 +1,90 @@
+"""What is known of the paths to a tensor, and the calls on such tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from survey.capture.expressions import term_of
+from survey.network_measures.paths.counts import Paths
+
+
+class Unfollowed(Exception):
+    """The reason, as half a sentence, for which the paths to a call's results are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is known of the paths to one tensor."""
+
+    #: None where they are not known.
+    known: Paths | None
+    #: Why they are not.
+    reason: str = ""
+    #: Whether its values are weights that a softmax made, which average other values.
+    attention: bool = False
+    #: Of how many terms it is the sum, as far as nothing else has read it.
+    terms: int = 1
+
+    @property
+    def paths(self) -> Paths:
+        """The paths.
+
+        Raises
+        ------
+        Unfollowed
+            If they are not known.
+        """
+        if self.known is None:
+            raise Unfollowed(self.reason)
+        return self.known
+
+
+@dataclass(frozen=True, slots=True)
+class PathCall:
+    """A call, after it ran, on tensors some of which depend on the network's input."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    results: Sequence[torch.Tensor]
+    #: Those of its arguments that depend on the input.
+    inputs: Sequence[tuple[torch.Tensor, Trace]]
+    #: What the paper leaves undefined and the network has, to which the call may add.
+    conventions: set[str]
+
+    @property
+    def name(self) -> str:
+        """What is called, or which attribute of a tensor is read."""
+        function: Any = self.function
+        name = getattr(function, "__name__", str(function))
+        return str(function.__self__.__name__ if name == "__get__" else name)
+
+    def trace(self, value: Any) -> Trace | None:
+        """Return what is known of an argument; None if it does not depend on the input."""
+        return next((trace for tensor, trace in self.inputs if tensor is value), None)
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        """Return an argument by its place or its name."""
+        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+
+    def only(self) -> Paths:
+        """Return the paths to the one argument that depends on the input.
+
+        Raises
+        ------
+        Unfollowed
+            If there are several, or its paths are not known.
+        """
+        if len(self.inputs) > 1:
+            raise Unfollowed(f"{self.name} joins several values that depend on the input")
+        return self.inputs[0][1].paths
+
+
+def is_statistic(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a mean, a variance or a norm that no activation has changed."""
+    term = term_of(tensor)
+    return term.statistic and not any(link.sites for link in term.links.values())

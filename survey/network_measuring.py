@@ -1,0 +1,200 @@
+"""Measuring one network as a whole: a score, or the reason for none, of each measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+
+import torch
+from torch import nn
+
+from survey.copying import copied
+from survey.errors import InputError, UnknownName
+from survey.eval_mode import evaluating
+from survey.micro_batches import micro_batches
+from survey.network_measures import MEASURES
+from survey.network_measures.base import (
+    NetworkMeasure,
+    NetworkScore,
+    SampledMeasure,
+    Steps,
+    StructuralMeasure,
+)
+from survey.network_measures.sample import ImageSample
+from survey.out_of_memory import is_of_machine
+from survey.text import first_line, storable
+
+
+def measure_network(
+    model: nn.Module,
+    shape: Sequence[int],
+    measures: str | Iterable[str],
+    batches: Iterable[object] = (),
+) -> dict[str, NetworkScore]:
+    """Return measures of a whole network.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any network, on any device. It is put in eval mode and restored afterwards.
+    shape : sequence of int
+        Of one image, such as ``(3, 224, 224)``.
+    measures : str or iterable of str
+        One or more of the names of ``survey.network_measures.MEASURES``, such as ``path_length``.
+    batches : iterable of torch.Tensor or (torch.Tensor, torch.Tensor), optional
+        Images N x C x H x W on the model's device, with labels or without, for measures that read
+        images: as many of the first as these ask for.
+
+    Returns
+    -------
+    dict of str to NetworkScore
+        A score of each quantity of these measures, by the quantity's name. One that cannot be
+        computed has a reason and takes no other with it.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such measure.
+    InputError
+        If a batch is no images, or its images have another shape.
+    """
+    chosen = measures_named(measures)
+    wanted = max((each.images for each in chosen if isinstance(each, SampledMeasure)), default=0)
+    sample = _sample(batches, wanted, shape)
+    scores: dict[str, NetworkScore] = {}
+    for measure in chosen:
+        scores |= _result(measuring_steps(measure, model, shape, sample))
+    return scores
+
+
+def measures_named(names: str | Iterable[str]) -> list[NetworkMeasure]:
+    """Return measures by their names.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such measure.
+    """
+    known = {measure.name: measure for measure in MEASURES}
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in known:
+            raise UnknownName("measure", name, known)
+    return [known[name] for name in names]
+
+
+def measuring_steps(
+    measure: NetworkMeasure, model: nn.Module, shape: Sequence[int], sample: ImageSample | None
+) -> Steps:
+    """Compute one measure, yielding the fractions of its work that are done.
+
+    Parameters
+    ----------
+    measure : NetworkMeasure
+        The measure.
+    model : torch.nn.Module
+        As for ``measure_network``.
+    shape : sequence of int
+        Of one image.
+    sample : ImageSample or None
+        Images; a measure that reads some takes the first of them.
+
+    Yields
+    ------
+    float
+        From 0 to 1, about once a forward pass; nothing for a measure of the structure.
+
+    Returns
+    -------
+    dict of str to NetworkScore
+        A score of each of its quantities, by the quantity's name.
+
+    Raises
+    ------
+    MemoryError, torch.OutOfMemoryError, RuntimeError
+        If the memory was not enough: of fewer images at once it may be.
+    torch.AcceleratorError
+        If a GPU failed.
+    """
+    try:
+        with evaluating(model):
+            if isinstance(measure, SampledMeasure):
+                scores = yield from _of_images(measure, model, sample)
+            else:
+                scores = _of_structure(measure, model, shape)
+    except Exception as error:
+        # Another machine, or smaller passes, may have a value.
+        if is_of_machine(error):
+            raise
+        reason = storable(f"{type(error).__name__}: {first_line(error)}")
+        scores = measure.without_value(reason)
+    return {name: replace(score, version=measure.version) for name, score in scores.items()}
+
+
+def _of_images(measure: SampledMeasure, model: nn.Module, sample: ImageSample | None) -> Steps:
+    if sample is None:
+        return measure.without_value("it reads images, and none were given")
+    if reason := measure.refusal(sample.size):
+        return measure.without_value(reason)
+    with _random_numbers_kept(model):
+        return (yield from measure.compute(model, sample.first(measure.images)))
+
+
+def _of_structure(
+    measure: StructuralMeasure, model: nn.Module, shape: Sequence[int]
+) -> Mapping[str, NetworkScore]:
+    """Return a measure's scores, from a copy without values where that is enough."""
+    try:
+        images = torch.empty(2, *shape, device="meta")
+        scores = measure.compute(without_values(model), images)
+        if all(score.value is not None for score in scores.values()):
+            return scores
+    except Exception:  # noqa: BLE001, S110 - such as a network that computes with its values
+        pass
+    with _random_numbers_kept(model):
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(2, *shape, generator=generator).to(_device(model))
+        return measure.compute(model, images)
+
+
+@contextmanager
+def _random_numbers_kept(model: nn.Module) -> Iterator[None]:
+    """Have what follows draw the random numbers that it would have drawn."""
+    device = _device(model)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+
+
+def _sample(batches: Iterable[object], wanted: int, shape: Sequence[int]) -> ImageSample | None:
+    """Return as many of the first images as are wanted; None where there are none."""
+    if not wanted:
+        return None
+    parts = list(islice(micro_batches(batches, wanted, wanted), 1))
+    if not parts:
+        return None
+    (part,) = parts
+    if part.images.shape[1:] != tuple(shape):
+        raise InputError(
+            f"the images have the shape {tuple(part.images.shape[1:])}, and {tuple(shape)} is given"
+        )
+    return ImageSample(part.images, part.labels)
+
+
+def _result(steps: Steps) -> Mapping[str, NetworkScore]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            scores: Mapping[str, NetworkScore] = end.value
+            return scores
+
+
+def without_values(model: nn.Module) -> nn.Module:
+    """Return a copy of a network whose tensors are on the meta device; none is copied."""
+    return copied(model, lambda tensor: tensor.to("meta"))
