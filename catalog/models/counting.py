@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
+
+from survey.plain_attention import plain_attention
 
 #: Operations that multiply data with weights, and the positions of their two factors.
 _PRODUCTS: dict[object, tuple[int, int]] = {
@@ -56,18 +57,6 @@ def model_cost(model: nn.Module, size: int) -> Cost:
         model(torch.zeros(1, 3, size, size, device=device))
     # torch counts a multiplication and an addition apart; the field's tables count them as one.
     return Cost(sum(p.numel() for p in parameters), work.flops / 2e9)
-
-
-@contextmanager
-def plain_attention() -> Iterator[None]:
-    """Have torch's attention and transformer layers run as the operations they consist of."""
-    # Their fused kernel is one operation that the counter does not know, so it would count nothing.
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def weighted_depth(model: nn.Module, image: torch.Tensor) -> int:

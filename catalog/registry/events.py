@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, literal, select, update
+from sqlalchemy import Connection, and_, func, insert, literal, select, update
 
 from catalog.registry.database import Database, values_of
 from catalog.registry.rows import Delivery, EventEntry, EventKind, EventRow
 from catalog.registry.tables import DELIVERIES, EVENTS, RECEIVERS
-from survey.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +42,9 @@ class Events:
             rows = [{**values_of(each, EventEntry), "id": str(uuid.uuid4())} for each in events]
             connection.execute(new, rows)
 
-    def latest(
-        self, most: int, kinds: Collection[EventKind] = (), before: int | None = None
-    ) -> list[EventRow]:
-        """Return the newest events, the newest first.
-
-        Parameters
-        ----------
-        most : int
-            How many.
-        kinds : collection of str
-            Only of these kinds; of all by default.
-        before : int, optional
-            Only those with a smaller number.
-        """
-        chosen: list[ColumnElement[bool]] = [EVENTS.c.kind.in_(kinds)] if kinds else []
-        if before is not None:
-            chosen.append(EVENTS.c.number < before)
-        return self.database.rows(
-            EventRow, EVENTS, *chosen, order=[EVENTS.c.number.desc()], most=most
-        )
-
-    def named(self, event_id: str) -> EventRow:
-        """Return one event.
-
-        Raises
-        ------
-        UnknownName
-            If there is none of that id.
-        """
-        rows = self.database.rows(EventRow, EVENTS, EVENTS.c.id == event_id, order=[EVENTS.c.id])
-        if not rows:
-            raise UnknownName("event", event_id, ())
-        return rows[0]
+    def latest(self, most: int) -> list[EventRow]:
+        """Return so many of the newest events, the newest first."""
+        return self.database.rows(EventRow, EVENTS, order=[EVENTS.c.number.desc()], most=most)
 
     def add_receivers(self, keys: Collection[str]) -> None:
         """Make receivers known; those that are new get the events from now on."""

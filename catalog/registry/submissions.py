@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Table, insert, select, update
+from sqlalchemy import Table, insert, select, update
 
 from catalog.registry.claims import Claims
 from catalog.registry.rows import Submission, SubmissionState
@@ -44,27 +44,10 @@ class Submissions(Claims[Submission]):
                 number = connection.execute(added).scalar_one()
         return self.named(number)
 
-    def newest(
-        self, most: int, state: SubmissionState | None = None, before: int | None = None
-    ) -> list[Submission]:
-        """Return the newest submissions, the newest first.
-
-        Parameters
-        ----------
-        most : int
-            How many.
-        state : str, optional
-            Only those in this state.
-        before : int, optional
-            Only those with a smaller number.
-        """
-        chosen: list[ColumnElement[bool]] = []
-        if state is not None:
-            chosen.append(SUBMISSIONS.c.state == state)
-        if before is not None:
-            chosen.append(SUBMISSIONS.c.id < before)
+    def newest(self, most: int) -> list[Submission]:
+        """Return so many of the newest submissions, the newest first."""
         newest = [SUBMISSIONS.c.id.desc()]
-        return self.database.rows(Submission, SUBMISSIONS, *chosen, order=newest, most=most)
+        return self.database.rows(Submission, SUBMISSIONS, order=newest, most=most)
 
     def open(self) -> list[Submission]:
         """Return the submissions that are not over, the oldest first."""

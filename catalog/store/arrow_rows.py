@@ -8,8 +8,9 @@ that one of them has: also of a metric from a package that is not installed wher
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, reduce
 from itertools import accumulate
@@ -20,9 +21,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.arrow_arrays import array_of, table_of
-from catalog.store.records import BatchRecord, RunRecord
-from catalog.store.schema import BATCH_SCORES, BATCHES, METRIC_COLUMNS, RUNS
+from catalog.store.records import BatchRecord, NetworkRecord, RunRecord
+from catalog.store.schema import (
+    BATCH_SCORES,
+    BATCHES,
+    METRIC_COLUMNS,
+    NETWORK_CURVES,
+    NETWORK_SCORES,
+    RUNS,
+)
 from survey.column_fields import Column, columns_of
+from survey.network_measures.base import NetworkScore
 from survey.results import BatchScores, Site, SiteScore
 
 #: How Arrow carries the SQL types in use from the spool into the store.
@@ -45,6 +54,15 @@ def _arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 #: What a segment holds of runs.
 RUN_SCHEMA = _arrow_schema(RUNS.columns)
+
+_POINT = _arrow_schema(c for c in NETWORK_CURVES.columns if c.name not in ("run_id", "measure"))
+
+#: What a segment holds of measures of whole networks.
+NETWORK_SCHEMA = _arrow_schema(NETWORK_SCORES.columns).append(
+    pa.field("curve", pa.list_(pa.struct(list(_POINT))))
+)
+
+_NETWORK_VALUES = ("value", "reason", "standard_error", "samples", "version")
 
 _BATCH, _RECORD = _arrow_schema(columns_of(BatchScores)), _arrow_schema(columns_of(BatchRecord))
 _SITE = _arrow_schema(columns_of(Site))
@@ -104,6 +122,38 @@ def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
         "scores": pa.ListArray.from_arrays(array_of([*ends], pa.int32()), scores),
     }
     return pa.table(columns).select(BATCH_SCHEMA.names)
+
+
+def network_table(records: Sequence[NetworkRecord]) -> pa.Table:
+    """Return the segment rows of some measures of whole networks."""
+    rows = [
+        {"run_id": record.run_id, "measure": measure, **_network_row(score)}
+        for record in records
+        for measure, score in record.scores.items()
+    ]
+    return table_of(rows, NETWORK_SCHEMA) if rows else empty(NETWORK_SCHEMA)
+
+
+def _network_row(score: NetworkScore) -> dict[str, Any]:
+    row = {name: getattr(score, name) for name in _NETWORK_VALUES}
+    broken = [name for name in ("value", "standard_error") if not _finite(row[name])]
+    row |= dict.fromkeys(broken)
+    if "value" in broken:
+        row["reason"] = "its value is not finite"
+    row["status"] = "undefined" if row["value"] is None else "ok"
+    row["details"] = json.dumps(_plain(score.details), sort_keys=True) if score.details else None
+    points = ((point.x, point.y, point.standard_error) for point in score.curve)
+    row["curve"] = [(place, *map(_plain, values)) for place, values in enumerate(points)]
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with every number that is not finite as None: JSON has no word for them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def storable(score: SiteScore) -> SiteScore:

@@ -6,16 +6,16 @@ to the stored runs, a selection of an analysis to the runs that it fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from survey.settings import MeasureSettings
 
+# Whoever only names the columns loads no library.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: Columns of ``runs`` in which repeats of a measurement are equal.
 MEASURED = ("source", "architecture", "checkpoint", "dataset", "pooling")
-
-#: The other columns of ``runs`` that the rule reads.
-_READ = ("run_id", "status", "ridge", "finished_at")
 
 
 def of_one_ridge(runs: str) -> str:
@@ -55,27 +55,27 @@ def latest_of(runs: str) -> str:
     return newest_each(of_one_ridge(runs))
 
 
-def chosen_ids(runs: Iterable[Mapping[str, Any]], rule: str) -> set[str]:
-    """Return the ids of those of some runs that a rule chooses.
+def chosen_runs(runs: pa.Table, rule: str) -> pa.Table:
+    """Return those of some runs that a rule chooses, in their order.
 
     Parameters
     ----------
-    runs : iterable of mapping
+    runs : pyarrow.Table
         Rows of ``runs`` with ``run_id``, ``status``, ``ridge``, ``finished_at`` and ``MEASURED``.
     rule : str
         What the functions above return for ``runs``.
     """
-    # Imported here: whoever only names the columns above loads no library.
     import duckdb
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from catalog.arrow_arrays import table_of
-    from catalog.store.arrow_rows import RUN_SCHEMA
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("runs", runs)
+        chosen = connection.sql(f"SELECT run_id FROM {rule}").to_arrow_table()  # noqa: S608
+    return runs.filter(pc.is_in(runs["run_id"], chosen["run_id"].combine_chunks()))
 
-    names = (*_READ, *MEASURED)
-    rows = [{name: run[name] for name in names} for run in runs]
-    schema = pa.schema([RUN_SCHEMA.field(name) for name in names])
-    with duckdb.connect() as connection:
-        connection.register("runs", table_of(rows, schema))
-        chosen = connection.execute(f"SELECT run_id FROM {rule}").fetchall()  # noqa: S608
-    return {run_id for (run_id,) in chosen}
+
+def without_runs(runs: pa.Table, others: pa.Table) -> pa.Table:
+    """Return the runs that are not among others."""
+    import pyarrow.compute as pc
+
+    return runs.filter(pc.invert(pc.is_in(runs["run_id"], others["run_id"].combine_chunks())))

@@ -2,7 +2,8 @@
 
 A finished run does not change, so its signature is computed once. The copy is a DuckDB file in the
 home's cache, kept open: a query of it starts no database, reads no scores, and holds up no writer.
-It may be deleted at any time; a second process on one home has a copy of its own in memory.
+It may be deleted at any time. Each process on one home has a copy of its own, in memory where all
+files are held by others.
 """
 
 # ruff: noqa: S608 - every name in these statements is declared
@@ -12,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ import duckdb
 from catalog.home import Home, segment_paths
 from catalog.store.latest_runs import MEASURED, latest_of
 from catalog.store.reader import reading, refusing
-from catalog.store.schema import RUNS, quoted_name
+from catalog.store.schema import RUNS, quoted_name, quoted_text
 from catalog.store.temporary_views import LABELS, extra_columns, label_values
 from catalog.store.views import (
     GAPS,
@@ -36,6 +37,8 @@ from catalog.store.views import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from catalog.tags import RunLabels
@@ -46,8 +49,11 @@ LOOK_SECONDS, PAUSE = 1.0, 10.0
 #: Runs that are copied at once: the writer may merge between them.
 _RUNS_AT_ONCE = 2000
 
-#: Bytes that the copy may hold in memory; in a file, it holds more.
-_MEMORY = "1GB"
+#: Bytes that the copy may hold in memory: what is sorted beyond them goes through its file.
+_MEMORY = "400MB"
+
+#: Files of copies; a service has one for lists and pages of runs, and one for answers.
+_FILES = 4
 
 _LATEST, MODELS = (view for view in VIEWS if view.name in LABELLED)
 
@@ -126,11 +132,53 @@ class Projection:
         # Only the first copying is waited for.
         if self._copying.acquire(blocking=self._stamp is None):
             try:
-                self._look()
+                if time.monotonic() >= self._next_look:
+                    self._look()
             finally:
                 self._copying.release()
+        with self.unchanged() as cursor:
+            yield cursor
+
+    def update(self) -> None:
+        """Copy what has changed up to now.
+
+        Raises
+        ------
+        StoreError
+            If the store cannot be read.
+        """
+        with self._copying:
+            self._look()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection on the copy as it is."""
         with self._connection.cursor() as cursor, refusing(self._home.signatures):
             yield cursor
+
+    def lend(self) -> None:
+        """Put what is copied into the file of the next process of the home, if it has none.
+
+        That takes a tenth of the time in which the other would copy it from the store.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be written.
+        """
+        following_of = {str(file): following for file, following in pairwise(_files(self._home))}
+        with self.unchanged() as mine:
+            held = mine.sql("SELECT path FROM duckdb_databases()").fetchall()
+            following = next((following_of[path] for (path,) in held if path in following_of), None)
+            if following is None or following.exists():
+                return
+            partial = following.with_suffix(".new")
+            partial.unlink(missing_ok=True)
+            mine.execute(f"ATTACH {quoted_text(str(partial))} AS lent; BEGIN").fetchall()
+            for name in ("runs", *_COMPUTED_ROWS, "summaries"):
+                mine.execute(f"CREATE TABLE lent.{name} AS FROM {name}").fetchall()
+            mine.execute("COMMIT; DETACH lent").fetchall()
+        partial.replace(following)
 
     def query(self, sql: str, **values: object) -> pa.Table:
         """Return the rows of one of this program's statements, with its parameters' values."""
@@ -139,8 +187,6 @@ class Projection:
 
     def _look(self) -> None:
         began = time.monotonic()
-        if began < self._next_look:
-            return
         # Taken before the rows: what changes meanwhile is seen at the next look.
         stamp = store_stamp(self._home)
         if stamp != self._stamp:
@@ -158,10 +204,14 @@ class Projection:
         with reading(self._home) as store:
             facts = "run_id, attempt, status, finished_at"
             stored = store.sql(f"SELECT {facts} FROM runs").to_arrow_table()
+            # Few, and added to runs that stay as they are otherwise.
+            measures = store.sql("FROM network_scores").to_arrow_table()
         if self._stamp is None:
             self._prepare()
         with self._connection.cursor() as mine:
             mine.register("stored", stored)
+            mine.register("measures", measures)
+            mine.execute("CREATE OR REPLACE TABLE network_scores AS FROM measures").fetchall()
             newer = f"(FROM stored EXCEPT SELECT {facts} FROM runs) ORDER BY finished_at DESC"
             changed = [row[0] for row in mine.execute(f"SELECT run_id FROM {newer}").fetchall()]
             lost = "SELECT run_id FROM runs ANTI JOIN stored USING (run_id)"
@@ -227,20 +277,25 @@ def _of_runs(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> str:
 
 
 def _opened(home: Home) -> duckdb.DuckDBPyConnection:
-    """Return a connection on the file of the copy, or on one in memory where it is held."""
-    folder = home.cache / "projection"
-    path = folder / f"{_VERSION}.duckdb"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        connection = _connected(path)
-    except (duckdb.Error, OSError):
-        connection = _connected(":memory:")
+    """Return a connection on a file that no other process holds, or on a copy in memory."""
+    with suppress(OSError):
+        _files(home)[0].parent.mkdir(parents=True, exist_ok=True)
+    connection = next(filter(None, map(_connected, (*map(str, _files(home)), ":memory:"))))
     connection.execute(f"CREATE OR REPLACE {LABELS}", label_values({})).fetchall()
     return connection
 
 
-def _connected(path: Path | str) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(path, config={"memory_limit": _MEMORY, "threads": 1})
+def _files(home: Home) -> list[Path]:
+    """Return the files of copies, of which each process opens the first that no other holds."""
+    names = (f"{_VERSION}-{number}.duckdb" for number in range(_FILES))
+    return [home.cache / "projection" / name for name in names]
+
+
+def _connected(path: str) -> duckdb.DuckDBPyConnection | None:
+    try:
+        connection = duckdb.connect(path, config={"memory_limit": _MEMORY, "threads": 1})
+    except duckdb.Error:
+        return None
     connection.execute("SET enable_progress_bar = false").fetchall()
     return connection
 

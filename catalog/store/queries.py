@@ -60,6 +60,11 @@ def signatures_overview(home: Home) -> pa.Table:
     return query(home, _statements()["signatures_overview"])
 
 
+def run_measures(home: Home, run_id: str) -> pa.Table:
+    """Return one run's measures of its whole network, or the reason for having none."""
+    return query(home, _statements()["run_measures"], {"run_id": run_id})
+
+
 def run_sites(home: Home, run_id: str) -> pa.Table:
     """Return one run's signature site by site, with its spread over batches."""
     return query(home, _statements()["run_sites"], {"run_id": run_id})

@@ -27,6 +27,11 @@ FROM runs LEFT JOIN per_run USING (run_id) LEFT JOIN measured USING (run_id)
   LEFT JOIN flagged USING (run_id)
 ORDER BY source, architecture, checkpoint, dataset, runs.run_id;
 
+-- name: run_measures
+-- One run's measures of its whole network ($run_id), or the reason for having none.
+SELECT measure, value, standard_error, samples, reason, details
+FROM network_scores WHERE run_id = $run_id ORDER BY measure;
+
 -- name: run_sites
 -- One run's signature site by site ($run_id): its metrics over batches, failures, flags, notes.
 WITH sites AS (

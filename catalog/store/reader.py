@@ -26,7 +26,7 @@ from catalog.store.connection import (
 )
 from catalog.store.records import RunRecord, RunState, Span
 from catalog.store.unmerged import read_early, show_unmerged
-from catalog.store.upgrade import READABLE, check_version, newest_version
+from catalog.store.upgrade import READABLE, check_version, lacks_metrics, newest_version
 from survey.errors import QueryError, SettingsError, UnknownName
 
 if TYPE_CHECKING:
@@ -65,8 +65,12 @@ SELECT run_id, coalesce(status, 'running') AS status, runs.sites AS sites,
   coalesce(reached.skipped_images, 0)::BIGINT AS skipped_images,
   coalesce(reached.skipped_names, []) AS skipped_names,
   coalesce(reached.seconds, 0)::DOUBLE AS seconds,
-  measured_top1, expected_top1, suspicion
+  measured_top1, expected_top1, suspicion, measures
 FROM runs FULL JOIN (reached JOIN done USING (run_id)) USING (run_id)
+LEFT JOIN (
+  SELECT run_id, map_from_entries(list({'k': measure, 'v': version})) AS measures
+  FROM network_scores GROUP BY run_id
+) USING (run_id)
 """
 
 
@@ -102,11 +106,8 @@ def reading(
     with connect_reading(home.signatures, memory_bytes) as connection:
         version = check_version(connection, home.signatures, oldest=READABLE)
         with explained(home.signatures):
-            older = version < newest_version()
-            if not show_unmerged(connection, home, early, metrics) and older:
-                from catalog.store.temporary_views import extra_columns, show_views
-
-                show_views(connection, extra_columns(connection))
+            older = version < newest_version() or lacks_metrics(connection)
+            show_unmerged(connection, home, early, metrics, older=older)
             if labels is not None:
                 from catalog.store.temporary_views import show_labels
 
@@ -181,7 +182,11 @@ def run_states(home: Home) -> dict[str, RunState]:
     for row in query(home, _RUN_STATES).to_pylist():
         run_id = row.pop("run_id")
         row["done"] = tuple(Span(**span) for span in row["done"])
-        states[run_id] = RunState(**{**row, "skipped_names": tuple(row["skipped_names"])})
+        row |= {
+            "skipped_names": tuple(row["skipped_names"]),
+            "measures": dict(row["measures"] or ()),
+        }
+        states[run_id] = RunState(**row)
     return states
 
 

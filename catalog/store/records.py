@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from catalog.bounds import parse_json
 from survey.column_fields import column, nested, optional
+from survey.network_measures.base import NetworkScore
 from survey.results import BatchScores
 
 
@@ -105,6 +109,26 @@ class BatchRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkRecord:
+    """Measures of a run's whole network on their way into the store."""
+
+    run_id: str
+    #: Which attempt at the run computed them, counting from 1.
+    attempt: int
+    #: Each by the measure's name.
+    scores: Mapping[str, NetworkScore]
+
+
+def details_of(stored: object) -> dict[str, Any]:
+    """Return ``NetworkScore.details`` from the store's text; nothing where it is no JSON object."""
+    try:
+        details = parse_json(stored) if isinstance(stored, str) else {}
+    except ValueError:
+        return {}
+    return details if isinstance(details, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Durable batches of a run that follow each other without a gap."""
 
@@ -151,3 +175,6 @@ class RunState:
     measured_top1: float | None = None
     expected_top1: float | None = None
     suspicion: str | None = None
+    #: The measures of the whole network that are stored, with a value or a reason, and the version
+    #: of each.
+    measures: Mapping[str, int | None] = field(default_factory=dict)

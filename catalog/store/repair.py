@@ -20,7 +20,15 @@ import duckdb
 from catalog.files import replacing_damaged
 from catalog.home import Home, segment_paths
 from catalog.store.connection import connect_reading
-from catalog.store.schema import BATCH_SCORES, BATCHES, NETWORK_SCORES, RUNS, SEGMENTS, quoted_name
+from catalog.store.schema import (
+    BATCH_SCORES,
+    BATCHES,
+    NETWORK_CURVES,
+    NETWORK_SCORES,
+    RUNS,
+    SEGMENTS,
+    quoted_name,
+)
 from catalog.store.segments import read_segment
 from catalog.store.upgrade import add_metrics, check_version, make_store
 from catalog.store.writer import merge_segments, next_part
@@ -33,7 +41,7 @@ STORE_LOGS = (".wal", ".undo")
 #: Rows that are read together: fewer only where these cannot be read.
 _GROUP_ROWS, _LEAST_ROWS = 122_880, 2048
 
-_TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES)
+_TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, NETWORK_CURVES)
 
 # A batch of a run has as many scores as any other.
 _DROP_TORN_BATCHES = """
@@ -49,6 +57,16 @@ DELETE FROM batch_scores WHERE (run_id, batch) NOT IN (SELECT (run_id, batch) FR
 _DROP_UNFOUNDED_RUNS = """
 DELETE FROM runs WHERE status = 'done' AND batches > (
   SELECT count(*) FROM batches WHERE batches.run_id = runs.run_id)
+"""
+
+
+# Which curve lost points is not known, and of a lost one not even whose it was: where they are
+# asked for, measures are computed again.
+_DROP_TORN_CURVES = "DELETE FROM network_scores; DELETE FROM network_curves"
+
+_DROP_LONE_CURVES = """
+DELETE FROM network_curves WHERE (run_id, measure) NOT IN (
+  SELECT (run_id, measure) FROM network_scores)
 """
 
 
@@ -84,7 +102,10 @@ def store_damage(path: Path) -> str | None:
     try:
         with connect_reading(path) as connection:
             check_version(connection, path, oldest=0)
+            present = _tables(connection, "current_database()")
             for table in (*_TABLES, SEGMENTS):
+                if table is NETWORK_CURVES and table.name not in present:
+                    continue  # an older store has none
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM {table.name} AS t").fetchall()
     except duckdb.Error as error:
         return first_line(error)
@@ -140,7 +161,10 @@ def _salvage(
         if not _attach(connection, damaged, bare):
             names = [table.name for table in _TABLES]
             return dict.fromkeys(names, 0), dict.fromkeys(names)
+        present = _tables(connection, "'damaged'")
         for table in _TABLES:
+            if table is NETWORK_CURVES and table.name not in present:
+                continue
             if table is BATCH_SCORES:
                 add_metrics(connection, _columns(connection, table.name))
             total = _count(connection, f"damaged.{table.name}")
@@ -150,6 +174,9 @@ def _salvage(
             lost[table.name] = None if total is None else total - kept[table.name]
         if lost["batches"] != 0 or lost["batch_scores"] != 0:
             connection.execute(_DROP_TORN_BATCHES).fetchall()
+        if lost.get("network_curves", 0) != 0:
+            connection.execute(_DROP_TORN_CURVES).fetchall()
+        connection.execute(_DROP_LONE_CURVES).fetchall()
     return kept, lost
 
 
@@ -164,6 +191,13 @@ def _attach(connection: duckdb.DuckDBPyConnection, damaged: Path, bare: Path) ->
             connection.execute(f"ATTACH '{quoted}' AS damaged (READ_ONLY)").fetchall()
             return True
     return False
+
+
+def _tables(connection: duckdb.DuckDBPyConnection, database: str) -> set[str]:
+    rows = connection.execute(
+        f"SELECT table_name FROM duckdb_tables() WHERE database_name = {database}"
+    ).fetchall()
+    return {name for (name,) in rows}
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:

@@ -3,7 +3,8 @@
 The columns of runs, batches and scores are declared beside the fields of their records, those of
 metrics by the metrics; what is left is declared here, and the views in ``catalog.store.views``.
 SQL comments, Arrow schemas and the documentation are made from it; the tables themselves by the
-numbered files below ``migrations``, and applying them all gives exactly what is declared.
+numbered files below ``migrations``, to which ``catalog.store.upgrade`` adds the columns of metrics
+and the views as they are declared.
 
 A store may have columns of more metrics, of installed packages: wherever there may be such, they
 are the argument ``extra``.
@@ -136,13 +137,33 @@ BATCH_SCORES = Relation(
 
 NETWORK_SCORES = Relation(
     "network_scores",
-    "One row a measure of a whole network.",
+    "One row a run and measure of the whole network, unique in both.",
     (
         _RUN_ID,
-        Column("measure", "VARCHAR", "The measure's name."),
+        Column("measure", "VARCHAR", "The measure's name, such as path_length."),
         Column("value", "DOUBLE", "Its value; NULL unless status is ok."),
-        Column("status", "VARCHAR", "What became of it: ok, or why there is none."),
+        Column("status", "VARCHAR", "What became of it: ok, or undefined where there is no value."),
         Column("reason", "VARCHAR", "Why there is no value, in a sentence."),
+        Column("standard_error", "DOUBLE", "Of the value; NULL where it is exact, or unknown."),
+        Column("samples", "BIGINT", "Images, lines or pairs it is estimated from; NULL for none."),
+        Column("details", "VARCHAR", "Conventions, settings and what else belongs to it, as JSON."),
+        Column(
+            "version", "INTEGER", "Of the measure; others are computed again where it is asked for."
+        ),
+    ),
+)
+
+NETWORK_CURVES = Relation(
+    "network_curves",
+    "One row a point of a measure that is a curve, which come and go with its row in"
+    " network_scores.",
+    (
+        _RUN_ID,
+        NETWORK_SCORES.columns[1],
+        Column("point", "INTEGER", "Which point of the curve, counting from 0."),
+        Column("x", "DOUBLE", "Where it is; the measure says of what."),
+        Column("y", "DOUBLE", "The curve's value there; NULL where there is none."),
+        Column("standard_error", "DOUBLE", "Of y; NULL where it is exact, or unknown."),
     ),
 )
 
@@ -165,4 +186,4 @@ MIGRATIONS = Relation(
     ),
 )
 
-TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, SEGMENTS, MIGRATIONS)
+TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, NETWORK_CURVES, SEGMENTS, MIGRATIONS)

@@ -1,11 +1,11 @@
 """Spool segments: small files that make batches and runs durable before they are merged.
 
-A segment holds one or two Arrow streams, one after the other, and a checksum over them: a row a
-run, then a row a batch with its site scores nested in it, so that a batch and its scores are one
-thing; a stream without rows is left out. It appears under its name whole or not at all; names sort
-in the order of writing. The format is Arrow's because every query reads what is not merged yet, and
-small Parquet files take ten times as long to write and to read; and one file, one wait for the
-disk, can hold both kinds of rows.
+A segment holds up to three Arrow streams, one after the other, and a checksum over them: a row a
+run, a row a batch with its site scores nested in it, so that a batch and its scores are one thing,
+and a row a measure of a whole network with its curve; a stream without rows is left out. It appears
+under its name whole or not at all; names sort in the order of writing. The format is Arrow's
+because every query reads what is not merged yet, and small Parquet files take ten times as long to
+write and to read; and one file, one wait for the disk, can hold all kinds of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ import pyarrow as pa
 from catalog.arrow_arrays import table_of
 from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
 from catalog.home import REPAIR_HINT, SEGMENT_ENDING
-from catalog.store.arrow_rows import BATCH_SCHEMA, RUN_SCHEMA, empty, score_type
+from catalog.store.arrow_rows import (
+    BATCH_SCHEMA,
+    NETWORK_SCHEMA,
+    RUN_SCHEMA,
+    empty,
+    score_type,
+)
 from survey.errors import StoreError
 
 #: Ending of a segment that is not whole yet.
@@ -47,9 +53,11 @@ class Segment:
     runs: pa.Table
     #: A row a batch, as ``BATCH_SCHEMA``.
     batches: pa.Table
+    #: A row a measure of a whole network, as ``NETWORK_SCHEMA``, which nests its curve.
+    network: pa.Table
 
 
-def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
+def write_segment(spool: Path, *tables: pa.Table) -> Path:
     """Write rows as one segment that is on the disk when this returns.
 
     Raises
@@ -63,7 +71,7 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     unfinished = path.with_name(path.name + UNFINISHED)
     # Gathered first: a write to the file for each of some hundred buffers takes longer.
     gathered = pa.BufferOutputStream()
-    for table in filter(len, (runs, batches)):
+    for table in filter(len, tables):
         with pa.ipc.new_stream(gathered, table.schema) as stream:
             stream.write_table(table)
     content = gathered.getvalue()
@@ -77,7 +85,7 @@ def write_segment(spool: Path, runs: pa.Table, batches: pa.Table) -> Path:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise StoreError(
-            f"{runs.num_rows + batches.num_rows} rows could not be written to {spool}: {error}",
+            f"{sum(map(len, tables))} rows could not be written to {spool}: {error}",
             hint=_hint(error),
         ) from error
     return path
@@ -100,11 +108,10 @@ def read_segment(path: Path) -> Segment:
         if not content or checksum(content) != stated:
             raise pa.ArrowInvalid("its checksum is not that of its content")
         source = pa.BufferReader(content)
-        segment = Segment(empty(RUN_SCHEMA), empty(BATCH_SCHEMA))
+        segment = Segment(empty(RUN_SCHEMA), empty(BATCH_SCHEMA), empty(NETWORK_SCHEMA))
         while source.tell() < source.size():
             rows = pa.ipc.open_stream(source).read_all()
-            kind = "batches" if "scores" in rows.schema.names else "runs"
-            segment = dataclasses.replace(segment, **{kind: rows})
+            segment = dataclasses.replace(segment, **{_kind(rows.schema): rows})
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
@@ -132,7 +139,17 @@ def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
         _in_few_pieces(
             [empty(BATCH_SCHEMA), more, *(part.batches for part in parts if len(part.batches))]
         ),
+        _in_few_pieces(
+            [empty(NETWORK_SCHEMA), *(part.network for part in parts if len(part.network))]
+        ),
     )
+
+
+def _kind(schema: pa.Schema) -> str:
+    """Return which rows of a segment a stream has."""
+    if "measure" in schema.names:
+        return "network"
+    return "batches" if "scores" in schema.names else "runs"
 
 
 def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:

@@ -3,7 +3,8 @@
 Merging and reading share these rules, so a query gives the same before a merge as after it:
 
 - a batch counts once: the highest attempt wins, at equal attempt the first written stays;
-- a run's row: the highest attempt wins, then done or failed over running, then the latest.
+- a run's row: the highest attempt wins, then done or failed over running, then the latest;
+- a measure of a whole network: the latest wins, with its curve.
 
 Owns the rules as SQL over an open connection; opens and commits nothing.
 """
@@ -24,6 +25,8 @@ import pyarrow.compute as pc
 from catalog.store.schema import (
     BATCH_SCORES,
     BATCHES,
+    NETWORK_CURVES,
+    NETWORK_SCORES,
     RUNS,
     Relation,
     comments,
@@ -55,7 +58,12 @@ SELECT {", ".join(BATCHES.names)}, {PLACE} FROM (
 ) AS new
 WHERE rank = 1 AND NOT EXISTS (
   SELECT 1 FROM {{stored}}.batches AS old
-  WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt)
+  WHERE old.run_id = new.run_id AND old.batch = new.batch AND old.attempt >= new.attempt);
+CREATE TEMP TABLE spooled_network_scores AS
+SELECT * EXCLUDE ({PLACE}) FROM incoming_network_scores
+QUALIFY row_number() OVER (PARTITION BY run_id, measure ORDER BY {PLACE} DESC) = 1;
+CREATE TEMP TABLE spooled_network_curves AS
+SELECT run_id, measure, unnest(curve, max_depth := 2) FROM temp.spooled_network_scores
 """
 
 _COUNTED = """
@@ -97,6 +105,7 @@ def stage(connection: duckdb.DuckDBPyConnection, stored: str, rows: Segment) -> 
     connection.register("incoming_runs", _placed(rows.runs))
     connection.register("incoming_batches", _placed(rows.batches.drop_columns("scores")))
     connection.register("incoming_scores", scores)
+    connection.register("incoming_network_scores", _placed(rows.network))
     connection.execute(_STAGE.format(stored=stored)).fetchall()
     ((count, replaced),) = connection.execute(_COUNTED.format(stored=stored)).fetchall()
     return Staged(
@@ -117,25 +126,34 @@ def store_staged(connection: duckdb.DuckDBPyConnection, staged: Staged) -> None:
                 f"DELETE FROM {table.name} USING temp.spooled_batches AS new"
                 f" WHERE {table.name}.run_id = new.run_id AND {table.name}.batch = new.batch"
             ).fetchall()
-    for table in (RUNS, BATCHES, BATCH_SCORES):
+    for table in (NETWORK_SCORES, NETWORK_CURVES):
+        connection.execute(
+            f"DELETE FROM {table.name} USING temp.spooled_network_scores AS new"
+            f" WHERE {table.name}.run_id = new.run_id AND {table.name}.measure = new.measure"
+        ).fetchall()
+    for table in (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, NETWORK_CURVES):
         connection.execute(f"INSERT INTO {table.name} BY NAME {_rows(table, staged)}").fetchall()
 
 
 def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Staged) -> None:
     """Put temporary views over stored and staged rows under the stored tables' and views' names."""
+    replaced = "ANTI JOIN temp.spooled_network_scores USING (run_id, measure)"
     without = "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * staged.replaces
     extra = extra_columns(connection, staged.score_columns)
+    curves = stored if _has_curves(connection) else None
     scores = dataclasses.replace(BATCH_SCORES, columns=(*BATCH_SCORES.columns, *extra))
     parts = [
         f"CREATE TEMP TABLE spooled_batch_scores AS {_rows(BATCH_SCORES, staged)}",
         _union(RUNS, stored, "ANTI JOIN temp.spooled_runs USING (run_id)"),
         _union(BATCHES, stored, without),
         _union(scores, stored, without, staged.score_columns),
+        _union(NETWORK_SCORES, stored, replaced),
+        _union(NETWORK_CURVES, curves, replaced),
     ]
     connection.execute(";\n".join(parts)).fetchall()
     show_views(connection, extra)
-    for name in ("incoming_runs", "incoming_batches", "incoming_scores"):
-        connection.unregister(name)
+    for name in ("runs", "batches", "scores", "network_scores"):
+        connection.unregister(f"incoming_{name}")
 
 
 def score_rows(batches: pa.Table) -> pa.Table:
@@ -176,10 +194,20 @@ def _rows(table: Relation, staged: Staged) -> str:
     )
 
 
-def _union(table: Relation, stored: str, without: str, staged: tuple[str, ...] = ()) -> str:
+def _has_curves(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether a store has the table that an older one lacks."""
+    rows = connection.execute(
+        "SELECT 1 FROM duckdb_tables() WHERE table_name = ? AND database_name = current_database()",
+        [NETWORK_CURVES.name],
+    ).fetchall()
+    return bool(rows)
+
+
+def _union(table: Relation, stored: str | None, without: str, staged: tuple[str, ...] = ()) -> str:
     names = ", ".join(map(quoted_name, staged or table.names))
+    before = f"SELECT * FROM {stored}.{table.name} {without} UNION ALL BY NAME" if stored else ""
     return (
-        f"CREATE TEMP VIEW {table.name} AS SELECT * FROM {stored}.{table.name} {without}"
-        f" UNION ALL BY NAME SELECT {names} FROM temp.spooled_{table.name};\n"
+        f"CREATE TEMP VIEW {table.name} AS {before} SELECT {names} FROM"
+        f" temp.spooled_{table.name};\n"
         + ";\n".join(comments(table)).replace("COMMENT ON TABLE", "COMMENT ON VIEW")
     )

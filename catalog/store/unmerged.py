@@ -34,21 +34,22 @@ def show_unmerged(
     home: Home,
     early: dict[Path, Segment],
     metrics: Collection[str],
-) -> bool:
-    """Show rows that are not merged yet, and return whether there was anything to show."""
+    *,
+    older: bool,
+) -> None:
+    """Show rows that are not merged yet, and what an older store has no columns or views for."""
     # Listed again now: while the file is held here nothing is merged, and so nothing vanishes that
     # is not in the file.
     paths = segment_paths(home.spool)
-    if not paths and not metrics:
-        return False
+    if not paths and not metrics and not older:
+        return
     from catalog.store.segments import joined, read_segment
     from catalog.store.staging import merged_names, show_staged, stage
 
     known = merged_names(connection, paths)
     waiting = [path for path in paths if path.name not in known]
-    if not waiting and not metrics:
-        return False
+    if not waiting and not metrics and not older:
+        return
     stored = f"{home.signatures.stem}.main"
     segments = (early[path] if path in early else read_segment(path) for path in waiting)
     show_staged(connection, stored, stage(connection, stored, joined(segments, metrics)))
-    return True

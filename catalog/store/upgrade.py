@@ -1,8 +1,9 @@
 """The signature store's numbered migrations: which there are, which a file has, applying the rest.
 
 The files below ``migrations`` that a store lacks are applied in order, all in one transaction,
-after a copy of the store was kept. A new metric needs none: its column is added where the store is
-opened for writing, and the version stays.
+after a copy of the store was kept. They change tables; the views are then made as they are
+declared, so that the file of a change of views alone says no more than what changed. A new metric
+needs no file: its column is added where the store is opened for writing, and the version stays.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent / "migrations"
 
-#: The oldest version whose tables are as they are now: later ones changed views alone, which a
-#: reader makes anew.
+#: The oldest version that can be read as it is: later ones changed views alone, or added columns
+#: to a table or a table, all of which a reader makes anew.
 READABLE = 1
 
 
@@ -63,7 +64,6 @@ def make_store(path: Path) -> None:
         attached(fresh) as connection,
     ):
         _apply(connection, migrations())
-        add_metrics(connection)
         # Closing does so too, but says nothing where the disk is full, and the file is empty.
         connection.execute("CHECKPOINT").fetchall()
 
@@ -97,7 +97,6 @@ def upgrade_store(path: Path) -> None:
             with kept_before_migration(path, version) as copy:
                 copy_file(source, copy)
         _apply(connection, missing)
-        add_metrics(connection)
 
 
 def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()) -> None:
@@ -110,18 +109,15 @@ def add_metrics(connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
     names : iterable of str
         Metrics that were measured, also where they are not installed here.
     """
-    from catalog.store.schema import column_comment, quoted_name
+    if _missing_metrics(connection, names):
+        _apply(connection, (), names)
 
-    missing = _missing_metrics(connection, names)
-    if not missing:
-        return
-    connection.execute("BEGIN").fetchall()
-    for column in missing:
-        name = quoted_name(column.name)
-        connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {name} DOUBLE").fetchall()
-        connection.execute(column_comment("batch_scores", column)).fetchall()
-    _replace_views(connection)
-    connection.execute("COMMIT").fetchall()
+
+def lacks_metrics(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether the stored scores lack a metric of this program: one of a package is extra."""
+    from catalog.store.schema import METRIC_COLUMNS
+
+    return bool(_not_stored(connection, METRIC_COLUMNS))
 
 
 def _replace_views(connection: duckdb.DuckDBPyConnection) -> None:
@@ -130,9 +126,8 @@ def _replace_views(connection: duckdb.DuckDBPyConnection) -> None:
     from catalog.store.views import views
 
     for view in views(extra_columns(connection)):
-        connection.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}").fetchall()
-        for statement in comments(view):
-            connection.execute(statement).fetchall()
+        made = f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}"
+        connection.execute(";\n".join((made, *comments(view)))).fetchall()
 
 
 def _missing_metrics(
@@ -142,11 +137,14 @@ def _missing_metrics(
     from catalog.store.schema import METRIC_COLUMNS, installed_columns
     from catalog.store.temporary_views import extra_columns
 
-    described = connection.execute("DESCRIBE batch_scores").fetchall()
-    stored = {name for name, *_ in described}
     declared = (*METRIC_COLUMNS, *installed_columns())
     by_name = {column.name: column for column in (*extra_columns(connection, names), *declared)}
-    return [column for name, column in by_name.items() if name not in stored]
+    return _not_stored(connection, by_name.values())
+
+
+def _not_stored(connection: duckdb.DuckDBPyConnection, columns: Iterable[Column]) -> list[Column]:
+    stored = {name for name, *_ in connection.execute("DESCRIBE batch_scores").fetchall()}
+    return [column for column in columns if column.name not in stored]
 
 
 def check_version(
@@ -194,16 +192,21 @@ def check_version(
     return version
 
 
-def _apply(connection: duckdb.DuckDBPyConnection, missing: list[Migration]) -> None:
-    from catalog.store.temporary_views import extra_columns
+def _apply(
+    connection: duckdb.DuckDBPyConnection, missing: Iterable[Migration], names: Iterable[str] = ()
+) -> None:
+    from catalog.store.schema import column_comment, quoted_name
 
     connection.execute("BEGIN").fetchall()
     for migration in missing:
-        connection.execute(migration.sql).fetchall()
+        for statement in connection.extract_statements(migration.sql):
+            connection.execute(statement).fetchall()
         connection.execute(
             "INSERT INTO migrations VALUES (?, ?, now())", [migration.version, migration.name]
         ).fetchall()
-    if extra_columns(connection):
-        # The views of a migration have the declared metrics alone.
-        _replace_views(connection)
+    for column in _missing_metrics(connection, names):
+        name = quoted_name(column.name)
+        connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {name} DOUBLE").fetchall()
+        connection.execute(column_comment("batch_scores", column)).fetchall()
+    _replace_views(connection)
     connection.execute("COMMIT").fetchall()

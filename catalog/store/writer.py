@@ -27,10 +27,10 @@ import duckdb
 from filelock import FileLock, Timeout
 
 from catalog.home import Home, segment_paths
-from catalog.store.arrow_rows import batch_table, run_table
+from catalog.store.arrow_rows import batch_table, network_table, run_table
 from catalog.store.connection import writing
 from catalog.store.merged_segments import keep, prune
-from catalog.store.records import BatchRecord, RunRecord
+from catalog.store.records import BatchRecord, NetworkRecord, RunRecord
 from catalog.store.segments import (
     UNFINISHED,
     joined,
@@ -115,8 +115,13 @@ class Writer:
                 hint="free some disk space, or check the directory's permissions",
             ) from error
 
-    def write(self, runs: Sequence[RunRecord] = (), batches: Sequence[BatchRecord] = ()) -> None:
-        """Make some runs' rows and some batches durable at once, all or none of them.
+    def write(
+        self,
+        runs: Sequence[RunRecord] = (),
+        batches: Sequence[BatchRecord] = (),
+        network: Sequence[NetworkRecord] = (),
+    ) -> None:
+        """Make some runs' rows, batches and measures durable at once, all or none of them.
 
         Parameters
         ----------
@@ -125,6 +130,8 @@ class Writer:
         batches : sequence of BatchRecord
             Batches of any runs, in any order; a late writer of an earlier attempt never replaces
             a later one's batch.
+        network : sequence of NetworkRecord
+            Measures of whole networks, which replace the runs' earlier ones of the same names.
 
         Raises
         ------
@@ -136,8 +143,9 @@ class Writer:
                 f"the writer of {self.home.path} is closed",
                 hint="open another one with Writer.open",
             )
-        if runs or batches:
-            write_segment(self.home.spool, run_table(runs), batch_table(batches))
+        if runs or batches or network:
+            tables = run_table(runs), batch_table(batches), network_table(network)
+            write_segment(self.home.spool, *tables)
             self._waiting += 1
 
     def merge_if_due(self) -> int:

@@ -51,7 +51,7 @@ def _described(quantity: Quantity) -> list[str]:
         f"`{quantity.name}`",
         quantity.sentence,
         f"`{quantity.formula}`".replace("|", "\\|"),
-        f"{_end(quantity.low)} to {_end(quantity.high)}",
+        range_text(quantity.low, quantity.high),
         quantity.unit,
         _DIRECTIONS[quantity.direction],
         "c + 1" if quantity.more_than_channels else str(quantity.least_images),
@@ -62,6 +62,11 @@ def _described(quantity: Quantity) -> list[str]:
 def _unseen(quantity: Quantity) -> list[str]:
     marks = ("x" if name in quantity.invariances else "" for name in INVARIANCES)
     return [f"`{quantity.name}`", *marks]
+
+
+def range_text(low: float, high: float) -> str:
+    """Return the range of a quantity."""
+    return f"{_end(low)} to {_end(high)}"
 
 
 def _end(value: float) -> str:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.store.latest_runs import MEASURED, chosen_ids, latest_of, newest_each, of_one_ridge
+from catalog.arrow_arrays import table_of
+from catalog.store.arrow_rows import RUN_SCHEMA
+from catalog.store.latest_runs import MEASURED, chosen_runs, latest_of, newest_each, of_one_ridge
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 Run = dict[str, Any]
+
+SCHEMA = pa.schema(
+    [RUN_SCHEMA.field(name) for name in ("run_id", "status", "ridge", "finished_at", *MEASURED)]
+)
 
 RUNS = st.lists(
     st.fixed_dictionaries(
@@ -57,13 +64,17 @@ def newest(runs: list[Run]) -> list[Run]:
     return list(best.values())
 
 
-def ids(runs: list[Run]) -> set[str]:
-    return {run["run_id"] for run in runs}
-
-
 @given(RUNS)
 @settings(max_examples=25)
 def test_the_rule_in_sql_is_the_rule_in_python(runs: list[Run]) -> None:
-    assert chosen_ids(runs, of_one_ridge("runs")) == ids(one_ridge(runs))
-    assert chosen_ids(runs, newest_each("runs")) == ids(newest(runs))
-    assert chosen_ids(runs, latest_of("runs")) == ids(newest(one_ridge(runs)))
+    table = table_of(runs, SCHEMA)
+
+    def chosen(rule: str) -> list[str]:
+        return [str(run_id) for run_id in chosen_runs(table, rule)["run_id"]]
+
+    for rule, expected in (
+        (of_one_ridge("runs"), one_ridge(runs)),
+        (newest_each("runs"), newest(runs)),
+        (latest_of("runs"), newest(one_ridge(runs))),
+    ):
+        assert chosen(rule) == sorted(run["run_id"] for run in expected)

@@ -11,9 +11,11 @@ import pytest
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.store import reader, schema
+from catalog.store.projection import Projection
 from catalog.store.queries import run_sites
 from catalog.store.records import BatchRecord
 from catalog.store.upgrade import add_metrics, make_store, migrations
+from catalog.store.views import VIEWS
 from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores
@@ -116,6 +118,30 @@ def test_an_older_store_keeps_its_metrics_in_the_views_read_as_it_is_and_upgrade
     open_home(home.path, create=True)
     assert stored(home, "SELECT count(*) AS n FROM migrations") == [{"n": len(migrations())}]
     assert stored(home, sql) == expected
+
+
+def test_a_store_that_lacks_a_metric_of_ours_reads_and_gets_its_column(home: Home) -> None:
+    with Writer.open(home) as writer:
+        writer.write([run(status="done")], [BatchRecord("r1", 1, batch(0), 512)])
+    whole = stored(home, "FROM signatures ORDER BY site")
+    with duckdb.connect(home.signatures) as connection:
+        for view in VIEWS:
+            connection.execute(f"DROP VIEW {view.name}").fetchall()
+        connection.execute("ALTER TABLE batch_scores DROP COLUMN entropy_change").fetchall()
+    lacking = [row | {"entropy_change": None} for row in whole]
+    assert stored(home, "FROM signatures ORDER BY site") == lacking
+    with Projection(home, lambda _: {}).reading() as connection:
+        rows = connection.sql("SELECT entropy_change, cka FROM signatures").fetchall()
+    assert set(rows) == {(None, 0.25)}
+    open_home(home.path, create=True)
+    with Writer.open(home) as writer:
+        writer.write([run("r2", status="done")], [BatchRecord("r2", 1, batch(0), 512)])
+        writer.merge()
+    assert stored(home, "FROM signatures WHERE run_id = 'r1' ORDER BY site") == lacking
+    (value,) = {
+        row["entropy_change"] for row in stored(home, "FROM signatures WHERE run_id = 'r2'")
+    }
+    assert value == 0.25
 
 
 def test_a_new_store_has_every_installed_metric(

@@ -91,18 +91,49 @@ def test_a_copy_is_kept_and_another_process_has_one_of_its_own(tmp_path: Path) -
     assert shown.stdout == "3\n"
 
 
-def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = Builder(tmp_path / "home").home
-    add(home, 0, 3)
-    copy, read = Projection(home, labels_of), list[str]()
-    assert_alike(home, copy)
-    original = Projection._copy_runs
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs that are read from the store."""
+    ids, original = list[str](), Projection._copy_runs
 
-    def watched(self: Projection, ids: Any) -> None:
-        read.extend(ids)
-        original(self, ids)
+    def watched(self: Projection, asked: Any) -> None:
+        ids.extend(asked)
+        original(self, asked)
 
     monkeypatch.setattr(Projection, "_copy_runs", watched)
+    return ids
+
+
+def test_only_what_is_new_is_read(tmp_path: Path, read: list[str]) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    copy = Projection(home, labels_of)
+    assert_alike(home, copy)
+    read.clear()
     add(home, 3, 4)
     assert_alike(home, copy)
     assert read == ["r03"]
+
+
+def test_a_copy_that_is_lent_is_not_read_again(
+    tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    copy = Projection(home, labels_of)
+    copy.update()
+    copy.lend()
+    _, *others = projection._files(home)
+    assert [each.exists() for each in others] == [True, False, False]
+    read.clear()
+    add(home, 3, 4)
+    # Of another process, for which the first file is held.
+    monkeypatch.setattr(projection, "_files", lambda _home: others)
+    other = Projection(home, labels_of)
+    assert_alike(home, other)
+    assert read == ["r03"]
+    # What is there is left alone.
+    made = others[0].stat().st_mtime_ns
+    monkeypatch.undo()
+    copy.lend()
+    assert others[0].stat().st_mtime_ns == made

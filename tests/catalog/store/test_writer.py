@@ -42,7 +42,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize(
-    ("batches", "sites", "lives"), [(1, SITES, 6), (100, 49, 3)], ids=["one", "five-thousand-rows"]
+    ("batches", "sites", "lives"),
+    [
+        pytest.param(1, SITES, 6, id="one"),
+        pytest.param(100, 49, 3, id="five-thousand-rows", marks=pytest.mark.long),
+    ],
 )
 def test_a_writer_killed_again_and_again_loses_and_doubles_nothing(
     home: Home, batches: int, sites: int, lives: int
