@@ -3,7 +3,8 @@
 ``python -m bench.size_service HOME [RUNS] [SECONDS]`` makes the home where there is none
 (``bench.large_home``), starts a service of it, and prints what requests take of the processor, how
 long they take 50 readers, each of which asks once in two seconds for the page or the signature of
-some run, beside /healthz, which reads nothing, and how many segments wait once they have left.
+some run, beside /healthz, which reads nothing, and how many segments wait once they have left. What
+is about all runs is asked one at a time while the scan writes: each is computed anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from catalog.home import Home, segment_paths
 from catalog.store.arrow_rows import batch_table, run_table
 from catalog.store.segments import write_segment
 from catalog.store.writer import SECONDS_DUE, Writer
+from jobs.service.renderer import FRESH_SECONDS
 
 READERS, PERIOD = 50, 2.0
 
@@ -45,6 +47,10 @@ ALONE = {
     "figure of a signature": "/models/{}/signature",
     "nearest models": "/models/{}/nearest",
 }
+
+#: What is about all runs, and how often each is asked.
+ABOUT_ALL = {"correlations": "/api/v1/questions/correlations", "overview": "/"}
+ROUNDS = 5
 
 #: How many of each of those that readers ask for are asked alone.
 OFTEN = 50
@@ -139,6 +145,27 @@ def alone(url: str, pid: int, ids: list[str]) -> None:
         print(f"  {what}: {cost}, {size / 1000:.0f} kB", flush=True)
 
 
+def about_all(url: str, pid: int, home: Home) -> None:
+    """Print what answers about all runs take while a scan writes."""
+    load = Load()
+    scanning = threading.Thread(target=scan, args=(load, home, 20 * RUNS + os.getpid() * 1000))
+    scanning.start()
+    for what, address in ABOUT_ALL.items():
+        # The first of its kind loads libraries.
+        requests.get(url + address, timeout=600).raise_for_status()
+        times, before = [], busy_seconds(pid)
+        for _ in range(ROUNDS):
+            # An answer is kept while the home is not looked at again.
+            time.sleep(FRESH_SECONDS + 1)
+            began = time.monotonic()
+            requests.get(url + address, timeout=600).raise_for_status()
+            times.append(time.monotonic() - began)
+        busy = (busy_seconds(pid) - before) / ROUNDS
+        print(f"  {what}: {min(times):.1f} to {max(times):.1f} s, {busy:.1f} s of the processor")
+    load.over.set()
+    scanning.join()
+
+
 def loaded(url: str, pid: int, home: Home, ids: list[str], seconds: float) -> None:
     """Print what 50 readers meet while a scan writes, and the backlog that they leave."""
     load, held, busy = Load(), [resident_bytes(pid)], busy_seconds(pid)
@@ -181,6 +208,8 @@ def main(path: str, runs: int = RUNS, seconds: int = 60) -> None:
         print(f"{runs:,} runs, the first list after {time.monotonic() - began:.1f} s")
         print("one request at a time:")
         alone(url, pid, ids)
+        print("what is about all runs, while a scan writes:")
+        about_all(url, pid, home)
         print(f"{READERS} readers for {seconds} s, while a scan writes:")
         loaded(url, pid, home, ids, seconds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,15 +49,22 @@ def given_answer(answer: Answer) -> GivenAnswer:
     )
 
 
-def require_sites(material: Material) -> None:
+def require_sites(material: Material, columns: Iterable[str] = ("run_id",)) -> None:
     """Refuse a selection without any site of a finished run.
+
+    Parameters
+    ----------
+    material : Material
+        The frames of the selection.
+    columns : iterable of str
+        Columns that will be asked for: sites are read once with them, not twice.
 
     Raises
     ------
     SettingsError
         If there is none.
     """
-    if len(material.signatures):
+    if len(material.sites(columns)):
         return
     statuses = list(material.models["status"])
     if not statuses:

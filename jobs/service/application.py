@@ -25,17 +25,21 @@ from jobs.service.api import (
     sql,
     surveys,
 )
+from jobs.service.first_copy import FirstCopy
 from jobs.service.pages import routes as pages
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
 from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
+from jobs.service.store_turns import store_turns
 from survey import __version__
 
 API = "/api/v1"
 
 #: The routers below ``/api/v1``, one a module of ``jobs.service.api``.
 API_ROUTERS: tuple[APIRouter, ...] = (
+    # Before the list of events, of whose address the feed's is one with an unknown ending.
+    events.router,
     *lists.ROUTERS,
     questions.router,
     report.router,
@@ -44,7 +48,6 @@ API_ROUTERS: tuple[APIRouter, ...] = (
     sql.router,
     surveys.router,
     schedules.router,
-    events.router,
     progress.router,
 )
 
@@ -83,7 +86,8 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     #: Whether streams are to end.
     app.state.stopping = False
     app.state.queries = Queries(settings.home, settings.sql)
-    app.state.renderer = Renderer()
+    app.state.renderer, app.state.first_copy = Renderer(), FirstCopy()
+    app.state.store_turns = store_turns()
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)
     app.include_router(mcp.router)

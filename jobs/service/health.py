@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Literal
+
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel
 
 from jobs.service.dependencies import HomeOfService, RegistryOfService
 from jobs.service.metrics import HomeCollector
@@ -11,10 +14,18 @@ from jobs.service.metrics import HomeCollector
 router = APIRouter(tags=["health"])
 
 
+class Health(BaseModel):
+    """That a service answers."""
+
+    status: Literal["ok"] = "ok"
+    #: Whether lists and answers wait for the first copy of what the home holds.
+    copying: bool
+
+
 @router.get("/healthz")
-async def healthz() -> dict[str, str]:
+async def healthz(request: Request) -> Health:
     """Return that the service answers; this needs no token and reads no disk."""
-    return {"status": "ok"}
+    return Health(copying=request.app.state.first_copy.under_way)
 
 
 @router.get("/metrics", response_class=Response)

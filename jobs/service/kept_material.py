@@ -10,6 +10,8 @@ from typing import Any
 from analysis.answers.material import Material
 from analysis.choices import Role
 from analysis.data.selection import Selection
+from catalog.copied_home import copy_of
+from catalog.open_home import open_home
 
 
 @lru_cache(maxsize=1)
@@ -24,4 +26,5 @@ def kept_material(
     # Its answers name it: without collecting, it would be held while the next one is read.
     kept_material.cache_clear()
     gc.collect()
-    return kind(home, selection, role)
+    copy_of(open_home(home, create=False)).update()
+    return kind(home, selection, role, copied=True)

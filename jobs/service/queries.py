@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 
 from catalog.home import Home
 from jobs.choices import ResultFormat
@@ -47,6 +47,8 @@ class Queries:
     def __init__(self, home: Home, limits: SqlLimits) -> None:
         self._home, self._limits = home, limits
         self._running = asyncio.Semaphore(limits.sql_at_once)
+        #: Queries take long: in the threads of all requests they would keep readers waiting.
+        self._threads = ThreadPoolExecutor(limits.sql_at_once, "query")
         self._present = 0
 
     @asynccontextmanager
@@ -105,7 +107,8 @@ class Queries:
         limits = self._limits.of_query(most + 1 if rows is None else rows)
         query = SqlQuery(self._home, sql, format, limits)
         async with self._turn(), ended_with_client(request, query.end):
-            await run_in_threadpool(self._collect, query, result)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, self._collect, query, result)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -137,7 +140,7 @@ class Queries:
 
 
 @asynccontextmanager
-async def ended_with_client(request: Request, end: Callable[[], None]) -> AsyncIterator[None]:
+async def ended_with_client(request: Request, end: Callable[[], object]) -> AsyncIterator[None]:
     """End what is done for a client when it goes away, and at the end in any case.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 import multiprocessing
@@ -16,10 +17,13 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
+from fastapi import Request
+
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from jobs.service.problems import Refusal
+from jobs.service.queries import ended_with_client
 from jobs.service.settings import NICENESS
 
 Computed = TypeVar("Computed")
@@ -27,6 +31,9 @@ Asked = TypeVar("Asked", bound=Hashable)
 
 #: Pages that are kept, and seconds that a page may take.
 MOST_PAGES, PAGE_SECONDS = 256, 120.0
+
+#: Requests that may wait for a process: what comes then is not begun.
+MOST_WAITING = 64
 
 #: Seconds between two looks at whether a home holds anything new.
 FRESH_SECONDS = 5.0
@@ -36,14 +43,14 @@ class Renderer:
     """Computes answers in processes of their own, and pages once for what a home holds.
 
     Answers may take seconds, and all of a processor: in other processes they keep no other request
-    waiting.
+    waiting, and whoever waits for one holds no thread. All but ``revision`` is for one event loop.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._pages: OrderedDict[Hashable, Future[Any]] = OrderedDict()
         #: Pages about a few runs do not wait for those about all.
-        self._process, self._quick = _new_process(), _new_process()
+        self._quick, self._slow = _Line(), _Line()
         self._revision, self._looked = "", -math.inf
 
     def revision(self, home: Home) -> str:
@@ -53,7 +60,9 @@ class Renderer:
                 self._revision, self._looked = revision(home), time.monotonic()
             return self._revision
 
-    def page(self, make: Callable[[Asked], Computed], asked: Asked, quick: bool) -> Computed:
+    async def page(
+        self, make: Callable[[Asked], Computed], asked: Asked, *, quick: bool
+    ) -> Computed:
         """Return what a function makes of what is asked; what it made before as it was.
 
         Parameters
@@ -70,74 +79,91 @@ class Renderer:
         SurveyError
             If there is no such page.
         Refusal
-            If it takes too long.
+            If too many wait, or it takes too long.
         """
-        future = self._future(make, asked, quick)
-        try:
-            return self._result(future)
-        finally:
-            if future.done() and future.exception() is not None:
-                with self._lock:
-                    self._pages.pop(asked, None)
+        line = self._quick if quick else self._slow
+        wanted = make, asked
+        if wanted not in self._pages or _failed(self._pages[wanted]):
+            self._pages[wanted] = line.submit(make, asked)
+        self._pages.move_to_end(wanted)
+        while len(self._pages) > MOST_PAGES:
+            self._pages.popitem(last=False)
+        return await line.result(self._pages[wanted])
 
-    def compute(
-        self, function: Callable[..., Computed], *given: Any, quick: bool = True
+    async def compute(
+        self, request: Request, function: Callable[..., Computed], *given: Any, quick: bool = True
     ) -> Computed:
         """Return what a function of a module returns, called in one of the processes.
+
+        What has not begun when the client of the request goes away is not computed.
 
         Raises
         ------
         Refusal
-            If it takes too long.
+            If too many wait, or it takes too long.
         """
-        with self._lock:
-            future = (self._quick if quick else self._process).submit(function, *given)
-        try:
-            return self._result(future)
-        finally:
-            # Nobody waits for what has not begun.
-            future.cancel()
+        line = self._quick if quick else self._slow
+        future = line.submit(function, *given)
+        async with ended_with_client(request, future.cancel):
+            return await line.result(future)
 
     def close(self) -> None:
         """End the processes."""
-        for process in (self._process, self._quick):
-            process.shutdown(wait=False, cancel_futures=True)
+        for line in (self._quick, self._slow):
+            line.close()
 
-    def _result(self, future: Future[Computed]) -> Computed:
+
+class _Line:
+    """A process that computes one thing after the other, and the requests that wait for it."""
+
+    def __init__(self) -> None:
+        self._process, self._waiting = _new_process(), 0
+
+    def submit(self, function: Callable[..., Computed], *given: Any) -> Future[Computed]:
+        """Let a function be called; a ``Refusal`` where too many wait."""
+        if self._waiting >= MOST_WAITING:
+            raise _unavailable(f"{MOST_WAITING} requests wait for answers", "ask again in a minute")
         try:
-            return future.result(PAGE_SECONDS)
+            return self._process.submit(function, *given)
+        except BrokenProcessPool:
+            self._process = _new_process()
+            return self._process.submit(function, *given)
+
+    async def result(self, future: Future[Computed]) -> Computed:
+        """Return what a function that was submitted returns."""
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                # Others may wait for it too: it goes on where this request does not.
+                return await asyncio.shield(asyncio.wrap_future(future))
         except TimeoutError:
-            raise Refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+            raise _unavailable(
                 f"the answer is not ready after {PAGE_SECONDS:.0f} seconds",
                 "ask again in a minute, or choose fewer models",
-                {"Retry-After": "60"},
             ) from None
         except BrokenProcessPool:
-            self._restart()
-            raise Refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+            raise _unavailable(
                 "the process that computes answers ended, as it does when memory is short",
                 "choose fewer models",
             ) from None
+        except asyncio.CancelledError:
+            if not future.cancelled():
+                raise
+            raise _unavailable("the answer is not wanted any more", "ask again") from None
+        finally:
+            self._waiting -= 1
 
-    def _future(
-        self, make: Callable[[Asked], Computed], asked: Asked, quick: bool
-    ) -> Future[Computed]:
-        with self._lock:
-            if asked not in self._pages:
-                process = self._quick if quick else self._process
-                self._pages[asked] = process.submit(make, asked)
-            self._pages.move_to_end(asked)
-            while len(self._pages) > MOST_PAGES:
-                self._pages.popitem(last=False)
-            return self._pages[asked]
+    def close(self) -> None:
+        """End the process."""
+        self._process.shutdown(wait=False, cancel_futures=True)
 
-    def _restart(self) -> None:
-        with self._lock:
-            self._pages.clear()
-            self.close()
-            self._process, self._quick = _new_process(), _new_process()
+
+def _failed(future: Future[Any]) -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)
+
+
+def _unavailable(reason: str, hint: str) -> Refusal:
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, reason, hint, {"Retry-After": "60"})
 
 
 def _new_process() -> ProcessPoolExecutor:

@@ -6,13 +6,11 @@ import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
-from threading import Thread
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
-from catalog.copied_home import copy_now
 from catalog.registry.registry import Registry
 from catalog.registry.tokens import is_usable
 from jobs.service.application import make_application
@@ -57,8 +55,7 @@ def serve(
             timeout_graceful_shutdown=settings.stop_seconds,
             ws="none",
         )
-        # Of a large home it takes long: the first request would wait for all of it.
-        Thread(target=copy_now, args=(settings.home,), name="first copy", daemon=True).start()
+        app.state.first_copy.begin(settings.home)
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
         with beside, suppress(KeyboardInterrupt):

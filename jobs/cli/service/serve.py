@@ -130,6 +130,9 @@ def serve(
         return
     from jobs.service.server import serve as answer_requests
 
+    # Arrow in the processes that compute answers keeps memory for ten minutes, not milliseconds:
+    # frames are read anew after each run, and to get it again takes as long as to read them.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "600000")
     settings = ServiceSettings(opened, host, port, tuple(names or ()), folders, sql=queries)
     with termination_interrupts():
         answer_requests(settings, say, DriverProcess(drive_below, driving))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from fastapi import Request, Response
 
-from jobs.operations.server_paths import without_paths_in
+from jobs.operations.server_paths import without_folders, without_paths_in
 from jobs.operations.table_formats import json_text, python_values, write_batches
 from jobs.service.problems import Refusal
 
@@ -87,7 +87,7 @@ def table_response(
     headers : mapping of str to str, optional
         Headers of the response.
     """
-    table = without_paths_in(table)
+    table = _bare(table, as_json)
     if format == "json":
         rest = json.dumps(dict(beside))[1:]
         content = f'{{"items": {_json(table, as_json)}, {rest}'.encode()
@@ -107,7 +107,16 @@ def page_headers(request: Request, token: str | None) -> dict[str, str]:
 
 def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
     """Return the one row of a table as JSON."""
-    return _json(without_paths_in(table), as_json)[1:-1].strip().encode()
+    return _json(_bare(table, as_json), as_json)[1:-1].strip().encode()
+
+
+def _bare(table: pa.Table, as_json: Collection[str]) -> pa.Table:
+    """Return a table whose texts, also those within JSON, name files without their folders."""
+    for name in set(as_json).intersection(table.column_names):
+        bare = [json.dumps(without_folders(json.loads(each))) for each in table[name].to_pylist()]
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(bare, pa.string()))
+    return without_paths_in(table)
 
 
 def _json(table: pa.Table, as_json: Collection[str]) -> str:

@@ -32,7 +32,10 @@ SCALARS = frozenset(("VARCHAR", "INTEGER", "BIGINT", "DOUBLE", "TIMESTAMPTZ", "B
 
 #: Columns that hold sentences, in which paths may stand: they neither order nor filter.
 _SENTENCES = frozenset(
-    ("error", "reason", "traceback", "suspicion", "settings", "transform", "notes", "evidence")
+    (
+        *("error", "reason", "traceback", "suspicion", "settings", "transform", "notes"),
+        *("evidence", "title"),
+    )
 )
 
 
@@ -49,6 +52,10 @@ class Listing:
     key: tuple[str, ...]
     #: Columns left out unless they are asked for.
     brief_without: tuple[str, ...] = ()
+    #: The order where none is asked for.
+    sort: tuple[str, ...] = ()
+    #: Whether its items have addresses here; else a route of their own answers.
+    itemised: bool = True
     #: Whether keys may hold slashes.
     slashes: bool = False
     #: Whether an item never changes once its ``status`` is done.
@@ -90,7 +97,7 @@ class Listing:
             filters=tuple(_filters(given)),
             search=given.get("search"),
             searched=self.texts,
-            sort=tuple(given.get("sort", ())),
+            sort=tuple(given.get("sort", self.sort)),
             limit=given.get("limit", ROWS),
         )
         return replace(page, after=self._after(given.get("next"), page))

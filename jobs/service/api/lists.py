@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -10,13 +11,14 @@ from catalog.copied_home import CopiedRows
 from catalog.home import Home
 from catalog.listing import list_datasets
 from catalog.models import index
-from catalog.registry.pages import RegistryRows
+from catalog.registry.pages import SENT_EVENTS, SUBMITTED_SURVEYS, RegistryRows
 from catalog.registry.tables import JOBS, SURVEYS
 from catalog.store.pages import RowsInMemory, StoredRows
 from catalog.store.schema import BATCH_SCORES, RUNS
 from catalog.store.views import FAILURES, LABELLED, VIEWS, with_labels
 from jobs.service.api.listing import Listing
 from jobs.service.api.routes import router_of
+from jobs.service.api.schedules import SCHEDULES, schedules_table
 from survey.column_fields import Column
 
 _SITE, _SCORE = ("run_id", "site"), ("run_id", "batch", "site")
@@ -91,6 +93,26 @@ LISTINGS = (
     ),
     Listing("jobs", JOBS.comment or "", RegistryRows(JOBS), ("run_id",)),
     Listing("declared_surveys", SURVEYS.comment or "", RegistryRows(SURVEYS), ("id",)),
+    Listing(
+        "surveys",
+        "One survey that was submitted to the service.",
+        SUBMITTED_SURVEYS,
+        ("id",),
+        brief_without=("definition",),
+        sort=("-id",),
+        itemised=False,
+    ),
+    Listing("events", "One notice of what happened.", SENT_EVENTS, ("id",), sort=("-timestamp",)),
+    replace(
+        _catalog(
+            "schedules",
+            "One survey that is run at given times.",
+            "name",
+            SCHEDULES,
+            schedules_table,
+        ),
+        itemised=False,
+    ),
 )
 
 #: Their routes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from catalog.home import Home
@@ -17,10 +17,14 @@ from jobs.service.api.listing import MOST_ROWS, ROWS
 from jobs.service.api.parameters import TYPES
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService
+from jobs.service.store_turns import store_turn
 from survey.column_fields import Column
 from survey.errors import SettingsError, UnknownName
 
 router = APIRouter(tags=["queries"])
+
+#: Those that read the store.
+_asked = APIRouter(dependencies=[Depends(store_turn)])
 
 #: The place of a row in the result, by which pages follow each other.
 _PLACE = "place"
@@ -98,7 +102,7 @@ def _add(query: NamedQuery) -> None:
         return table_response(rows, form, beside, headers=headers)
 
     path = f"/queries/{query.name.replace('_', '-')}"
-    add_table_routes(router, path, answer, QueryParameters, QueryRows, query.sentence)
+    add_table_routes(_asked, path, answer, QueryParameters, QueryRows, query.sentence)
 
 
 def _rows(home: Home, query: NamedQuery, asked: QueryParameters) -> RowsInMemory:
@@ -157,3 +161,4 @@ def _counts(facet: pa.Table) -> dict[str, int]:
 
 for _query in named_queries().values():
     _add(_query)
+router.include_router(_asked)

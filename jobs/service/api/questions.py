@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from analysis.answers import ANSWERS, Answer
@@ -21,10 +22,14 @@ from jobs.service.api.formats import Suffix, format_of, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.first_copy import first_copy_made
 from jobs.service.kept_material import kept_material
 from jobs.service.renderer import revision
 
 router = APIRouter(tags=["questions"])
+
+#: Those that are computed from the copy of the home.
+_copied = APIRouter(dependencies=[Depends(first_copy_made)])
 
 #: What an answer says beside its rows.
 _SENTENCES = ("finding", "warning", "details", "notes", "caption")
@@ -105,16 +110,17 @@ def _given(
     (answer_type,) = (each for each in ANSWERS if each.name == name)
     selection = Selection(**options_from(Selection, asked), newest=not asked.get("all_runs"))
     material = kept_material(Material, home.path, revision, selection, asked.get("role", "all"))
+    answer = answer_type(material, **options_from(answer_type, asked))
     if "role" not in answer_type.without:
-        require_sites(material)
-    result = given_answer(answer_type(material, **options_from(answer_type, asked)))
-    rows = with_tag_columns(result.rows, material.models)
+        require_sites(material, answer.read)
+    result = given_answer(answer)
+    rows = with_tag_columns(result.rows, lambda: material.models)
     sentences = {each: getattr(result, each) for each in _SENTENCES}
     return sentences, pa.Table.from_pandas(rows, preserve_index=False)
 
 
 def _add(answer_type: type[Answer]) -> None:
-    def answer(
+    async def answer(
         request: Request,
         home: HomeOfService,
         renderer: RendererOfService,
@@ -123,15 +129,17 @@ def _add(answer_type: type[Answer]) -> None:
     ) -> Response:
         form = format_of(request, suffix)
         given = asked.model_dump(exclude_none=True, exclude_unset=True)
-        what = home, revision(home), answer_type.name, given
-        sentences, rows = renderer.compute(_given, *what, quick=False)
-        return table_response(rows, form, {"next": None} | sentences, headers={"Vary": "Accept"})
+        what = home, await run_in_threadpool(revision, home), answer_type.name, given
+        sentences, rows = await renderer.compute(request, _given, *what, quick=False)
+        beside, headers = {"next": None} | sentences, {"Vary": "Accept"}
+        return await run_in_threadpool(table_response, rows, form, beside, headers=headers)
 
     path = f"/questions/{answer_type.name}"
     add_table_routes(
-        router, path, answer, _parameters(answer_type), Answered, _sentence(answer_type)
+        _copied, path, answer, _parameters(answer_type), Answered, _sentence(answer_type)
     )
 
 
 for _answer in ANSWERS:
     _add(_answer)
+router.include_router(_copied)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response, params
 from pydantic import BaseModel
 
-from catalog.paging import Filter, PageRequest
+from catalog.copied_home import CopiedRows
+from catalog.paging import Filter, Listed, PageRequest
+from catalog.store.pages import StoredRows
 from jobs.service.api.formats import (
     BINARY,
     Suffix,
@@ -32,12 +34,14 @@ from jobs.service.api.parameters import (
     page_parameters,
 )
 from jobs.service.dependencies import HomeOfService
+from jobs.service.first_copy import first_copy_made
+from jobs.service.store_turns import store_turn
 from survey.errors import UnknownName
 
 
 def router_of(listing: Listing) -> APIRouter:
     """Return the routes of a list: its pages, its facets and its items."""
-    router = APIRouter(tags=[listing.name])
+    router = APIRouter(tags=[listing.name], dependencies=list(_waits(listing.rows)))
     item = item_model(listing)
     lists, facets = page_parameters(listing), facet_parameters(listing)
     page = page_model(listing, item)
@@ -78,6 +82,8 @@ def router_of(listing: Listing) -> APIRouter:
         (f"/{listing.name}/facets", count_values, facets, Facets),
     ):
         add_table_routes(router, path, function, asked, model, listing.sentence)
+    if not listing.itemised:
+        return router
     address = "/".join(map(listing.path_of, listing.key))
     keys = [
         inspect.Parameter(c.name, inspect.Parameter.KEYWORD_ONLY, annotation=TYPES[c.type])
@@ -97,10 +103,18 @@ def router_of(listing: Listing) -> APIRouter:
     return router
 
 
+def _waits(rows: Listed) -> Iterator[params.Depends]:
+    """Yield what requests for rows wait for."""
+    if isinstance(rows, CopiedRows):
+        yield Depends(first_copy_made)
+    elif isinstance(rows, StoredRows):
+        yield Depends(store_turn)
+
+
 def add_table_routes(
     router: APIRouter,
     path: str,
-    function: Callable[..., Response],
+    function: Callable[..., Response | Awaitable[Response]],
     asked: type[BaseModel],
     model: type[BaseModel],
     sentence: str,

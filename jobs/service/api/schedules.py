@@ -1,16 +1,20 @@
-"""Schedules over HTTP: added, listed, paused, resumed and removed."""
+"""Schedules over HTTP: added, shown, paused, resumed and removed."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field, StringConstraints
 
+from catalog.arrow_arrays import table_of
+from catalog.home import Home
 from catalog.registry.policies import Missed, Overlap
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule
@@ -71,17 +75,25 @@ class ShownSchedule(BaseModel):
     survey: dict[str, Any]
 
 
-class SchedulePage(BaseModel):
-    """All schedules."""
+#: The columns of the list of schedules.
+SCHEDULES = {
+    **dict.fromkeys(("name", "cron", "timezone", "missed", "overlap"), "VARCHAR"),
+    "paused_at": "TIMESTAMPTZ",
+    "next_due": "VARCHAR[]",
+    **dict.fromkeys(("ticks", "survey"), "JSON"),
+}
 
-    items: list[ShownSchedule]
-    next: None = None
 
-
-@router.get("/schedules")
-def list_all(registry: RegistryOfService) -> SchedulePage:
-    """List the schedules by name, each with its last due time."""
-    return SchedulePage(items=[_shown(registry, each, 1) for each in registry.schedules.all()])
+def schedules_table(home: Home) -> pa.Table:
+    """Return the schedules, each with its last due time."""
+    with Registry(home) as registry:
+        shown = [dict(_shown(registry, each, 1)) for each in registry.schedules.all()]
+    kinds = {"TIMESTAMPTZ": pa.timestamp("us", "UTC"), "VARCHAR[]": pa.list_(pa.string())}
+    schema = pa.schema([(name, kinds.get(kind, pa.string())) for name, kind in SCHEDULES.items()])
+    for row in shown:
+        row["ticks"] = json.dumps([dict(tick) for tick in row["ticks"]])
+        row["survey"] = json.dumps(row["survey"])
+    return table_of(shown, schema)
 
 
 @router.post("/schedules", status_code=HTTPStatus.CREATED)

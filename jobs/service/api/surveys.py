@@ -1,4 +1,4 @@
-"""Surveys over HTTP: submitted, listed, cancelled and retried."""
+"""Surveys over HTTP: submitted, shown, cancelled and retried."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body
 from pydantic import BaseModel, Field
 
 from catalog.registry.registry import Registry
@@ -35,7 +35,7 @@ SurveyTables = Annotated[
     dict[str, Any],
     Body(
         description="A survey file's keys and tables as JSON (docs/survey-file.md): models,"
-        " datasets, settings, remeasure, tags; name is what it is called.",
+        " datasets, settings, remeasure, measures, tags; name is what it is called.",
         examples=[
             {
                 "name": "zoo",
@@ -70,14 +70,6 @@ class SubmittedSurvey(BaseModel):
     definition: dict[str, Any]
 
 
-class SurveyPage(BaseModel):
-    """A page of submitted surveys."""
-
-    items: list[SubmittedSurvey]
-    #: What ``next`` is given for the next page; None on the last one.
-    next: str | None
-
-
 @router.post("/surveys", status_code=HTTPStatus.CREATED)
 def submit(
     survey: SurveyTables, settings: SettingsOfService, registry: RegistryOfService
@@ -85,20 +77,6 @@ def submit(
     """Submit a survey: it is run once those before it are over, and measures only what is new."""
     definition = definition_from(survey, settings)
     return shown(registry, submissions.submit(registry, definition))
-
-
-@router.get("/surveys")
-def list_all(
-    registry: RegistryOfService,
-    state: SubmissionState | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    next: Annotated[str | None, Query(pattern="^[0-9]{1,9}$")] = None,  # noqa: A002
-) -> SurveyPage:
-    """List submitted surveys, the newest first."""
-    before = int(next) if next else LARGEST
-    rows = registry.submissions.newest(limit + 1, state, before)
-    items = [shown(registry, each) for each in rows[:limit]]
-    return SurveyPage(items=items, next=str(items[-1].id) if len(rows) > limit else None)
 
 
 @router.get("/surveys/{number}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from itertools import islice
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from analysis.data.few_runs import curves_of, repeats_of, rows_of, run_named, run_of
@@ -15,13 +17,17 @@ from analysis.report.model_page import NEIGHBOURS
 from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
 from jobs.service.dependencies import HomeOfService, RendererOfService
-from jobs.service.pages.answers import QUESTIONS, Asked, Made, make, model_html
+from jobs.service.first_copy import first_copy_made, require_first_copy
+from jobs.service.pages.answers import QUESTIONS, Asked, make, make_data, model_html
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal
-from jobs.service.renderer import Renderer
+from jobs.service.renderer import Computed, Renderer
 
 router = APIRouter(route_class=PageRoute)
+
+#: What pages do while the first copy of a home is made, and what their files do.
+_SAYS, _WAITS = [Depends(require_first_copy)], [Depends(first_copy_made)]
 
 _TYPES = {
     "csv": "text/csv",
@@ -37,41 +43,51 @@ class _Pages:
     def __init__(self, kind: str, name: str = "") -> None:
         self._kind, self._name = kind, name
 
-    def page(self, request: Request, home: HomeOfService, renderer: RendererOfService) -> Response:
+    async def page(
+        self, request: Request, home: HomeOfService, renderer: RendererOfService
+    ) -> Response:
         """Return the page, or nothing new for who has it already."""
-        made, version = self._made(request, home, renderer)
-        tag = {"ETag": f'W/"{version}"'}
+        asked = await self._asked(request, home, renderer)
+        made = await _of(renderer, make, asked)
+        tag = {"ETag": f'W/"{asked.revision}"'}
         if request.headers.get("if-none-match") == tag["ETag"]:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=tag)
         return HTMLResponse(made.html, headers=tag)
 
-    def file(self, request: Request, home: HomeOfService, renderer: RendererOfService) -> Response:
+    async def file(
+        self, request: Request, home: HomeOfService, renderer: RendererOfService
+    ) -> Response:
         """Return a file of the page's figures."""
-        made, _ = self._made(request, home, renderer)
-        name = request.path_params["file"]
-        folder = request.url.path.split("/")[-2]
-        content = made.files.get(f"{folder}/{name}")
+        asked = await self._asked(request, home, renderer)
+        folder, name = request.url.path.split("/")[-2], request.path_params["file"]
+        if folder == "data":
+            files = await _of(renderer, make_data, asked)
+        else:
+            files = (await _of(renderer, make, asked)).files
+        content = files.get(f"{folder}/{name}")
         if content is None:
             raise Refusal(HTTPStatus.NOT_FOUND, f"the page has no file {name!r}")
         headers = {"Content-Disposition": f'inline; filename="{quote(name)}"'}
         return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
-    def _made(self, request: Request, home: Home, renderer: Renderer) -> tuple[Made, str]:
-        asked = self._asked(request, home, renderer)
-        return renderer.page(make, asked, quick=asked.rows is not None), asked.revision
-
-    def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
+    async def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
         name = request.path_params.get("name", self._name)
         selection = selection_of(request.url.query)
-        return Asked(home.path, renderer.revision(home), self._kind, selection, name)
+        revision = await run_in_threadpool(renderer.revision, home)
+        return Asked(home.path, revision, self._kind, selection, name)
+
+
+async def _of(renderer: Renderer, function: Callable[[Asked], Computed], asked: Asked) -> Computed:
+    """Return what a function makes of a page, from the process for pages of its size."""
+    return await renderer.page(function, asked, quick=asked.rows is not None)
 
 
 class _RunPages(_Pages):
     """The same about a few runs, of whose rows alone they are made."""
 
-    def _asked(self, request: Request, home: Home, _renderer: Renderer) -> Asked:
-        ids = self._ids(request, home)
-        rows = rows_of(home, ids) if ids else None
+    async def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
+        ids = await self._ids(request, home, renderer)
+        rows = await run_in_threadpool(rows_of, home, ids) if ids else None
         return Asked(
             home.path,
             rows.version if rows else "",
@@ -82,31 +98,33 @@ class _RunPages(_Pages):
             rows,
         )
 
-    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
-        return (run_named(home, request.path_params["run"]),)
+    async def _ids(self, request: Request, home: Home, _renderer: Renderer) -> tuple[str, ...]:
+        return (await run_in_threadpool(run_named, home, request.path_params["run"]),)
 
 
 class _Comparison(_RunPages):
-    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
+    async def _ids(self, request: Request, home: Home, _renderer: Renderer) -> tuple[str, ...]:
         # One more than may be compared is refused.
         named = dict.fromkeys(request.query_params.getlist("run"))
-        return tuple(run_named(home, each) for each in islice(named, MOST_COMPARED + 1))
+        few = islice(named, MOST_COMPARED + 1)
+        return tuple([await run_in_threadpool(run_named, home, each) for each in few])
 
 
 class _NearestModels(_RunPages):
-    def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
-        run = run_named(home, request.path_params["run"])
-        near = renderer.compute(nearest_curves, curves_of(home), run, NEIGHBOURS)
-        rows = rows_of(home, [run, *near])
-        return Asked(home.path, rows.version, self._kind, runs=(run, *near), rows=rows)
+    async def _ids(self, request: Request, home: Home, renderer: Renderer) -> tuple[str, ...]:
+        (run,) = await super()._ids(request, home, renderer)
+        curves = await run_in_threadpool(curves_of, home)
+        near = await renderer.compute(request, nearest_curves, curves, run, NEIGHBOURS)
+        return (run, *near)
 
 
 class _Repeats(_RunPages):
-    def _ids(self, request: Request, home: Home) -> tuple[str, ...]:
-        return tuple(repeats_of(home, run_named(home, request.path_params["run"])))
+    async def _ids(self, request: Request, home: Home, renderer: Renderer) -> tuple[str, ...]:
+        (run,) = await super()._ids(request, home, renderer)
+        return tuple(await run_in_threadpool(repeats_of, home, run))
 
 
-@router.get("/models/{run}")
+@router.get("/models/{run}", dependencies=_SAYS)
 def model(request: Request, home: HomeOfService, run: str) -> Response:
     """Return the page of a run, or nothing new for who has it already."""
     one = run_of(home, run)
@@ -130,9 +148,9 @@ def moved() -> Response:
 
 def _add(path: str, pages: _Pages, page: str = "") -> None:
     """Add the routes of a page and of the files of its figures."""
-    router.add_api_route(f"{path}{page}" or "/", pages.page)
+    router.add_api_route(f"{path}{page}" or "/", pages.page, dependencies=_SAYS)
     for folder in ("data", "figures"):
-        router.add_api_route(f"{path}/{folder}/{{file}}", pages.file)
+        router.add_api_route(f"{path}/{folder}/{{file}}", pages.file, dependencies=_WAITS)
 
 
 _add("", _Pages("overview"))
@@ -141,4 +159,4 @@ _add("/compare", _Comparison("comparison", "affinity"))
 _add("/questions/{name}", _Pages("question"))
 _add("/models/{run}", _RunPages("signature"), "/signature")
 _add("/models/{run}/runs", _Repeats("runs"))
-router.add_api_route("/models/{run}/nearest", _NearestModels("nearest").page)
+router.add_api_route("/models/{run}/nearest", _NearestModels("nearest").page, dependencies=_SAYS)

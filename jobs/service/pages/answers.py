@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from analysis.report.architecture_runs import architecture_exhibits, architectur
 from analysis.report.comparison_page import comparison_page
 from analysis.report.data import ReportMaterial
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section
-from analysis.report.inline_svg import drawn
+from analysis.report.inline_svg import drawn, write_data
 from analysis.report.model_page import (
     model_values,
     nearest_models,
@@ -80,7 +80,7 @@ class Made:
     """A page that was made."""
 
     html: str
-    #: Drawings, data and SQL of its figures, by their addresses below the page's.
+    #: Drawings of its figures, by their addresses below the page's.
     files: Mapping[str, bytes]
 
 
@@ -97,7 +97,7 @@ class ServiceMaterial(ReportMaterial):
     @cached_property
     def pages(self) -> dict[str, str]:
         """The address of each run's page, by run id."""
-        return {run: f"models/{run}.html" for run in self.models["run_id"]}
+        return {run: f"models/{run}.html" for run in self.models["run_id"].tolist()}
 
 
 class RunMaterial(ServiceMaterial):
@@ -126,14 +126,17 @@ class RunMaterial(ServiceMaterial):
 
 
 def _bare(models: Any) -> Any:
+    named = {name: models[name] for name in _NAMING_FILES if name in models}
+    # Thousands of runs have few datasets and settings.
     bare = {
-        name: list(map(without_folders, models[name])) for name in _NAMING_FILES if name in models
+        name: texts.map({each: without_folders(each) for each in texts.unique()})
+        for name, texts in named.items()
     }
     return models.assign(**bare)
 
 
 def make(asked: Asked) -> Made:
-    """Return a page with the files of its figures.
+    """Return a page with the drawings of its figures.
 
     Raises
     ------
@@ -142,19 +145,9 @@ def make(asked: Asked) -> Made:
     UnknownName
         If there is no such question or run.
     """
-    if asked.rows is None:
-        material = kept_material(ServiceMaterial, asked.home, asked.revision, asked.selection)
-    else:
-        material = RunMaterial(asked.home, asked.rows)
-    page = _KINDS[asked.kind](material, asked)
+    material, page = _page(asked)
     files: dict[str, bytes] = {}
-
-    def write(name: str, content: str | bytes) -> None:
-        files[name] = content.encode() if isinstance(content, str) else content
-
-    exhibits, lacking = drawn(page, write)
-    for each in page.exhibits:
-        files[f"data/{each.name}.parquet"] = _parquet(each)
+    exhibits, lacking = drawn(page, partial(_keep, files), data=False)
     html = rendered(
         page.template,
         page.link,
@@ -165,9 +158,33 @@ def make(asked: Asked) -> Made:
     return Made(html, files)
 
 
+def make_data(asked: Asked) -> Mapping[str, bytes]:
+    """Return data and SQL of a page's figures, by their addresses; errors are those of ``make``.
+
+    They are made when they are asked for: of thousands of runs they take as long as the page.
+    """
+    files: dict[str, bytes] = {}
+    for each in _page(asked)[1].exhibits:
+        write_data(each, partial(_keep, files))
+        files[f"data/{each.name}.parquet"] = _parquet(each)
+    return files
+
+
+def _page(asked: Asked) -> tuple[ServiceMaterial, Page]:
+    if asked.rows is None:
+        material = kept_material(ServiceMaterial, asked.home, asked.revision, asked.selection)
+    else:
+        material = RunMaterial(asked.home, asked.rows)
+    return material, _KINDS[asked.kind](material, asked)
+
+
+def _keep(files: dict[str, bytes], name: str, content: str | bytes) -> None:
+    files[name] = content.encode() if isinstance(content, str) else content
+
+
 def _parquet(exhibit: Exhibit) -> bytes:
     stream = BytesIO()
-    exhibit.rows.to_parquet(stream, index=False)
+    exhibit.rows().to_parquet(stream, index=False)
     return stream.getvalue()
 
 
@@ -262,7 +279,7 @@ def model_html(one: OneRun, selection: Selection) -> str:
         "live_model.html",
         here,
         Addresses(here.address, query_of(selection)),
-        **model_values(run, one.sites, one.gaps),
+        **model_values(run, one.sites, one.gaps, one.measures),
         before=None,
         after=None,
         figure=signature_name(run) if has_scores else "",

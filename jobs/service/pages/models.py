@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from analysis.answers.columns import COLUMNS, Table, TableColumn
@@ -15,6 +15,7 @@ from jobs.operations.server_paths import without_paths_in
 from jobs.service.api.lists import LISTINGS
 from jobs.service.api.parameters import page_parameters
 from jobs.service.dependencies import HomeOfService
+from jobs.service.first_copy import require_first_copy
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 
 router = APIRouter(route_class=PageRoute)
@@ -39,7 +40,7 @@ _FORMS = {
 _NARROWING = ("family", "dataset", "status")
 
 
-@router.get("/models")
+@router.get("/models", dependencies=[Depends(require_first_copy)])
 def show(request: Request, home: HomeOfService, asked: Annotated[_Asked, Query()]) -> Response:  # type: ignore[valid-type]
     """Return a page of the list; the parameters are those of ``/api/v1/models``."""
     query = [(n, v) for n, v in request.query_params.multi_items() if n != "next"]

@@ -128,7 +128,9 @@ class PageRoute(APIRoute):
                 roots = (request.app.state.settings.home.path,)
                 return _problem_page(request, of_error(error, request, roots))
             except HTTPException as refusal:
-                return _problem_page(request, of_refusal(refusal))
+                page = _problem_page(request, of_refusal(refusal))
+                page.headers.update(refusal.headers or {})
+                return page
             except RequestValidationError as invalid:
                 return _problem_page(request, of_invalid(invalid))
 

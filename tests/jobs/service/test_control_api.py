@@ -189,7 +189,7 @@ def test_events_are_listed_and_fed(client, home):
     first = client.get("/events?limit=2").json()
     rest = client.get(f"/events?limit=2&next={first['next']}").json()
     assert [each["data"]["n"] for each in first["items"] + rest["items"]] == [2, 1, 0]
-    assert [each["type"] for each in client.get("/events?kind=drift").json()["items"]] == [
+    assert [each["type"] for each in client.get("/events?type=drift").json()["items"]] == [
         *("drift", "drift")
     ]
     assert client.get(f"/events/{first['items'][0]['id']}").json() == first["items"][0]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
+from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
 from jobs.schedules.cron import ORIGIN, new_entry
@@ -193,6 +197,24 @@ def test_one_driver_a_home_and_the_next_takes_over(home):
         assert not entered.is_set()
     thread.join()
     assert entered.is_set()
+
+
+def test_an_idle_driver_ends_although_what_a_signal_raised_was_dropped(home, monkeypatch):
+    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.0)
+    looks = list[str]()
+
+    def drops() -> None:
+        looks.append(driver_state(home).state)
+        assert len(looks) < 3, "the driver went on"
+        if len(looks) == 2:
+            # As in a callback: what it raises goes no further.
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    settings = DriverSettings(home, lambda: LocalRunner(ON_CPU), lambda _: None, prepare=drops)
+    with pytest.raises(KeyboardInterrupt), termination_interrupts():
+        driver.drive(settings)
+    assert looks == ["absent", "idle"]
 
 
 def test_a_submission_whose_process_is_gone_goes_on_and_is_given_up_in_the_end(home, looked):

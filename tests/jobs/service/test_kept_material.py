@@ -9,9 +9,11 @@ from analysis.answers.material import Material
 from analysis.answers.relations import MetricCorrelations
 from analysis.data.selection import Selection
 from jobs.service.kept_material import kept_material
+from tests.analysis.homes import Builder
 
 
 def test_the_frames_asked_for_last_are_kept_and_those_before_are_freed(tmp_path: Path) -> None:
+    Builder(tmp_path)
     asked = Material, tmp_path, "1", Selection()
     material = kept_material(*asked)
     assert kept_material(*asked) is material

@@ -8,6 +8,7 @@ import itertools
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from catalog.home import Home
+from catalog.registry.claims import Settlement
 from catalog.registry.registry import Registry
-from catalog.registry.rows import JobEntry
+from catalog.registry.rows import EventEntry, JobEntry, ScheduleEntry
 from catalog.store import projection
 from catalog.store.reader import query
 from jobs.service.api.lists import LISTINGS
@@ -26,6 +28,9 @@ from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
 from tests.jobs.service.conftest import shown_paths
+
+#: Lists of each place that rows come from.
+SEVERAL = ("runs", "models", "jobs", "surveys", "events", "schedules")
 
 #: Folders that no answer may name.
 SECRET = "/srv/secret folder"
@@ -54,6 +59,27 @@ def fill(home: Home) -> None:
                 affinity[0, 0] = np.nan
             flags = {"flags": [("rounding",)] * affinity.shape[1]} if number == 5 else {}
             build(f"run{number:02}", affinity, flags, **values)
+    with Registry(home) as registry:
+        notice(registry)
+
+
+def notice(registry: Registry) -> None:
+    """Submit surveys, add schedules and record events, all of which name files."""
+    definition = {"models": [{"name": f"file:{SECRET}, by someone/w.pth"}], "datasets": []}
+    for number in range(5):
+        moment = datetime(2026, 11, 2, 8, number // 2, tzinfo=UTC)
+        survey = registry.record_survey(f"survey {number}", {**definition, "n": number})
+        submission = registry.submissions.add(survey, moment)
+        if number % 2:
+            reason = f"{SECRET}/w.pth cannot be read"
+            registry.submissions.settle(submission, Settlement("failed", reason), moment)
+        event = EventEntry("drift", f"run {number}", f"{SECRET}/w.pth moved", definition, moment)
+        registry.events.record(event)
+        entry = ScheduleEntry(
+            f"weekly {number}", definition, SECRET, f"{SECRET}/zoo.toml", f"{number} 0 * * 0",
+            "UTC", "latest", "skip",
+        )  # fmt: skip
+        registry.schedules.add(entry, moment)
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -102,6 +128,9 @@ def test_every_page_in_every_order_shows_each_item_once(client: TestClient) -> N
         "batch_scores": ["-affinity", "status"],
         "failures": ["-batch"],
         "jobs": ["state"],
+        "surveys": ["state", "-submitted_at"],
+        "events": ["-timestamp"],
+        "schedules": ["-cron"],
     }
     for name, sort in orders.items():
         (listing,) = (each for each in LISTINGS if each.name == name)
@@ -169,7 +198,7 @@ def test_filters_agree_with_a_plain_loop(client: TestClient) -> None:
 
 
 def test_formats_agree(client: TestClient) -> None:
-    for listing in (each for each in LISTINGS if each.name in ("runs", "models", "jobs")):
+    for listing in (each for each in LISTINGS if each.name in SEVERAL):
         address = f"{API}/{listing.name}"
         asked = {"limit": 3}
         answers = {
@@ -212,7 +241,9 @@ def test_items_have_addresses(client: TestClient) -> None:
         (item,) = client.get(f"{API}/{listing.name}", params=asked).json()["items"]
         if None not in (key := [item[name] for name in listing.key]):
             found = client.get(f"{API}/{listing.name}/{'/'.join(map(str, key))}")
-            assert {**found.json(), **item} == found.json()
+            # Two spellings of a moment in UTC.
+            one = json.loads(found.text.replace('Z"', '+00:00"'))
+            assert {**one, **item} == one, listing.name
     for missing in ("runs/7", "declared_surveys/7", "batch_scores/run01/7/7", "datasets/a/b"):
         assert client.get(f"{API}/{missing}").status_code == 404
 

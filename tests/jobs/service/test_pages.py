@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -18,16 +19,19 @@ from fastapi.testclient import TestClient
 
 from analysis import signatures
 from analysis.figures import alignment_rows
+from analysis.figures.theme import PALETTE
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from analysis.statistics.dtw import dtw
 from catalog.home import Home
 from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
+from jobs.service import pages
 from jobs.service.application import make_application
 from jobs.service.pages.answers import QUESTIONS, Asked, make
 from jobs.service.pages.sql import _literal
 from jobs.service.settings import ServiceSettings
+from tests.analysis.figures.test_theme import EYES, XYZ, lab, linear
 from tests.analysis.homes import Builder
 
 RUNS = [f"r{number}" for number in range(4)]
@@ -45,6 +49,36 @@ def client(home: Home) -> Iterator[TestClient]:
     app = make_application(ServiceSettings(home))
     with TestClient(app, base_url="http://localhost:8765") as client:
         yield client
+
+
+#: How far a colour moves in dark pages: CSS's invert(.91), then hue-rotate(180deg).
+INVERTED = 0.91
+TURNED = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
+
+
+def in_the_dark(colour: str, replaced: dict[str, str]) -> str:
+    """Return a colour of a figure as a dark page shows it."""
+    given = replaced.get(colour, colour)
+    light = np.array([int(given[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    shown = np.clip(TURNED @ (light * (1 - 2 * INVERTED) + INVERTED), 0, 1)
+    return "#" + "".join(f"{round(each * 255):02x}" for each in shown)
+
+
+@pytest.mark.parametrize("eye", list(EYES))
+def test_every_eye_tells_the_colours_of_dark_figures_apart(eye: str) -> None:
+    style = (Path(pages.__file__).parent / "assets" / "service.css").read_text()
+    assert f"invert({INVERTED:.2f})".replace("0.", ".") in style
+    replaced, outlined = (
+        dict(re.findall(rf'\[{kind}="(#\w+)"\] {{ {kind}: (#\w+)', style))
+        for kind in ("fill", "stroke")
+    )
+    assert replaced == outlined
+    assert set(replaced) < set(PALETTE)
+    paper = XYZ[1] @ linear(in_the_dark("#FFFFFF", replaced)) + 0.05
+    shown = [linear(in_the_dark(colour, replaced)) for colour in PALETTE]
+    assert min(XYZ[1] @ colour + 0.05 for colour in shown) / paper >= 3
+    seen = [lab(np.array(EYES[eye]) @ colour) for colour in shown]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 20
 
 
 def links(page: str) -> set[str]:
@@ -155,7 +189,8 @@ def test_forms_need_the_token_of_their_page(client: TestClient) -> None:
         "/scan/surveys", data={**form, "form_token": field[1]}, follow_redirects=False
     )
     assert (sent.status_code, sent.headers["location"]) == (303, "/scan")
-    (submitted,) = client.get("/api/v1/surveys").json()["items"]
+    (listed,) = client.get("/api/v1/surveys").json()["items"]
+    submitted = client.get(f"/api/v1/surveys/{listed['id']}").json()
     assert submitted["definition"]["models"][0]["name"] == "small:digits_vgg7"
     assert submitted["state"] == "queued"
     address = f"/scan/surveys/{submitted['id']}/cancel"

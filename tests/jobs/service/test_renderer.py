@@ -1,25 +1,117 @@
-"""Processes that compute answers: they end with their service."""
+"""Processes that compute answers: who waits for them, and that they end with their service."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from jobs.service.problems import Refusal
+from jobs.service.renderer import MOST_WAITING, Renderer
+from tests.jobs.service.conftest import Serve
 
 SERVICE = """
-import os, time
+import asyncio, os, time
 from jobs.service.renderer import Renderer
 
-if __name__ == "__main__":
+def pid(_asked):
+    return os.getpid()
+
+async def pids():
     renderer = Renderer()
-    print(*(renderer.compute(os.getpid, quick=quick) for quick in (True, False)), flush=True)
+    print(*[await renderer.page(pid, quick, quick=quick) for quick in (True, False)], flush=True)
+
+if __name__ == "__main__":
+    asyncio.run(pids())
     time.sleep(600)
 """
+
+
+@pytest.fixture
+def stuck() -> Iterator[Callable[[Renderer], Future[bool]]]:
+    """Return a function that gives a renderer's slow process something without an end."""
+    over = Event()
+    with ThreadPoolExecutor(1) as process:
+
+        def begin(renderer: Renderer) -> Future[bool]:
+            renderer._slow._process = process  # type: ignore[assignment]
+            return process.submit(over.wait, 60)
+
+        yield begin
+        process.shutdown(wait=False, cancel_futures=True)
+        over.set()
+
+
+def test_who_waits_for_an_answer_keeps_no_other_reader_waiting(
+    serve: Serve, stuck: Callable[[Renderer], Future[bool]]
+) -> None:
+    client = serve()
+    renderer = client.app.state.renderer  # type: ignore[attr-defined]
+    answering = stuck(renderer)
+    with ThreadPoolExecutor(MOST_WAITING) as readers:
+        pages = ["/map", "/api/v1/questions/distances"]
+        asked = [
+            readers.submit(client.get, f"{pages[n % 2]}?family=F{n}") for n in range(MOST_WAITING)
+        ]
+        until(lambda: renderer._slow._waiting == MOST_WAITING)
+        assert client.get("/api/v1/queries").status_code == 200
+        late = client.get("/api/v1/questions/clusters")
+        assert (late.status_code, late.headers["Retry-After"]) == (503, "60")
+        assert answering.running()
+        renderer.close()
+        assert {each.result().status_code for each in asked} == {503}
+
+
+def test_nothing_is_computed_for_a_client_that_went_away(
+    stuck: Callable[[Renderer], Future[bool]],
+) -> None:
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    called: list[int] = []
+    renderer = Renderer()
+    stuck(renderer)
+    request = Request({"type": "http"}, receive=gone)
+    with pytest.raises(Refusal):
+        asyncio.run(renderer.compute(request, called.append, 1, quick=False))
+    assert renderer._slow._waiting == 0
+    assert called == []
+
+
+@pytest.mark.slow(seconds=4)
+def test_a_process_that_died_is_replaced() -> None:
+    async def ask_twice() -> list[None]:
+        renderer = Renderer()
+        first = await renderer.page(time.sleep, 0.0, quick=True)
+        (process,) = renderer._quick._process._processes.values()
+        process.kill()
+        process.join()
+        with suppress(Refusal):
+            # Whether anybody waited when it died is chance.
+            await renderer.page(time.sleep, 0.01, quick=True)
+        return [first, await renderer.page(time.sleep, 0.02, quick=True)]
+
+    assert asyncio.run(ask_twice()) == [None, None]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, for half a minute at most."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.mark.slow(seconds=5)

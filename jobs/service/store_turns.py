@@ -1,0 +1,46 @@
+"""Turns of requests that read the store itself: seconds of it, on a thread of all readers.
+
+Whoever waits for a turn holds no thread, so that lists and pages of runs do not wait for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from fastapi import Request
+
+from jobs.service.problems import Refusal
+
+#: Requests that read it at once, of forty that have threads, and seconds that others wait.
+READERS, WAIT_SECONDS = 8, 120.0
+
+
+def store_turns() -> asyncio.Semaphore:
+    """Return the turns of a service."""
+    return asyncio.Semaphore(READERS)
+
+
+async def store_turn(request: Request) -> AsyncIterator[None]:
+    """Let a request read the store when it is its turn.
+
+    Raises
+    ------
+    Refusal
+        If it waits too long.
+    """
+    turns: asyncio.Semaphore = request.app.state.store_turns
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await turns.acquire()
+    except TimeoutError:
+        reason = f"{READERS} other requests read the store"
+        headers = {"Retry-After": "60"}
+        raise Refusal(
+            HTTPStatus.SERVICE_UNAVAILABLE, reason, "ask again in a minute", headers
+        ) from None
+    try:
+        yield
+    finally:
+        turns.release()

@@ -1,0 +1,53 @@
+"""The driver in a process of its own, which outlives neither its service nor its patience."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.style.repository import ROOT
+
+#: How long a driver that was told to stop is waited for.
+PATIENCE = 0.3
+
+#: A process whose child is stopped with it, and goes on although it is told to stop.
+STUBBORN = f"""
+import multiprocessing, os, signal, time
+from jobs.service import driver_process
+
+driver_process.STOP_SECONDS = {PATIENCE}
+
+def go_on():
+    signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
+    driver_process.stop_with_parent()
+    print(os.getpid(), flush=True)
+    while True:
+        time.sleep(0.01)
+
+multiprocessing.get_context("fork").Process(target=go_on).start()
+"""
+
+
+@pytest.mark.slow(seconds=2)
+def test_a_driver_that_does_not_stop_with_its_service_is_killed():
+    service = subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    with service:
+        assert service.stdout is not None
+        driver = int(service.stdout.readline())
+        try:
+            killed = time.monotonic()
+            service.kill()
+            # The driver holds the other end, so that this ends with it.
+            printed, _ = service.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.kill(driver, signal.SIGKILL)
+            raise
+    assert printed == "told\n"
+    assert time.monotonic() - killed >= PATIENCE
