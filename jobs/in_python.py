@@ -67,6 +67,7 @@ def survey_models(
     label: str | None = None,
     tags: Mapping[str, TagValue] | None = None,
     runner: Runner | None = None,
+    measures: str | Sequence[str] = (),
     **settings: Any,
 ) -> Surveyed:
     """Measure models into a home, with progress on standard error, and return their runs.
@@ -93,6 +94,8 @@ def survey_models(
     runner : Runner, optional
         Computes the jobs; by default this process does, one after another. A network in memory
         takes no other.
+    measures : str or sequence of str
+        One or more measures of whole networks, such as ``path_length``.
     **settings
         The fields of ``MeasureSettings``, such as ``images_per_score=64``.
 
@@ -112,11 +115,11 @@ def survey_models(
         if checkpoints or runner is not None:
             raise SettingsError("a network in memory takes neither checkpoints nor a runner")
         name, dataset = _held(models, data)
-        definition = _definition([name], (), [dataset], label, tags, settings)
+        definition = _definition([name], (), [dataset], label, tags, measures, settings)
     else:
         names = _listed("models", models)
         weights, datasets = _listed("checkpoints", checkpoints), _listed("data", data)
-        definition = _definition(names, weights, datasets, label, tags, settings)
+        definition = _definition(names, weights, datasets, label, tags, measures, settings)
     opened = open_home(Path(home), create=True)
     with progress_reporter() as reporter:
         outcome = run_survey(opened, definition, runner or LocalRunner(), reporter)
@@ -129,6 +132,7 @@ def _definition(
     datasets: Sequence[str],
     label: str | None,
     tags: Mapping[str, TagValue] | None,
+    measures: str | Sequence[str],
     settings: dict[str, Any],
 ) -> Definition:
     labelled = {} if label is None else {"label": label}
@@ -136,6 +140,7 @@ def _definition(
         "models": [{"name": name, "checkpoints": list(checkpoints), **labelled} for name in models],
         "datasets": [{"name": name} for name in datasets],
         "tags": dict(tags or {}),
+        "measures": _listed("measures", measures),
     }
     return parse_definition(values, "python", Path(), settings)
 

@@ -125,7 +125,7 @@ def _measure(
         states = run_states(home)
         holdings = Holdings(home, store, registry.hashes)
         plan = make_plan(definition, states, holdings, frozenset(held_jobs(registry)))
-        plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo))
+        plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo, plan.added))
         record_plan(registry, definition, plan)
         check_accuracies(home, writer, plan, states)
         reporter.planned(plan)
@@ -213,8 +213,7 @@ def with_present_weights(
     reporter.warned(f"{job.title}: the weights changed since the plan; they are run {anew.run_id}")
     states = run_states(home)
     progress = progress_of(home, registry, [anew], states)[anew.run_id]
-    state = states.get(anew.run_id)
-    if (state and state.status == "done") or anew.run_id in held_jobs(registry):
+    if (progress.complete and not progress.measures) or anew.run_id in held_jobs(registry):
         progress.close()
     return progress
 
@@ -223,7 +222,7 @@ def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, R
     """Compare finished runs with accuracies that the survey expects only now."""
     for job in plan.jobs:
         expected, state = job.expectation, states.get(job.run_id)
-        if expected is None or state is None or job.run_id not in plan.done:
+        if expected is None or state is None or state.status != "done":
             continue
         if state.expected_top1 != expected.top1:
             record = dataclasses.replace(
@@ -239,7 +238,9 @@ def progress_of(
     home: Home, registry: Registry, jobs: Sequence[Job], states: dict[str, RunState]
 ) -> dict[str, JobProgress]:
     """Return the progress of jobs by run id, with the scores of their durable batches."""
-    begun = [job.run_id for job in jobs if job.run_id in states]
+    # The scores of a finished run decide nothing any more.
+    open_runs = {run_id for run_id, state in states.items() if state.status != "done"}
+    begun = [job.run_id for job in jobs if job.run_id in open_runs]
     scores: defaultdict[str, dict[int, list[tuple[int, float | None]]]] = defaultdict(dict)
     for row in batch_affinities(home, begun).to_pylist() if begun else ():
         batch = scores[row["run_id"]].setdefault(row["batch"], [])

@@ -190,7 +190,7 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
         if table.format == "table":
             shown = without_paths(rows)
         else:
-            shown = with_tag_columns(rows, answer.material.models)
+            shown = with_tag_columns(rows, lambda: answer.material.models)
         table.write(pa.Table.from_pandas(shown, preserve_index=False), headings)
     drawn = True
     if figure.file is not None:
@@ -207,8 +207,8 @@ def _drawn(answer: Answer, figure: FigureOptions, file: Path) -> tuple[str, bool
     if answer.known or (len(answer.rows) and not answer.needed):
         try:
             drawing = next(answer.drawings(), None)
+            if drawing is not None and len(drawing.rows()):
+                return figure.save(drawing.chart(), file), True
         except NothingToDraw as reason:
             return f"no figure was written: {reason.message}", False
-        if drawing is not None and len(drawing.rows):
-            return figure.save(drawing.chart, file), True
     return "no figure was written: there is nothing to draw", False

@@ -34,8 +34,10 @@ def plan(
     else:
         recall_consent()
     require_names(definition)
-    from jobs.operations.preview import forecast
+    from jobs.operations.preview import MEASURE_COLUMNS, forecast
 
     foreseen = forecast(home, definition, device=device, workers=workers)
-    table.write(foreseen.table())
+    rows = foreseen.table()
+    unused = () if definition.measures else MEASURE_COLUMNS
+    table.write(rows, {name: None for name in rows.column_names if name not in unused})
     say(*foreseen.summary().split("\n"))

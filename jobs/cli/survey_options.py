@@ -122,6 +122,11 @@ class SurveyOptions(ModelOptions):
         None,
         "Library, such as torch, of which another version makes runs stale; may be repeated.",
     )
+    measures: list[str] | None = option(
+        None,
+        "Measure of whole networks, such as path_length, beside the signatures; may be repeated."
+        " Runs that are measured already get it added.",
+    )
     expect_top1: float | None = option(
         None, "Accuracy from 0 to 1; runs that differ from it are marked suspect."
     )
@@ -157,13 +162,20 @@ class SurveyOptions(ModelOptions):
             settings["images_per_score"] = int(settings["images_per_score"])
         if self.file is not None:
             self._refuse_names()
-            return read_definition(self.file, settings, self.remeasure or (), tags)
+            return read_definition(
+                self.file, settings, self.remeasure or (), tags, self.measures or ()
+            )
         if not self.model:
             raise SettingsError(
                 "nothing to measure was named",
                 hint="name a survey file, or pass --model, e.g. --model 'small:digits_*'",
             )
-        values = {"models": self._models(), "datasets": self._datasets(), "tags": tags}
+        values = {
+            "models": self._models(),
+            "datasets": self._datasets(),
+            "tags": tags,
+            "measures": self.measures or [],
+        }
         libraries = self.remeasure or ()
         return parse_definition(values, "command line", Path(), settings, libraries, crossed=True)
 

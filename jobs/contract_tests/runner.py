@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import pytest
 
-from catalog.store.records import BatchRecord
+from catalog.store.records import BatchRecord, NetworkRecord
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
@@ -83,7 +83,9 @@ class Tasks:
 
     def __init__(self, jobs: tuple[Job, ...], together: int = 1) -> None:
         # Attempts do not begin with 1: a runner passes on the number it was given.
-        self.waiting = deque(Task(job, 3 + number) for number, job in enumerate(jobs))
+        self.waiting = deque(
+            Task(job, 3 + number, measures=("path_length",)) for number, job in enumerate(jobs)
+        )
         self.together = together
         self.hosts: list[Host] = []
         self.withdrawn: set[str] = set()
@@ -143,6 +145,7 @@ class RunnerContract:
         for task in given:
             of_task = [event for event in events if event.run_id == task.run_id]
             assert {event.attempt for event in of_task} == {task.attempt}
+            assert isinstance(of_task[1], NetworkRecord)
             assert _comparable(of_task) == _comparable(run_task(task, "cpu", 1))
 
     def test_a_job_that_fails_does_not_stop_the_others(self) -> None:

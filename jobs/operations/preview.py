@@ -48,10 +48,15 @@ COLUMNS = pa.schema(
         ("state", pa.string()),
         ("why", pa.string()),
         ("seconds", pa.float64()),
+        ("measures", pa.string()),
+        ("measure_seconds", pa.float64()),
         ("label", pa.string()),
         ("tags", pa.string()),
     ]
 )
+
+#: Those about measures of whole networks, which a table for readers lacks where none is asked for.
+MEASURE_COLUMNS = ("measures", "measure_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,9 @@ class Forecast:
                 "batches": batches_of(job),
                 "state": "cannot load" if job.run_id in unfit else self.states[job.run_id],
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
-                "seconds": round(self.estimates[job.run_id].seconds, 1),
+                "seconds": round((guess := self.estimates[job.run_id]).seconds, 1),
+                "measures": ", ".join(guess.measures) or None,
+                "measure_seconds": round(sum(guess.measures.values()), 1) or None,
                 "label": job.labels.label,
                 "tags": tags_text({**training_step(reference), **job.labels.tags}) or None,
             }
@@ -157,16 +164,22 @@ def forecast(
                 holdings = Holdings(opened, store, registry.hashes)
         plan = make_plan(definition, states, holdings, frozenset(held))
     waiting = plan.todo
-    reasons = staleness(opened, waiting) if opened else {job.run_id: Staleness() for job in waiting}
+    reasons = {job.run_id: Staleness() for job in waiting}
+    if opened:
+        reasons = staleness(opened, waiting, plan.added)
     estimates = {job.run_id: estimate(job, states, history) for job in plan.jobs}
     jobs = tuple(ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()}))
     todo = [job for job in jobs if job.run_id not in plan.done]
+    read = [job for job in todo if job.run_id not in plan.added]
     return Forecast(
         dataclasses.replace(plan, jobs=jobs, reasons=reasons),
-        {run_id: _state(run_id, states, held) for run_id in estimates},
+        {
+            run_id: "measures missing" if run_id in plan.added else _state(run_id, states, held)
+            for run_id in estimates
+        },
         estimates,
         size_of(files),
-        pixel_bytes(todo) + row_bytes(todo, states),
+        pixel_bytes(read) + row_bytes(read, states),
         max((memory_bytes(job, history) for job in todo), default=0),
         workers,
         unconsented,

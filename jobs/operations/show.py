@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from catalog.home import Home
-from catalog.store.queries import batch_affinities
-from catalog.store.records import RunRecord
+from catalog.store.queries import batch_affinities, run_measures
+from catalog.store.records import RunRecord, details_of
+from survey.network_measures import NETWORK_QUANTITIES
+from survey.network_measures.base import conventions
 from survey.stopping import mean_interval
 from survey.text import counted, format_duration
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def headline(home: Home, run: RunRecord) -> list[str]:
-    """Return a run's model, settings, accuracy and device in a few lines.
+    """Return a run's model, settings, accuracy, device and measures in a few lines.
 
     Parameters
     ----------
@@ -39,6 +42,7 @@ def headline(home: Home, run: RunRecord) -> list[str]:
         lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
     if (precision := precision_line(home, run)) is not None:
         lines.append(precision)
+    lines += map(_measure_line, run_measures(home, run.run_id).to_pylist())
     if run.suspicion:
         lines.append(f"suspect: {run.suspicion}")
     if run.skipped_images:
@@ -47,6 +51,17 @@ def headline(home: Home, run: RunRecord) -> list[str]:
     if run.status == "failed":
         lines.append(f"failed at {run.stage}: {run.error}")
     return lines
+
+
+def _measure_line(row: Mapping[str, Any]) -> str:
+    title = row["measure"].replace("_", " ")
+    if row["value"] is None:
+        return f"{title}: none, {row['reason']}"
+    error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.2g}"
+    unit = {each.name: each.unit for each in NETWORK_QUANTITIES}.get(row["measure"], "1")
+    counts = "" if unit == "1" else f" {unit}"
+    resting = "; ".join(conventions(details_of(row["details"])))
+    return f"{title}: {row['value']:.5g}{error}{counts}{f' ({resting})' if resting else ''}"
 
 
 def metric_columns(sites: pa.Table) -> tuple[list[str], pa.Table]:

@@ -170,6 +170,7 @@ def _workers(progress: ScanProgress, width: int) -> Table:
     table.add_column(justify="right")
     for each in progress.working:
         count = f"{each.images:,} of {each.total_images:,}" if each.run_id else "idle"
+        count = printable(each.measure) or count
         cells: list[RenderableType] = [TitleLine(each.title), count]
         if width >= WIDE:
             cells.append(ProgressBar(each.total_images or 1, each.images, width=12))

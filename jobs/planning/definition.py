@@ -29,6 +29,7 @@ from jobs.planning.survey_tables import (
     require_text,
 )
 from survey import MeasureSettings, SettingsError, UnknownName
+from survey.network_measures import MEASURES
 
 #: The dataset of a survey that names none.
 DEFAULT_DATASET = "digits"
@@ -59,6 +60,15 @@ def _libraries(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(library for library in LIBRARIES if library in names)
 
 
+def _measures(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of measures in a fixed order, each once."""
+    known = [measure.name for measure in MEASURES]
+    for name in names:
+        if name not in known:
+            raise UnknownName("measure", name, known)
+    return tuple(measure for measure in known if measure in names)
+
+
 class Definition(SurveyTable):
     """A declared survey."""
 
@@ -76,6 +86,8 @@ class Definition(SurveyTable):
     settings: MeasureSettings = MeasureSettings()
     #: Libraries whose change of version makes jobs stale, any of ``LIBRARIES``.
     remeasure: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_libraries)] = ()
+    #: Measures of whole networks beside the signatures, as ``survey.network_measures`` names them.
+    measures: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_measures)] = ()
     #: Tags of all its runs.
     tags: Tags = Field(default_factory=dict)
     _base: Path = PrivateAttr(default_factory=Path.cwd)
@@ -110,8 +122,8 @@ class Definition(SurveyTable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, for the registry."""
-        left_out = {"name"} if self.remeasure else {"name", "remeasure"}
-        return self.model_dump(mode="json", exclude=left_out)
+        unused = {name for name in ("remeasure", "measures") if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude={"name"} | unused)
 
 
 def read_definition(
@@ -119,6 +131,7 @@ def read_definition(
     settings: dict[str, Any] | None = None,
     remeasure: Sequence[str] = (),
     tags: Mapping[str, TagValue] | None = None,
+    measures: Sequence[str] = (),
 ) -> Definition:
     """Read a survey file.
 
@@ -132,6 +145,8 @@ def read_definition(
         Libraries named on the command line, beside the file's.
     tags : mapping of str to TagValue, optional
         Tags of all runs given on the command line; they win over those at the file's top.
+    measures : sequence of str
+        Measures of whole networks named on the command line, beside the file's.
 
     Raises
     ------
@@ -156,6 +171,8 @@ def read_definition(
     except ValueError as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
     origin = str(path.absolute())
+    if measures:
+        values["measures"] = [*listed(values.get("measures", [])), *measures]
     return parse_definition(
         values, path.stem, path.parent, settings, remeasure, tags, origin=origin
     )

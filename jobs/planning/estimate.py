@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 
@@ -15,6 +15,9 @@ from catalog.models.cost_table import counted
 from catalog.store.queries import run_costs
 from catalog.store.records import RunState
 from jobs.planning.job import Job
+from jobs.planning.measures import missing_measures
+from survey.network_measures import MEASURES
+from survey.network_measures.base import NetworkMeasure, SampledMeasure
 
 #: Seconds for a billion multiply-accumulates, and for the metrics of one site on one batch, on one
 #: core of a CPU where nothing was measured yet.
@@ -23,6 +26,10 @@ DEFAULT_SECONDS = (0.1, 0.1)
 #: Work of a network that is not in the cost table, in billions of multiply-accumulates on an image,
 #: and the side of that image in pixels.
 DEFAULT_GFLOPS, DEFAULT_SIZE = 4.0, 224
+
+#: Seconds of a measure of the whole network on one core of a CPU, beside the passes of images: the
+#: loading of the network, and the following of its calls.
+MEASURE_SECONDS = 2.0
 
 #: Sites of a network that is not in the cost table.
 DEFAULT_SITES = 50
@@ -114,6 +121,8 @@ class Estimate:
     factor: float
     #: The images that are not measured yet.
     images: int
+    #: The part of the seconds that each missing measure of the whole network takes, by its name.
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Estimate:
@@ -129,13 +138,19 @@ def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Esti
         Earlier runs on the same kind of device.
     """
     images = images_left(job, states)
-    same = history.by_network.get(job.full_name)
-    if same is not None:
-        return Estimate(same * images, FROM_HISTORY, images)
-    known = history.unit_seconds
+    same, known = history.by_network.get(job.full_name), history.unit_seconds
     a_gflop, a_score = known or DEFAULT_SECONDS
-    seconds = a_gflop * _gflops(job) * images + a_score * scores_left(job, states)
-    return Estimate(seconds, FROM_RATE if known else FROM_DEFAULT, images)
+    a_pass = a_gflop * _gflops(job)
+    seconds = a_pass * images + a_score * scores_left(job, states)
+    factor = FROM_RATE if known else FROM_DEFAULT
+    if same is not None:
+        # Its runs took scores beside the passes.
+        a_pass, seconds, factor = min(a_pass, same), same * images, FROM_HISTORY
+    measures = _measure_seconds(job, states, a_pass)
+    whole = sum(measures.values())
+    # How long a measure took before is not known.
+    factor = FROM_RATE if same is not None and whole > seconds else factor
+    return Estimate(seconds + whole, factor, images, measures)
 
 
 def history_of(home: Home, device: str) -> History:
@@ -147,6 +162,9 @@ def history_of(home: Home, device: str) -> History:
 def images_left(job: Job, states: Mapping[str, RunState]) -> int:
     """Return how many images of a job are not measured yet."""
     state = states.get(job.run_id)
+    if state is not None and state.status == "done":
+        # It may have reached its precision before the last image.
+        return 0
     return max(0, job.images - (state.images + state.skipped_images if state else 0))
 
 
@@ -155,6 +173,26 @@ def scores_left(job: Job, states: Mapping[str, RunState]) -> int:
     # A network has about one activation for each layer with weights.
     sites = job.facts.depth or DEFAULT_SITES
     return sites * images_left(job, states) // job.settings.score_images
+
+
+def _measure_seconds(
+    job: Job, states: Mapping[str, RunState], a_pass: float
+) -> Mapping[str, float]:
+    """Return the seconds of each missing measure, given those of one image's forward pass."""
+    missing = missing_measures(job.measures, states.get(job.run_id, RunState()).measures)
+    return {
+        measure.name: MEASURE_SECONDS + a_pass * _passes(measure, job)
+        for measure in MEASURES
+        if measure.name in missing
+    }
+
+
+def _passes(measure: NetworkMeasure, job: Job) -> float:
+    """Return how many images' forward passes a measure takes as long as."""
+    if not isinstance(measure, SampledMeasure):
+        return 0.0
+    sites = job.facts.depth or DEFAULT_SITES
+    return measure.passes(sites) * min(measure.images, job.images)
 
 
 def _gflops(job: Job) -> float:

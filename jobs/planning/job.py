@@ -77,6 +77,8 @@ class Job:
     code_sha256: str | None = None
     #: Name and version of each library whose version is part of the key.
     libraries: tuple[tuple[str, str], ...] = ()
+    #: Measures of the whole network beside its signature; no part of the key.
+    measures: tuple[str, ...] = field(default=(), compare=False)
     #: What the user calls it and notes of it; no part of the key.
     labels: RunLabels = field(default=RunLabels(), compare=False)
 

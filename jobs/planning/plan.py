@@ -20,6 +20,7 @@ from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
+from jobs.planning.measures import missing_measures, require_feasible
 from jobs.planning.pairing import Misfit, misfits
 from jobs.planning.score_images import widths_to_choose_by, with_number
 from jobs.planning.staleness import Staleness
@@ -45,7 +46,7 @@ class Plan:
 
     #: All jobs, one a key.
     jobs: tuple[Job, ...]
-    #: Run ids of the jobs that are already measured.
+    #: Run ids of the jobs that are already measured, with all that they ask for.
     done: frozenset[str]
     #: Jobs whose files are still to be fetched.
     lacking: tuple[Lacking, ...] = ()
@@ -57,6 +58,8 @@ class Plan:
     misfits: tuple[Misfit, ...] = ()
     #: Whether its networks chose their images in one score.
     automatic: bool = False
+    #: Measures of the whole network that measured runs lack, by run id.
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def todo(self) -> tuple[Job, ...]:
@@ -98,7 +101,8 @@ def make_plan(
     UnknownName, CatalogError
         If a model, checkpoint or dataset is unknown or unusable.
     SettingsError
-        If a dataset holds fewer images than one score needs.
+        If a dataset holds fewer images than one score needs, or a measure of the whole network
+        would not be done in time.
     """
     here, absent = _sorted_out(targets(definition), holdings)
     hashed = {target.checkpoint: holdings.sha256(target.checkpoint) for target in here}
@@ -118,9 +122,17 @@ def make_plan(
         ]
         if dataset is not None:
             for job in _jobs(definition, choice, dataset, here, hashed, holdings, widths):
+                require_feasible(job)
                 jobs.setdefault(job.key, job)
     run_ids = frozenset(job.run_id for job in jobs.values())
-    done = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
+    measured = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
+    added = {
+        job.run_id: missing
+        for job in jobs.values()
+        if job.run_id in measured
+        and (missing := missing_measures(job.measures, states[job.run_id].measures))
+    }
+    done = measured - added.keys()
     auto = definition.settings.images_per_score == AUTO
     return Plan(
         tuple(jobs.values()),
@@ -129,6 +141,7 @@ def make_plan(
         run_ids & held - done,
         misfits=unfit,
         automatic=auto,
+        added=added,
     )
 
 
@@ -196,6 +209,7 @@ def _jobs(
             expectation=expectation(choice.full_name, declared, reported),
             code_sha256=architecture.code_sha256,
             libraries=definition.library_versions,
+            measures=definition.measures,
             labels=dataclasses.replace(target.labels, dataset=choice.label),
         )
 

@@ -32,6 +32,10 @@ QUALIFY row_number() OVER (
 
 #: The kinds of jobs that are measured.
 _NEW, _OTHERWISE, _STALE = "new", "with other settings", "stale"
+_ADDED = "to get measures added"
+
+#: What a finished run lacks that is asked for.
+_MEASURES = "measures asked for"
 
 #: Hexadecimal digits of a hash that are shown.
 _DIGITS = 8
@@ -44,7 +48,8 @@ class Change:
     """One difference from the newest finished run."""
 
     #: One of ``checkpoint changed``, ``dataset changed``, ``transform changed``, ``settings
-    #: changed``, ``measuring version changed``, ``library version changed`` or ``key changed``.
+    #: changed``, ``measuring version changed``, ``library version changed``, ``key changed`` or
+    #: ``measures asked for``.
     what: str
     #: The value before and now.
     detail: str
@@ -52,7 +57,7 @@ class Change:
     @property
     def chosen(self) -> bool:
         """Whether the survey asks for something else: the run is then not stale."""
-        return self.what in ("settings changed", "key changed")
+        return self.what in ("settings changed", "key changed", _MEASURES)
 
     def __str__(self) -> str:
         """Return both, as in ``settings changed: pooling mean -> pre``."""
@@ -73,12 +78,21 @@ class Staleness:
         """Whether something changed that the survey did not ask for."""
         return any(not change.chosen for change in self.changes)
 
+    @property
+    def kind(self) -> str:
+        """Which kind of job it makes."""
+        if any(change.what == _MEASURES for change in self.changes):
+            return _ADDED
+        return _STALE if self.stale else _OTHERWISE if self.changes else _NEW
+
     def __str__(self) -> str:
         """Return ``new``, or every change."""
         return "; ".join(map(str, self.changes)) or "new"
 
 
-def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
+def staleness(
+    home: Home, jobs: Sequence[Job], added: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Staleness]:
     """Return why each job is measured, by run id.
 
     Parameters
@@ -86,7 +100,9 @@ def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
     home : Home
         The home with the finished runs.
     jobs : sequence of Job
-        Jobs of which no finished run has the key.
+        Jobs that are to be done.
+    added : mapping of str to sequence of str, optional
+        For those of them that have a finished run, the measures that it lacks, by run id.
     """
     if not jobs:
         return {}
@@ -98,7 +114,14 @@ def staleness(home: Home, jobs: Sequence[Job]) -> dict[str, Staleness]:
         job.run_id: (job.source, job.architecture, job.checkpoint.reference, job.dataset)
         for job in jobs
     }
-    return {job.run_id: compared(job, latest.get(names[job.run_id])) for job in jobs}
+    asked = {
+        run_id: Staleness(run_id, (Change(_MEASURES, ", ".join(measures)),))
+        for run_id, measures in (added or {}).items()
+    }
+    return {
+        job.run_id: asked.get(job.run_id) or compared(job, latest.get(names[job.run_id]))
+        for job in jobs
+    }
 
 
 def compared(job: Job, run: Finished | None) -> Staleness:
@@ -123,10 +146,12 @@ def summary(reasons: Iterable[Staleness]) -> str:
     """Return how many jobs are new, of other settings and stale, in one line; empty for none."""
     counts, causes = Counter[str](), Counter[str]()
     for reason in reasons:
-        counts[_STALE if reason.stale else _OTHERWISE if reason.changes else _NEW] += 1
+        counts[reason.kind] += 1
         causes.update({change.what for change in reason.changes if not change.chosen})
     why = ", ".join(f"{what} {count}" for what, count in sorted(causes.items()))
-    parts = [f"{counts[kind]} {kind}" for kind in (_NEW, _OTHERWISE, _STALE) if counts[kind]]
+    parts = [
+        f"{counts[kind]} {kind}" for kind in (_NEW, _OTHERWISE, _STALE, _ADDED) if counts[kind]
+    ]
     return ", ".join(parts) + (f" ({why})" if why else "")
 
 

@@ -36,11 +36,13 @@ class Runner(Protocol):
     options it cannot follow with ``survey.SettingsError``, and is entered once.
 
     A worker computes a task with ``jobs.runners.worker.run_task`` and passes on what that yields.
-    The events of one attempt keep their order: ``Started``, then ``BatchRecord``, ``Skipped`` and
-    ``Halved``, and at the end ``Finished`` or ``Failed``. A worker that was given several tasks
-    computes them one after another. The runner itself adds two events: ``Lost`` ends the attempt
-    of a worker that died or hung, and ``Returned`` each of its tasks that had not begun. No event
-    of an attempt follows its end. The attempt of a withdrawn run may end without an event.
+    The events of one attempt keep their order: ``Started``, then a ``NetworkRecord`` for each
+    measure of the whole network that is asked for, with ``Measuring`` before it where it reads
+    images, ``BatchRecord``, ``Skipped`` and ``Halved``, and at the end ``Finished`` or ``Failed``.
+    A worker that was given several tasks computes them one after another. The runner itself adds
+    two events: ``Lost`` ends the attempt of a worker that died or hung, and ``Returned`` each of
+    its tasks that had not begun. No event of an attempt follows its end. The attempt of a withdrawn
+    run may end without an event.
 
     A worker that dies before it asks for tasks costs no attempt. The runner starts another, on
     another machine where it can, a bounded number of times in a row.

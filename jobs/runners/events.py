@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.store.records import BatchRecord
+from catalog.store.records import BatchRecord, NetworkRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,16 @@ class Skipped(_OfAttempt):
 
 
 @dataclass(frozen=True, slots=True)
+class Measuring(_OfAttempt):
+    """How far a measure of the whole network is that reads images."""
+
+    #: Its name.
+    measure: str
+    #: The part of its work that is done, from 0 to 1.
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
 class Halved(_OfAttempt):
     """The memory was not enough; the batch is measured again with smaller forward passes."""
 
@@ -67,6 +77,9 @@ class Halved(_OfAttempt):
     #: The device that ran out of memory.
     device_name: str
     message: str
+    #: The measure of the whole network that is computed again, which alone has smaller passes; None
+    #: for a batch.
+    measure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +119,16 @@ class Returned(_OfAttempt):
     """The attempt never began: its worker ended during an earlier task."""
 
 
-#: A measured batch is sent as the record that the store writes.
-Event = Started | BatchRecord | Skipped | Halved | Finished | Failed | Lost | Returned
+#: Batches and measures of the network are sent as the records that the store writes.
+Event = (
+    Started
+    | Measuring
+    | NetworkRecord
+    | BatchRecord
+    | Skipped
+    | Halved
+    | Finished
+    | Failed
+    | Lost
+    | Returned
+)

@@ -35,6 +35,8 @@ class Task:
     deadline: float | None = None
     #: The scores of the batches before the shard; a precision is reached on top of them.
     spread: Spread = field(default_factory=Spread)
+    #: Measures of the whole network that are to be computed first.
+    measures: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import time
 import traceback
 from collections.abc import Iterator
 
@@ -15,24 +14,24 @@ import torch
 
 from catalog.checkpoint_references import Checkpoint, classes_of
 from catalog.datasets import open_dataset
-from catalog.datasets.base import ImageDataset, Sample
 from catalog.datasets.label_map import label_map
 from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.model_loading import load_model
 from catalog.models import find
-from catalog.models.base import InputTransform
 from catalog.models.consent import admit
 from catalog.models.counting import model_cost
-from catalog.pixel_cache.cache import PixelCache
 from catalog.store.records import BatchRecord
-from jobs.planning.job import Job
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.heartbeat import Heartbeat
+from jobs.runners.images import Feed, TaskImages
+from jobs.runners.network_measures import network_measured
+from jobs.runners.pace import AttemptPace
 from jobs.runners.planned import ChangedWeights, require_images, require_planned
 from jobs.runners.task import Task
-from jobs.runners.worker_host import host_of, is_out_of_memory, peak_memory, reset_peak_memory
-from survey import ClusterError, SurveyError, measure_batches
+from jobs.runners.worker_host import host_of, peak_memory, reset_peak_memory
+from survey import SurveyError, measure_batches
+from survey.out_of_memory import is_out_of_memory
 from survey.text import storable
 
 
@@ -55,7 +54,8 @@ def run_task(
     Yields
     ------
     Event
-        ``Started``, then a ``BatchRecord`` for each batch after a ``Skipped`` for each of its
+        ``Started``, a ``NetworkRecord`` for each measure that is asked for, after ``Measuring``
+        where it reads images, a ``BatchRecord`` for each batch after a ``Skipped`` for each of its
         broken images, ``Halved`` wherever the memory was not enough, and ``Finished``; or
         ``Failed`` at any point.
     """
@@ -104,7 +104,9 @@ def _run(
     labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
     yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
-    feed = _Feed(dataset, task, labels, device, heartbeat)
+    images = TaskImages(dataset, job, labels, device, AttemptPace(heartbeat, task.deadline))
+    yield from network_measured(model, images, task, host)
+    feed = Feed(images, task)
     yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
     reopened = open_dataset(job.dataset, job.base, store, folder)
@@ -116,7 +118,7 @@ def _run(
 
 
 def _measured(
-    model: torch.nn.Module, feed: _Feed, task: Task, host: Host
+    model: torch.nn.Module, feed: Feed, task: Task, host: Host
 ) -> Iterator[Skipped | BatchRecord | Halved]:
     """Yield the shard's batches, halving the forward passes where the memory is not enough."""
     shard, number = task.shard, task.shard.first
@@ -170,113 +172,6 @@ def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:
     if here or not remote or store is None:
         return checkpoint
     return checkpoint.located(*(store.get(file) for file in remote))
-
-
-def _samples(dataset: ImageDataset, job: Job, position: int) -> Iterator[Sample]:
-    """Yield images from a position on, out of the home's cache of decoded ones where possible."""
-    if job.home is None:
-        return dataset.samples(job.transform, position)
-    cache = PixelCache(Home(job.home).pixels)
-    return cache.samples(dataset, job.dataset_fingerprint, job.transform, position)
-
-
-class _Feed:
-    """A shard's images one by one, and the place reached in the dataset."""
-
-    def __init__(
-        self,
-        dataset: ImageDataset,
-        task: Task,
-        labels: tuple[int, ...] | None,
-        device: torch.device,
-        heartbeat: Heartbeat,
-    ) -> None:
-        self.micro_batch = task.micro_batch or task.job.settings.micro_batch
-        self._dataset, self._task, self._labels, self._device = dataset, task, labels, device
-        self._heartbeat = heartbeat
-        self._skipped: list[Skipped] = []
-        self._began = time.monotonic()
-        #: Place in the dataset's order of the next image.
-        self.position = self._batch_begins = self._first_position()
-
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield each image, as it was decoded, with its label."""
-        for sample in _samples(self._dataset, self._task.job, self.position):
-            self.position = sample.position + 1
-            if sample.pixels is None:
-                reason = sample.error or "no pixels"
-                run_id, attempt = self._task.run_id, self._task.attempt
-                self._skipped.append(Skipped(run_id, attempt, sample.name, reason))
-            else:
-                yield sample.pixels[None], torch.tensor([self._label(sample)])
-
-    def prepare(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the input of one forward pass: normalised, on the device."""
-        self._heartbeat.beat()
-        deadline = self._task.deadline
-        if deadline is not None and time.monotonic() - self._began > deadline:
-            raise ClusterError(
-                f"not done after {deadline:g} seconds, the deadline of a job",
-                hint="finished batches are kept: give more time (--deadline) and run it again",
-            )
-        # A single decoded picture is a view with its channels last; several were copied together.
-        images = images.contiguous().to(self._device)
-        return normalise(images, self._task.job.transform)
-
-    def batch_ended(self) -> None:
-        """Note that the images up to here need not be fed again."""
-        self._batch_begins = self.position
-
-    def halve(self) -> None:
-        """Halve the micro-batch and go back to the batch that is not measured yet."""
-        self.micro_batch //= 2
-        self.position, self._skipped = self._batch_begins, []
-
-    def take_skipped(self) -> tuple[Skipped, ...]:
-        """Return the images skipped since the last call."""
-        taken, self._skipped = tuple(self._skipped), []
-        return taken
-
-    def _first_position(self) -> int:
-        """Return where the shard's first batch begins: after the images of those before it."""
-        shard, job = self._task.shard, self._task.job
-        if shard.position is not None:
-            return shard.position
-        before, position = shard.first * job.settings.score_images, 0
-        for sample in _samples(self._dataset, job, 0):
-            if before == 0:
-                break
-            before -= sample.pixels is not None
-            position = sample.position + 1
-            self._heartbeat.beat()
-        return position
-
-    def _label(self, sample: Sample) -> int:
-        if self._labels is None or sample.label is None:
-            return -1
-        return self._labels[sample.label]
-
-
-def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
-    """Scale uint8 pixels to [0, 1] and standardise each channel; floats pass unchanged.
-
-    Parameters
-    ----------
-    pixels : torch.Tensor
-        N x 3 x H x W.
-    transform : InputTransform
-        Its ``mean`` and ``std`` are used.
-
-    Returns
-    -------
-    torch.Tensor
-        float32, on the same device.
-    """
-    if pixels.is_floating_point():
-        return pixels
-    mean = torch.tensor(transform.mean, device=pixels.device)[:, None, None]
-    std = torch.tensor(transform.std, device=pixels.device)[:, None, None]
-    return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
 
 
 def _describe(error: BaseException) -> str:

@@ -12,27 +12,11 @@ import torch
 
 from jobs.runners.events import Host
 
-#: Messages of allocators that raise no particular error class.
-_OUT_OF_MEMORY = (
-    "can't allocate memory",
-    "cannot allocate memory",
-    "not enough memory",
-    "alloc_failed",
-)
-
 
 def host_of(device: torch.device, threads: int) -> Host:
     """Return the device and process of a worker in this process."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     return Host(device.type, name, threads, platform.node(), os.getpid())
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error means that the memory was not enough, on a GPU or the CPU."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and any(each in text for each in _OUT_OF_MEMORY)
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catalog.store.records import BatchRecord
+from catalog.store.records import BatchRecord, NetworkRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Skipped, Started
 from survey import StoreError
 from survey.text import counted, format_duration, printable
@@ -70,14 +70,16 @@ def described(event: Event) -> str:
             f"{attempt}: batch {batch.batch}, {counted(batch.images, 'image')} in"
             f" {format_duration(batch.seconds)}, micro-batch {event.micro_batch}"
         )
+    if isinstance(event, NetworkRecord):
+        return f"{attempt}: measured {', '.join(event.scores)}"
     if isinstance(event, Skipped):
         return f"{attempt}: skipped {event.name}: {event.reason}"
     if isinstance(event, Halved):
-        return f"{attempt}: out of memory, micro-batch {event.micro_batch}: {event.message}"
-    if isinstance(event, Finished):
-        return f"{attempt}: finished"
+        where = f" in {event.measure}" if event.measure else ""
+        return f"{attempt}: out of memory{where}, micro-batch {event.micro_batch}: {event.message}"
     if isinstance(event, Failed):
         return f"{attempt}: failed at {event.stage}: {event.message}\n{event.traceback}".rstrip()
     if isinstance(event, Lost):
         return f"{attempt}: lost: {event.message}"
-    return f"{attempt}: returned before it began"
+    ended = "finished" if isinstance(event, Finished) else "returned before it began"
+    return f"{attempt}: {ended}"

@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from catalog.store.records import BatchRecord, RunState
+from catalog.store.records import BatchRecord, NetworkRecord, RunState
 from jobs.planning.job import Job
+from jobs.planning.measures import missing_measures
 from jobs.runners.events import Finished, Started
 from jobs.runners.task import Shard, Task
 from jobs.scan.shards import remaining_shards
@@ -47,7 +48,13 @@ class JobProgress:
         self.sites = self.state.sites
         #: The last attempt; before the first one begins, the last that wrote rows.
         self.attempt = self.state.attempt
-        self.waiting = deque(remaining_shards(self.state.done))
+        #: Whether its run was finished before, and lacks measures of the whole network alone.
+        self.complete = self.state.status == "done"
+        self.waiting = deque(self._shards())
+        #: Those measures that no running attempt computes.
+        self.measures = missing_measures(job.measures, self.state.measures)
+        #: The attempt that computes the others.
+        self._measuring = 0
         #: The running attempts, each with the batches it has still to measure.
         self.running: dict[int, Shard] = {}
         #: Workers lost in a row without a new durable batch.
@@ -75,7 +82,10 @@ class JobProgress:
         self.workers = max(self.workers, len(self.running))
         # A copy: the worker adds every batch to its own, and so does ``add_batch`` to this one.
         spread = copy.deepcopy(self.spread)
-        return Task(self.job, attempt, shard, self.micro_batch, deadline, spread)
+        measures, self.measures = self.measures, ()
+        if measures:
+            self._measuring = attempt
+        return Task(self.job, attempt, shard, self.micro_batch, deadline, spread, measures)
 
     def start(self, event: Started) -> None:
         """Note that a worker loaded the model."""
@@ -99,6 +109,12 @@ class JobProgress:
             self.sites = self.sites or len(record.batch.scores)
             self.spread.add((score.site, score.affinity) for score in record.batch.scores)
 
+    def add_network(self, record: NetworkRecord) -> None:
+        """Note the measures of the whole network."""
+        measures = {name: score.version for name, score in record.scores.items()}
+        measures = {**self.state.measures, **measures}
+        self.state = dataclasses.replace(self.state, measures=measures)
+
     def finish(self, event: Finished) -> None:
         """End an attempt, and the job if no shard is left."""
         del self.running[event.attempt]
@@ -110,6 +126,8 @@ class JobProgress:
     def give_back(self, attempt: int) -> None:
         """Let another attempt continue where this one stopped."""
         self.waiting.appendleft(self.running.pop(attempt))
+        if self._measuring == attempt:
+            self.measures = missing_measures(self.job.measures, self.state.measures)
 
     def close(self) -> list[int]:
         """Ignore further events; return the attempts that were running."""
@@ -118,6 +136,12 @@ class JobProgress:
         self.waiting.clear()
         self.closed = True
         return attempts
+
+    def _shards(self) -> list[Shard]:
+        if not self.complete:
+            return remaining_shards(self.state.done)
+        # No batch is measured again and no image is read: the network is only loaded.
+        return [Shard(0, 0)]
 
     def _skip(self, names: tuple[str, ...]) -> None:
         skipped = (*self.state.skipped_names, *names)

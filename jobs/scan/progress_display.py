@@ -22,7 +22,17 @@ from rich.table import Column
 
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
-from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Skipped, Started
+from jobs.runners.events import (
+    Event,
+    Failed,
+    Finished,
+    Halved,
+    Host,
+    Lost,
+    Measuring,
+    Skipped,
+    Started,
+)
 from jobs.scan.reporter import Reporter
 from jobs.scan.title_line import TitleLine
 from survey.text import counted, format_bytes, format_duration, printable
@@ -105,7 +115,8 @@ def opening(plan: Plan) -> str:
 def closing(job: Job, event: Event) -> str:
     """Return how a job, or an attempt at it, ended, in one line."""
     if isinstance(event, Halved):
-        return f"memory  {job.run_id} {job.title}: micro-batch {event.micro_batch} from here on"
+        until = f"in {event.measure}" if event.measure else "from here on"
+        return f"memory  {job.run_id} {job.title}: micro-batch {event.micro_batch} {until}"
     if isinstance(event, Finished):
         return f"done    {job.run_id} {job.title}"
     if isinstance(event, Skipped):
@@ -114,6 +125,11 @@ def closing(job: Job, event: Event) -> str:
     state = "failed " if isinstance(event, Failed) else "retry  "
     message = event.message if isinstance(event, (Failed, Lost)) else ""
     return f"{state} {job.run_id} {job.title}: {message}"
+
+
+def under_way(job: Job, event: Measuring) -> str:
+    """Return a job, and how far one of its measures is."""
+    return f"{job.title}: {event.measure} {event.fraction:.0%}"
 
 
 def ends(event: Event) -> bool:
@@ -141,8 +157,10 @@ class _Display(Reporter):
         for line in opening(plan).split("\n"):
             self._print(line)
 
-    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:  # noqa: ARG002
+    def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
         self._print(workers_line(devices))
+        if line := measures_line(estimates):
+            self._print(line)
 
     def warned(self, warning: str) -> None:
         self._print(f"warning: {warning}")
@@ -183,8 +201,12 @@ class _Bars(_Display):
             self._hosts[attempt] = event.host
             line, title = self._line(event.host), printable(job.title)
             self._bars.reset(line, total=batches_of(job), description=title)
+        elif isinstance(event, Measuring):
+            line = self._line(self._hosts[attempt])
+            self._bars.update(line, description=printable(under_way(job, event)))
         elif isinstance(event, BatchRecord):
-            self._bars.update(self._line(self._hosts[attempt]), completed=event.batch.batch + 1)
+            line, done = self._line(self._hosts[attempt]), event.batch.batch + 1
+            self._bars.update(line, completed=done, description=printable(job.title))
         else:
             self._print(closing(job, event))
             if ends(event) and self._overall is not None:
@@ -226,6 +248,10 @@ class _Lines(_Display):
         if isinstance(event, Started):
             self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
             self._print(f"start   {job.run_id} {job.title}")
+        elif isinstance(event, Measuring):
+            if time.monotonic() >= self._next_line.get(event.run_id, 0.0):
+                self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
+                self._print(f"measure {job.run_id} {under_way(job, event)}")
         elif isinstance(event, BatchRecord):
             if time.monotonic() >= self._next_line.get(event.run_id, 0.0):
                 self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
@@ -250,3 +276,13 @@ def workers_line(devices: Devices) -> str:
     """Return the number of workers, their device and their threads."""
     workers, threads = counted(devices.workers, "worker"), counted(devices.threads, "thread")
     return f"{workers} on {devices.kind}, {threads} each"
+
+
+def measures_line(estimates: Mapping[str, Estimate]) -> str | None:
+    """Return how long the missing measures of whole networks may take; None where none are."""
+    seconds = [sum(each.measures.values()) for each in estimates.values() if each.measures]
+    if not seconds:
+        return None
+    low, high = format_duration(min(seconds)), format_duration(max(seconds))
+    each = low if low == high else f"{low} to {high}"
+    return f"measures of {counted(len(seconds), 'whole network')}: about {each} each"

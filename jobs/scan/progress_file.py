@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import platform
 import threading
@@ -20,7 +21,7 @@ from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.planning.worker_layout import Devices
-from jobs.runners.events import Event, Failed, Finished, Host, Lost, Started
+from jobs.runners.events import Event, Failed, Finished, Host, Lost, Measuring, Started
 from jobs.scan.download_file import DownloadFile
 from jobs.scan.reporter import Reporter
 from jobs.scan.scan_progress import (
@@ -140,6 +141,9 @@ class ProgressFile(Reporter):
             if not self._recent:
                 self._recent.append((since, 0))
             self._update(measuring_since=since)
+        elif isinstance(event, Measuring):
+            self._measure(event)
+            self._update()
         elif isinstance(event, BatchRecord):
             self._add_batch(job, event)
             since, _ = self._recent[0]
@@ -168,19 +172,38 @@ class ProgressFile(Reporter):
             host.hostname, host.pid, host.device_name, job.run_id, job.title, done, job.images
         )
 
+    def _measure(self, event: Measuring) -> None:
+        """Count a part of a measure's expected time, and the measures before it."""
+        taken = self._estimates[event.run_id].measures if event.run_id in self._estimates else {}
+        names = list(taken)
+        if event.measure in names:
+            before = names[: names.index(event.measure)]
+            seconds = sum(taken[name] for name in before) + taken[event.measure] * event.fraction
+            self._credit(event.run_id, seconds)
+        self._show_measure(event, f"{event.measure} {event.fraction:.0%}")
+
     def _add_batch(self, job: Job, event: BatchRecord) -> None:
         self._images[job.run_id] += event.batch.images
         self._recent.append((time.time(), event.batch.images))
         left = self._left(job.run_id)
-        self._credit(job.run_id, self._images[job.run_id] / left if left else 1.0)
+        if estimate := self._estimates.get(job.run_id):
+            whole = sum(estimate.measures.values())
+            part = self._images[job.run_id] / left if left else 1.0
+            self._credit(job.run_id, whole + (estimate.seconds - whole) * part)
         done = job.images - left + self._images[job.run_id]
+        self._show_measure(event, "")
         # Several workers may measure parts of one job: what is done of it is shown with each.
         for host, worker in self._working.items():
             if worker.run_id == job.run_id:
                 self._working[host] = dataclasses.replace(worker, images=done)
 
+    def _show_measure(self, event: Measuring | BatchRecord, text: str) -> None:
+        host = self._hosts.get((event.run_id, event.attempt))
+        if host is not None and host in self._working:
+            self._working[host] = dataclasses.replace(self._working[host], measure=text)
+
     def _end(self, event: Finished | Failed, *, gone: bool = False) -> None:
-        self._credit(event.run_id, 1.0)
+        self._credit(event.run_id, math.inf)
         self._leave(event, gone=gone)
 
     def _leave(self, event: Finished | Failed | Lost, *, gone: bool) -> None:
@@ -196,11 +219,13 @@ class ProgressFile(Reporter):
         """Return the images that a run lacked when the scan began."""
         return self._estimates[run_id].images if run_id in self._estimates else 0
 
-    def _credit(self, run_id: str, part: float) -> None:
-        """Count a part of a run's expected time as done."""
+    def _credit(self, run_id: str, seconds: float) -> None:
+        """Count as done so much of a run's expected time, at most all of it."""
         if run_id in self._estimates:
-            seconds = self._estimates[run_id].seconds * min(1.0, part)
-            self._done_seconds += seconds - self._seconds.get(run_id, 0.0)
+            before = self._seconds.get(run_id, 0.0)
+            # One worker may still compute a measure while others have batches.
+            seconds = max(before, min(self._estimates[run_id].seconds, seconds))
+            self._done_seconds += seconds - before
             self._seconds[run_id] = seconds
 
     def _update(self, **changes: Any) -> None:

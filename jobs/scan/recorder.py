@@ -13,10 +13,19 @@ from pathlib import Path
 from catalog.registry.attempts import AttemptEnd, AttemptWorker
 from catalog.registry.registry import Registry
 from catalog.registry.rows import AttemptOutcome, JobState
-from catalog.store.records import BatchRecord, RunRecord
+from catalog.store.records import BatchRecord, NetworkRecord, RunRecord
 from catalog.store.writer import Writer
 from jobs.planning.job import Job
-from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Returned, Started
+from jobs.runners.events import (
+    Event,
+    Failed,
+    Finished,
+    Halved,
+    Lost,
+    Measuring,
+    Returned,
+    Started,
+)
 from jobs.scan.job_log import append, described
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.run_record import record_of
@@ -55,7 +64,8 @@ class Recorder:
         """Persist worker events, then return the ones to report.
 
         Events of attempts that were given up are ignored. The end of a shard that is not the last
-        one of its job is not reported. One loss too many becomes a failure.
+        one of its job is not reported, nor are measures of its network. One loss too many becomes a
+        failure.
         """
         reported = []
         for event in events:
@@ -65,8 +75,9 @@ class Recorder:
             if isinstance(event, Lost):
                 event = self._counted(progress, event)  # noqa: PLW2901 - a loss may be a failure
             self._note(progress, event)
-            append(self._logs, event.run_id, described(event))
-            if progress.closed or not isinstance(event, Finished):
+            if not isinstance(event, Measuring):
+                append(self._logs, event.run_id, described(event))
+            if progress.closed or not isinstance(event, (Finished, NetworkRecord)):
                 reported.append(event)
         self._persist()
         return reported
@@ -94,23 +105,21 @@ class Recorder:
     def _note(self, progress: JobProgress, event: Event) -> None:
         pending, job = self._pending, progress.job
         if isinstance(event, Started):
-            first = progress.started is None
-            progress.start(event)
-            host = event.host
-            pending.workers.append(AttemptWorker(job.key, event.attempt, host.hostname, host.pid))
-            if first:
-                pending.runs[event.run_id] = record_of(progress, "running")
+            self._start(progress, event)
+        elif isinstance(event, NetworkRecord):
+            pending.network.append(event)
+            progress.add_network(event)
         elif isinstance(event, BatchRecord):
             pending.batches.append(event)
             progress.add_batch(event)
-        elif isinstance(event, Halved):
+        elif isinstance(event, Halved) and event.measure is None:
             self._registry.remember_micro_batch(
                 job.full_name, event.device_name, job.transform.size, event.micro_batch
             )
             progress.micro_batch = event.micro_batch
         elif isinstance(event, Finished):
             progress.finish(event)
-            if progress.closed:
+            if progress.closed and not progress.complete:
                 pending.runs[event.run_id] = record_of(progress, "done")
             self._end(progress, event.attempt, "done", "done" if progress.closed else "running")
         elif isinstance(event, Failed):
@@ -123,13 +132,22 @@ class Recorder:
             else:
                 self._end(progress, event.attempt, "interrupted", leaves, error="never begun")
 
+    def _start(self, progress: JobProgress, event: Started) -> None:
+        first = progress.started is None
+        progress.start(event)
+        host, key = event.host, progress.job.key
+        self._pending.workers.append(AttemptWorker(key, event.attempt, host.hostname, host.pid))
+        if first and not progress.complete:
+            self._pending.runs[event.run_id] = record_of(progress, "running")
+
     def _fail(self, progress: JobProgress, event: Failed) -> None:
         leaves: JobState = "parked" if progress.losses >= self._most_losses else "failed"
         why = {"stage": event.stage, "error": event.message, "traceback": event.traceback}
         for attempt in progress.close():
             outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"
             self._end(progress, attempt, outcome, leaves, **why)
-        self._pending.runs[event.run_id] = record_of(progress, "failed", event)
+        if not progress.complete:
+            self._pending.runs[event.run_id] = record_of(progress, "failed", event)
 
     def _end(
         self,
@@ -145,8 +163,7 @@ class Recorder:
 
     def _persist(self) -> None:
         pending, self._pending = self._pending, _Pending()
-        if pending.runs or pending.batches:
-            self._writer.write(runs=list(pending.runs.values()), batches=pending.batches)
+        self._writer.write(list(pending.runs.values()), pending.batches, pending.network)
         if pending.workers:
             self._registry.attempts.describe(pending.workers)
         if pending.ends:
@@ -160,5 +177,6 @@ class _Pending:
 
     runs: dict[str, RunRecord] = field(default_factory=dict)
     batches: list[BatchRecord] = field(default_factory=list)
+    network: list[NetworkRecord] = field(default_factory=list)
     workers: list[AttemptWorker] = field(default_factory=list)
     ends: list[AttemptEnd] = field(default_factory=list)

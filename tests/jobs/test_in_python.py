@@ -102,6 +102,7 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
         home=home,
         label="seven",
         tags={"lr": 0.1},
+        measures="path_length",
         images_per_score=32,
     )
     assert len(made.run_ids) == 1
@@ -110,6 +111,7 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
     assert len(repr(made).splitlines()[0]) < 80 + len(str(tmp_path))
     assert len(made.signatures()) == 6
     assert made.outcome.plan.jobs[0].labels.tags == {"lr": 0.1}
+    assert made.outcome.plan.jobs[0].measures == ("path_length",)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,7 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
         (nn.ReLU(), [(torch.zeros(2, 3, 8, 8), ("cat", "dog"))], {}),
         ("small:digits_vgg7", "digits", {"images_per_score": "many"}),
         ("small:digits_vgg7", "digits", {"batch": 3}),
+        ("small:digits_vgg7", "digits", {"measures": 3}),
         (nn.ReLU(), [torch.zeros(2, 3, 8, 8)], {"checkpoints": "init:0"}),
     ],
 )

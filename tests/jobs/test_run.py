@@ -31,9 +31,12 @@ from jobs.runners.worker_host import host_of
 from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from survey import StoreError
-from tests.jobs.jobs import IMAGES, ON_CPU, declared
+from tests.jobs.jobs import ON_CPU, declared
 
-pytestmark = pytest.mark.slow(seconds=30)
+pytestmark = pytest.mark.slow(seconds=20)
+
+#: Images a score, and those of seven scores and a partial batch of five: few, none is looked at.
+SIZE, IMAGES = 16, 7 * 16 + 5
 
 
 class Faulty(LocalRunner):
@@ -60,7 +63,7 @@ def asked(home: Path, sql: str) -> list[dict]:
 
 
 def scan(home: Path, runner: LocalRunner, reporter=None, checkpoints=(), **changes):
-    survey = declared(*checkpoints, **changes)
+    survey = declared(*checkpoints, **{"dataset": f"digits[:{IMAGES}]", "size": SIZE} | changes)
     return run_survey(open_home(home, create=True), survey, runner, reporter or Reporter())
 
 

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from catalog.home import Home, segment_paths
@@ -17,11 +18,14 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
 from catalog.store import merged_segments
+from catalog.store import repair as store_repair
 from catalog.store.reader import query, run_states
-from catalog.store.records import BatchRecord
+from catalog.store.records import BatchRecord, NetworkRecord
+from catalog.store.repair import repair_store, store_damage
 from catalog.store.writer import Writer
 from jobs.operations.repair import repair
 from survey.errors import SettingsError, StoreError
+from survey.network_measures.base import CurvePoint, NetworkScore
 from tests.acceptance.command import survey
 from tests.catalog.records import SITES, batch, run, stored
 
@@ -140,6 +144,47 @@ def test_without_the_log_what_can_be_read_is_kept_and_no_batch_is_torn(
         outcomes.add("all" if len(after) == len(before) else "some" if after else "none")
     # One row group is read whole or not at all.
     assert outcomes == {"none", "all"} if sites == 30 else "some" in outcomes
+
+
+@pytest.fixture
+def curved(home: Home) -> Home:
+    """A home without its log, and with measures of a network, one of which is a curve."""
+    points = tuple(CurvePoint(float(x), x / 2) for x in range(5))
+    scores = {"plain": NetworkScore(1.0), "curved": NetworkScore(2.0, curve=points)}
+    with Writer.open(home) as writer:
+        writer.write(network=[NetworkRecord("r0", 1, scores)])
+        writer.merge()
+    shutil.rmtree(home.merged)
+    return home
+
+
+def scores_and_points(home: Home) -> list[tuple[object, object]]:
+    rows = "SELECT measure, point FROM network_scores LEFT JOIN network_curves USING (measure)"
+    return [(row["measure"], row["point"]) for row in stored(home, f"{rows} ORDER BY ALL")]
+
+
+@pytest.mark.parametrize("points", [0, 3])
+def test_a_curve_is_kept_whole_or_measures_are_computed_again(
+    curved: Home, monkeypatch: pytest.MonkeyPatch, points: int
+) -> None:
+    repair_store(curved, "damage")
+    assert scores_and_points(curved) == [*(("curved", n) for n in range(5)), ("plain", None)]
+    copy = store_repair._copy
+
+    def part(connection: duckdb.DuckDBPyConnection, table: str, first: int, stop: int) -> None:
+        copy(connection, table, first, points if table == "network_curves" else stop)
+
+    monkeypatch.setattr(store_repair, "_copy", part)
+    repair_store(curved, "damage")
+    assert scores_and_points(curved) == []
+
+
+def test_a_store_from_before_the_curves_is_not_damaged(curved: Home) -> None:
+    with duckdb.connect(curved.signatures) as older:
+        older.execute("DROP TABLE network_curves; DELETE FROM migrations WHERE version > 4")
+    assert store_damage(curved.signatures) is None
+    repair_store(curved, "damage")
+    assert scores_and_points(curved) == [("curved", None), ("plain", None)]
 
 
 def test_an_unreadable_segment_leaves_the_spool_and_the_rest_is_merged(home: Home) -> None:

@@ -13,12 +13,14 @@ from jobs.planning.estimate import (
     FROM_DEFAULT,
     FROM_HISTORY,
     FROM_RATE,
+    MEASURE_SECONDS,
     History,
     Measured,
     estimate,
 )
 from jobs.planning.job import Job, ModelFacts
 from survey import MeasureSettings
+from survey.network_measures.nonlinearity_coefficient import IMAGES, MEASURE, PASSES
 from tests.jobs.jobs import job
 
 RESNET = Measured("torchvision:resnet18", 1.8, 512, 20.0)
@@ -99,3 +101,34 @@ def test_the_bundled_networks_are_counted():
     scores = a_score * (8 * one.images // one.settings.images_per_score)
     forward = estimate(one, {}, History()).seconds - scores
     assert 0 < forward < a_gflop * 0.02 * one.images
+
+
+def test_a_measure_takes_as_long_as_its_forward_passes():
+    a_gflop, _ = DEFAULT_SECONDS
+    plain = of("resnet50", 2000)
+    one = dataclasses.replace(plain, measures=("path_length", "nonlinearity_coefficient"))
+    guess, without = estimate(one, {}, History()), estimate(plain, {}, History())
+    work = PASSES * IMAGES * GFLOPS * a_gflop
+    assert guess.measures == pytest.approx(
+        {"path_length": MEASURE_SECONDS, "nonlinearity_coefficient": MEASURE_SECONDS + work}
+    )
+    assert guess.seconds == pytest.approx(without.seconds + sum(guess.measures.values()))
+    # Of a small dataset it takes what there is; of what is stored there is nothing to compute.
+    few = dataclasses.replace(one, images=10)
+    work = PASSES * 10 * GFLOPS * a_gflop
+    assert estimate(few, {}, History()).measures["nonlinearity_coefficient"] == pytest.approx(
+        MEASURE_SECONDS + work
+    )
+    done = RunState("done", images=2000, measures={"nonlinearity_coefficient": MEASURE.version})
+    guess = estimate(one, {one.run_id: done}, History())
+    assert (guess.measures, guess.seconds) == ({"path_length": MEASURE_SECONDS}, MEASURE_SECONDS)
+
+
+def test_a_forward_pass_of_a_measure_takes_no_longer_than_its_network_took():
+    one = dataclasses.replace(of("resnet18", 1024), measures=("nonlinearity_coefficient",))
+    slow = Measured("torchvision:vgg16", 15.5, 512, 1e6)
+    guess = estimate(one, {}, History([RESNET, slow]))
+    passes = PASSES * IMAGES * 20.0 / 512
+    assert guess.seconds == pytest.approx(40.0 + MEASURE_SECONDS + passes)
+    # Its own time is no history.
+    assert guess.factor == FROM_RATE

@@ -60,14 +60,14 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def head(token: str | None = None) -> Iterator[StartedHead]:
-    """Start a head with one core, and end it; with a token it lets in only those who have it."""
+def head(token: str | None = None, cores: int = 1) -> Iterator[StartedHead]:
+    """Start a head with so many cores, and end it; with a token it lets in who has it alone."""
     # A name of its own: Ray's sockets lie below, and their paths have to be short.
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:
-        yield from _started(Path(folder), token)
+        yield from _started(Path(folder), token, cores)
 
 
-def _started(folder: Path, token: str | None) -> Iterator[StartedHead]:
+def _started(folder: Path, token: str | None, cores: int) -> Iterator[StartedHead]:
     port = free_port()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
     environment |= {"HOME": str(folder), "RAY_AUTH_MODE": "token" if token else "disabled"}
@@ -79,7 +79,7 @@ def _started(folder: Path, token: str | None) -> Iterator[StartedHead]:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-c", START, "start", "--head", "--block"),
-                *(f"--port={port}", "--include-dashboard=false", "--num-cpus=1"),
+                *(f"--port={port}", "--include-dashboard=false", f"--num-cpus={cores}"),
                 *("--object-store-memory=80000000", f"--temp-dir={folder}/ray"),
                 *("--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
             ],

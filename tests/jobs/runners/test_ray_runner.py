@@ -23,7 +23,7 @@ from ray._private import worker
 from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Host
 from jobs.runners.options import RunnerOptions
-from jobs.runners.ray import runner
+from jobs.runners.ray import actor, runner
 from jobs.runners.ray.runner import LOST_STARTS, RayRunner
 from jobs.runners.ray.session_folder import MARK, PREFIX, SOCKET, SOCKET_BYTES, session_folder
 from jobs.runners.ray.worker_handle import DiedStarting, WorkerHandle
@@ -197,9 +197,9 @@ def command(pid: int) -> str:
 
 @pytest.mark.ray
 def test_a_worker_that_dies_prints_nothing(local, capfd):
-    actor = ray.remote(type("Mortal", (), {"end": lambda _: os.kill(os.getpid(), 9)})).remote()
+    mortal = ray.remote(type("Mortal", (), {"end": lambda _: os.kill(os.getpid(), 9)})).remote()
     with pytest.raises(ray.exceptions.RayError):
-        ray.get(actor.end.remote())
+        ray.get(mortal.end.remote())
     time.sleep(2)  # until Ray would have told
     assert capfd.readouterr() == ("", "")
 
@@ -296,6 +296,16 @@ def test_a_worker_that_dies_while_starting_is_tried_elsewhere(
     deaths, machines, options, tried, monkeypatch
 ):
     assert starts(monkeypatch, deaths, machines, **options) == list(tried)
+
+
+def test_a_gpu_that_torch_does_not_see_is_refused_where_no_cpu_may_stand_in(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    given = SimpleNamespace(get_accelerator_ids=lambda: {"GPU": ["3"]})
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: given)
+    with pytest.raises(ClusterError, match="GPU 3") as caught:
+        actor.Worker("cuda", 1).describe_host(allow_cpu=False)
+    assert "--device cpu" in caught.value.hint
+    assert actor.Worker("cuda", 1).describe_host(allow_cpu=True).device == "cpu"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])

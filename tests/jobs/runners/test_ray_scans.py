@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70)]
 @pytest.fixture(scope="module")
 def machine() -> Iterator[str]:
     """One machine that all join: starting one for each takes longer than most that is shown."""
-    with head() as started:
+    with head(cores=2) as started:
         yield f"127.0.0.1:{started.port}"
 
 
@@ -53,11 +53,11 @@ def measured(home: Path) -> list[dict]:
     return query(open_home(home, create=False), sql).to_pylist()
 
 
-def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, monkeypatch):
-    """The one here that starts a Ray of its own, as a survey without an address does."""
+def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, machine, monkeypatch):
     monkeypatch.setattr("jobs.scan.shards.LEAST_SECONDS", 0.001)
     what = {"dataset": "digits:heldout", "size": 32}
-    scan(tmp_path / "parts", RayRunner(RunnerOptions(device="cpu", workers=2)), **what)
+    two = RunnerOptions(device="cpu", workers=2, address=machine)
+    scan(tmp_path / "parts", RayRunner(two), **what)
     scan(tmp_path / "whole", LocalRunner(RunnerOptions(device="cpu", threads=1)), **what)
     assert measured(tmp_path / "parts") == measured(tmp_path / "whole")
     runs = "SELECT status, images, batches, parts, measured_top1, threads FROM runs"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+import jobs.runners.images
 import jobs.runners.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
@@ -18,13 +19,23 @@ from catalog.store.records import BatchRecord
 from jobs.planning.holdings import Holdings
 from jobs.planning.plan import make_plan
 from jobs.runners.events import Failed, Finished, Halved, Skipped, Started
+from jobs.runners.images import normalise
 from jobs.runners.task import Shard, Task
-from jobs.runners.worker import normalise, run_task
+from jobs.runners.worker import run_task
 from jobs.scan.job_log import append, described, read_log
 from survey.stopping import Spread
-from tests.jobs.jobs import IMAGES, declared, job
+from tests.jobs import jobs as made
+from tests.jobs.jobs import declared
 
-pytestmark = pytest.mark.slow(seconds=22)
+pytestmark = pytest.mark.slow(seconds=15)
+
+#: Images a score, and those of seven scores and a partial batch of five.
+SIZE, IMAGES = 32, 7 * 32 + 5
+
+
+def job(dataset=f"digits[:{IMAGES}]", size=SIZE, **changes):
+    """Return a job of a network with random weights."""
+    return made.job(dataset=dataset, size=size, **changes)
 
 
 def events_of(planned, shard=None, **changes):
@@ -51,10 +62,10 @@ def test_a_worker_starts_measures_and_finishes(whole):
     assert whole[0].parameters == 432 + 32 + 4672 + 13952 + 55552 + 650
     assert whole[0].gflops == pytest.approx(0.0125, rel=0.05)
     batches = [event.batch for event in whole[1:-1]]
-    assert [batch.images for batch in batches] == [64] * 7 + [5]
+    assert [batch.images for batch in batches] == [SIZE] * 7 + [5]
     assert [len(batch.scores) for batch in batches] == [7] * 7 + [0]
     assert sum(batch.labelled for batch in batches) == IMAGES
-    assert [event.end_position for event in whole[1:-1]] == [*range(64, IMAGES, 64), IMAGES]
+    assert [event.end_position for event in whole[1:-1]] == [*range(SIZE, IMAGES, SIZE), IMAGES]
 
 
 def test_a_lone_image_is_as_contiguous_as_several(tmp_path, monkeypatch):
@@ -68,7 +79,7 @@ def test_a_lone_image_is_as_contiguous_as_several(tmp_path, monkeypatch):
         seen.append((len(images), images.is_contiguous()))
         return normalise(images, transform)
 
-    monkeypatch.setattr(jobs.runners.worker, "normalise", recorded)
+    monkeypatch.setattr(jobs.runners.images, "normalise", recorded)
     assert isinstance(events_of(job(dataset=f"folder:{tmp_path}", size=4))[-1], Finished)
     assert seen == [(4, True), (1, True)]
 

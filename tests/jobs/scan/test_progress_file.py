@@ -18,7 +18,7 @@ from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.worker_layout import Devices
-from jobs.runners.events import Failed, Finished, Host, Lost, Started
+from jobs.runners.events import Failed, Finished, Host, Lost, Measuring, Started
 from jobs.scan.download_file import read_download
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.reporter import Reporter
@@ -86,6 +86,29 @@ def test_work_counts_by_its_expected_time(scan: ProgressFile, home: Home) -> Non
     scan.event(LONG, Finished(LONG.run_id, 1))
     assert written(scan, home).fraction == pytest.approx(0.6)
     assert written(scan, home).done == 1
+
+
+def test_measures_count_by_their_expected_time_before_the_images(home: Home) -> None:
+    file = ProgressFile(home, Reporter())
+    file.planned(Plan((LONG, SHORT), frozenset()))
+    taken = {"path_length": 10.0, "nonlinearity_coefficient": 30.0}
+    left = {LONG.run_id: Estimate(80.0, 1.0, IMAGES, taken), SHORT.run_id: Estimate(20.0, 1.0, 9)}
+    file.started(Devices("cpu", 2, 1), left)
+    file.event(LONG, began(LONG))
+    for fraction, done in ((0.0, 0.1), (0.5, 0.25)):
+        name = "nonlinearity_coefficient"
+        file.event(LONG, Measuring(LONG.run_id, 1, name, fraction))
+        progress = written(file, home)
+        assert progress.fraction == pytest.approx(done)
+        (worker,) = progress.working
+        assert worker.measure == f"{name} {fraction:.0%}"
+    file.event(LONG, measured(LONG, 0))
+    progress = written(file, home)
+    assert progress.fraction == pytest.approx(0.4 + 0.4 * 64 / IMAGES)
+    # Another worker still computes it while this one has batches.
+    file.event(LONG, Measuring(LONG.run_id, 1, name, 0.9))
+    assert written(file, home).fraction == progress.fraction
+    assert progress.working[0].measure == ""
 
 
 def test_what_was_measured_before_is_shown_and_not_counted(scan: ProgressFile, home: Home) -> None:

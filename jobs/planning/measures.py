@@ -1,0 +1,48 @@
+"""Which measures of its whole network a run lacks, and which are refused before it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from jobs.planning.job import Job
+from survey import SettingsError
+from survey.network_measures import MEASURES
+from survey.network_measures.base import SampledMeasure
+
+
+def missing_measures(wanted: Collection[str], stored: Mapping[str, int | None]) -> tuple[str, ...]:
+    """Return the measures that are wanted and of which not every quantity is stored as it is now.
+
+    Parameters
+    ----------
+    wanted : collection of str
+        Names of measures.
+    stored : mapping of str to int or None
+        Quantities that are stored, with a value or a reason, and the measure's version then.
+    """
+    return tuple(
+        measure.name
+        for measure in MEASURES
+        if measure.name in wanted
+        and any(stored.get(each.name) != measure.version for each in measure.quantities)
+    )
+
+
+def require_feasible(job: Job) -> None:
+    """Refuse a job with a measure that would not be done in time on images of its size.
+
+    Raises
+    ------
+    SettingsError
+        With what to ask for instead.
+    """
+    for measure in MEASURES:
+        reason = measure.refusal(job.transform.size) if measure.name in job.measures else None
+        if reason and isinstance(measure, SampledMeasure):
+            instead = measure.alternative
+            raise SettingsError(
+                f"{job.title}: {reason}",
+                hint=f"ask for {instead} instead (--measures {instead})"
+                if instead
+                else f"ask for {measure.name} of networks with smaller images alone",
+            )

@@ -1,0 +1,170 @@
+"""The images of a task: read from its dataset, and prepared for its network.
+
+Reads through the home's cache of decoded images. What is computed of them lies in
+``jobs.runners.worker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from catalog.datasets.base import ImageDataset, Sample
+from catalog.home import Home
+from catalog.models.base import InputTransform
+from catalog.pixel_cache.cache import PixelCache
+from jobs.planning.job import Job
+from jobs.runners.events import Skipped
+from jobs.runners.pace import AttemptPace
+from jobs.runners.task import Task
+from survey.network_measures.sample import ImageSample
+
+
+class TaskImages:
+    """The images of a task's dataset, whatever its shard.
+
+    Parameters
+    ----------
+    dataset : ImageDataset
+        The dataset.
+    job : Job
+        Knows the preparation of its images.
+    labels : tuple of int or None
+        The network's output for each class of the dataset; None where it has none.
+    device : torch.device
+        Where the network lies.
+    pace : AttemptPace
+        Counts the images read one by one.
+    """
+
+    def __init__(
+        self,
+        dataset: ImageDataset,
+        job: Job,
+        labels: tuple[int, ...] | None,
+        device: torch.device,
+        pace: AttemptPace,
+    ) -> None:
+        self.pace = pace
+        self._dataset, self._job, self._labels, self._device = dataset, job, labels, device
+
+    def read(self, position: int) -> Iterator[Sample]:
+        """Yield images from a position on, out of the home's cache of decoded ones if possible."""
+        job = self._job
+        if job.home is None:
+            return self._dataset.samples(job.transform, position)
+        cache = PixelCache(Home(job.home).pixels)
+        return cache.samples(self._dataset, job.dataset_fingerprint, job.transform, position)
+
+    def label(self, sample: Sample) -> int:
+        """Return the network's output for an image's class; -1 where there is none."""
+        if self._labels is None or sample.label is None:
+            return -1
+        return self._labels[sample.label]
+
+    def prepare(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the input of one forward pass: normalised, on the device."""
+        # A single decoded picture is a view with its channels last; several were copied together.
+        images = images.contiguous().to(self._device)
+        return normalise(images, self._job.transform)
+
+    def first(self, count: int, micro_batch: int) -> ImageSample | None:
+        """Return the first images that can be decoded, at most ``count``; None where none can."""
+        pixels, labels = [], []
+        for sample in self.read(0):
+            self.pace.step()
+            if sample.pixels is not None:
+                pixels.append(sample.pixels)
+                labels.append(self.label(sample))
+            if len(pixels) == count:
+                break
+        if not pixels:
+            return None
+        known = torch.tensor(labels) if max(labels) >= 0 else None
+        return ImageSample(torch.stack(pixels), known, micro_batch, self.prepare)
+
+
+class Feed:
+    """A shard's images one by one, and the place reached in the dataset.
+
+    Parameters
+    ----------
+    images : TaskImages
+        Reads them.
+    task : Task
+        Knows the shard.
+    """
+
+    def __init__(self, images: TaskImages, task: Task) -> None:
+        self.micro_batch = task.micro_batch or task.job.settings.micro_batch
+        self._images, self._task = images, task
+        self._skipped: list[Skipped] = []
+        #: Place in the dataset's order of the next image.
+        self.position = self._batch_begins = self._first_position()
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each image, as it was decoded, with its label."""
+        for sample in self._images.read(self.position):
+            self.position = sample.position + 1
+            if sample.pixels is None:
+                reason = sample.error or "no pixels"
+                run_id, attempt = self._task.run_id, self._task.attempt
+                self._skipped.append(Skipped(run_id, attempt, sample.name, reason))
+            else:
+                yield sample.pixels[None], torch.tensor([self._images.label(sample)])
+
+    def prepare(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the input of one forward pass, which is a step of the attempt."""
+        self._images.pace.step()
+        return self._images.prepare(images)
+
+    def batch_ended(self) -> None:
+        """Note that the images up to here need not be fed again."""
+        self._batch_begins = self.position
+
+    def halve(self) -> None:
+        """Halve the micro-batch and go back to the batch that is not measured yet."""
+        self.micro_batch //= 2
+        self.position, self._skipped = self._batch_begins, []
+
+    def take_skipped(self) -> tuple[Skipped, ...]:
+        """Return the images skipped since the last call."""
+        taken, self._skipped = tuple(self._skipped), []
+        return taken
+
+    def _first_position(self) -> int:
+        """Return where the shard's first batch begins: after the images of those before it."""
+        shard, job = self._task.shard, self._task.job
+        if shard.position is not None:
+            return shard.position
+        before, position = shard.first * job.settings.score_images, 0
+        for sample in self._images.read(0):
+            if before == 0:
+                break
+            before -= sample.pixels is not None
+            position = sample.position + 1
+            self._images.pace.step()
+        return position
+
+
+def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
+    """Scale uint8 pixels to [0, 1] and standardise each channel; floats pass unchanged.
+
+    Parameters
+    ----------
+    pixels : torch.Tensor
+        N x 3 x H x W.
+    transform : InputTransform
+        Its ``mean`` and ``std`` are used.
+
+    Returns
+    -------
+    torch.Tensor
+        float32, on the same device.
+    """
+    if pixels.is_floating_point():
+        return pixels
+    mean = torch.tensor(transform.mean, device=pixels.device)[:, None, None]
+    std = torch.tensor(transform.std, device=pixels.device)[:, None, None]
+    return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
