@@ -72,7 +72,7 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 
 # Not the sweep over 1,451 networks, which takes the better part of an hour, and not what needs
 # photographs and checkpoints to be named.
-NOT_ALL := $(addprefix bench/,sweep.py rounding.py ridge.py)
+NOT_ALL := $(addprefix bench/,path_length.py sweep.py rounding.py ridge.py)
 bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 	@set -e; for script in $(sort $(filter-out $(NOT_ALL),$(wildcard bench/*.py))); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
@@ -81,6 +81,7 @@ docs: $(STAMP)  ## Write docs/cli.md, docs/metrics.md and docs/schema.md again f
 	@$(BIN)/python -m docs.generate.cli_page > docs/cli.md
 	@$(BIN)/python -m docs.generate.schema_page > docs/schema.md
 	@$(BIN)/python -m docs.generate.metrics_page > docs/metrics.md
+	@$(BIN)/python -m docs.generate.measures_page > docs/measures.md
 
 figures: $(STAMP)  ## Write docs/activations.md and its figures again (STUDIES="comparison" narrows)
 	@$(BIN)/python -m docs.generate.studies_page docs $(STUDIES)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from analysis.contrasts.training_shift import training_shift
     from analysis.data.frames import layers, models, signatures
     from analysis.data.measured_rows import score_frame, signature_frame
+    from analysis.data.network_measures import measure_scores, network_measures
     from analysis.data.provenance import Provenance, provenance_of
     from analysis.data.selection import Selection
     from analysis.data.sql import query
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from analysis.paper.compare import compare_paper
     from analysis.relations.accuracy_regressions import regressions
     from analysis.relations.metric_correlations import correlations
+    from analysis.relations.network_measures import measure_correlations
     from analysis.relations.timeline import timeline
     from analysis.relations.trend import trends
     from analysis.similarity.clusters import cluster, clusters

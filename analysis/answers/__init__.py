@@ -8,6 +8,7 @@ from __future__ import annotations
 from analysis.answers import clusters, contrasts, neighbours, paper_comparison, relations
 from analysis.answers.base import Answer
 from analysis.answers.drift import SignatureDrift
+from analysis.answers.network_measures import NetworkMeasures
 from analysis.answers.trend import AffinityTrends
 
 __all__ = ["ANSWERS", "Answer"]
@@ -18,7 +19,7 @@ ANSWERS: tuple[type[Answer], ...] = (
     *(clusters.SignatureClusters, clusters.ClusterStability, clusters.KMeansClusters),
     *(clusters.SignatureDistances, neighbours.NearestNeighbours, neighbours.FamilyPredictions),
     *(neighbours.FamilyNovelty, relations.MetricCorrelations, paper_comparison.PaperCorrelations),
-    *(relations.AccuracyRegressions, paper_comparison.PaperRegressions),
+    *(relations.AccuracyRegressions, paper_comparison.PaperRegressions, NetworkMeasures),
     *(relations.AffinityTimeline, AffinityTrends),
     *(relations.AffinityDistributions, relations.AffinityByDepth),
     *(contrasts.ShortcutContrast, contrasts.PlainTwins, contrasts.DatasetDeviations),

@@ -7,9 +7,9 @@ question is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,22 +23,26 @@ from analysis.option_fields import option, option_fields
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.data.provenance import Provenance
     from analysis.similarity.distances import DistanceMatrix
 
 #: The columns that most answers are computed from.
 CURVE = (
-    *("run_id", "architecture", "checkpoint", "dataset", "family", "site", "role", "repeat"),
-    "affinity",
+    *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset"),
+    *("dataset_name", "pooling", "site", "role", "repeat", "affinity"),
 )
+
+#: What figures over depth show beside.
+DEPTHS = ("graph_depth", "relative_depth")
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure of an answer, with the rows it shows."""
+    """What makes a figure of an answer, and the rows that it shows."""
 
-    #: A figure of ``analysis.figures``.
-    chart: Any
-    rows: pd.DataFrame
+    #: Returns a figure of ``analysis.figures``.
+    chart: Callable[[], Any]
+    rows: Callable[[], pd.DataFrame]
     #: The stem of its files in a report.
     name: str
     #: The runs it shows; all by default.
@@ -88,7 +92,8 @@ class Answer:
     file: ClassVar[str] = ""
     #: The column that has a value where the data allow an answer; by default one row is enough.
     needed: ClassVar[str] = ""
-    #: The view of the store, and its columns, that the report's SQL selects.
+    #: The view of the store that the report's SQL selects from, and the columns that it is computed
+    #: from: those of signatures are read, and those that the view has are selected.
     view: ClassVar[str] = "signatures"
     source: ClassVar[Sequence[str]] = CURVE
     #: Settings of whose values it never brings several together, whatever runs it is about.
@@ -114,8 +119,21 @@ class Answer:
     @property
     def signatures(self) -> pd.DataFrame:
         """The scores that it is computed from."""
-        material = self.material.with_untrained if self.untrained else self.material
-        return material.signatures
+        return self._about.sites(self.read)
+
+    @property
+    def made_from(self) -> Provenance:
+        """The provenance of these."""
+        return self._about.made_from
+
+    @property
+    def _about(self) -> Material:
+        return self.material.with_untrained if self.untrained else self.material
+
+    @property
+    def read(self) -> Sequence[str]:
+        """The columns of signatures that it is computed from with its options."""
+        return self.source
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,11 +188,12 @@ class Answer:
         """Yield its figures."""
         if self.figure:
             limit = {} if self.most is None else {"most": self.most}
+            drawn = self.drawn
             chart, rows = (
-                resolve_name(f"analysis.figures:{self.figure}_{kind}")(*self.drawn, **limit, **more)
-                for kind, more in (("chart", self.drawn_with), ("rows", {}))
+                partial(resolve_name(f"analysis.figures:{self.figure}_{kind}"), *drawn, **limit)
+                for kind in ("chart", "rows")
             )
-            yield Drawing(chart, rows, self.file or self.name)
+            yield Drawing(partial(chart, **self.drawn_with), rows, self.file or self.name)
 
     def tables(self) -> Iterator[Table]:
         """Yield the tables of its page."""

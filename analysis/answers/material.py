@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.choices import NORMALISATION, PAPER_METRICS, Normalisation, Role
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.data.provenance import Provenance
+    from analysis.data.selected_runs import SelectedRuns
     from analysis.data.selection import Selection
     from analysis.figures.marks.model_colours import ModelColours
     from analysis.similarity.distances import DistanceMatrix
@@ -45,6 +47,8 @@ class Material:
     color_by : str, optional
         The tag or column of models that colours figures where an answer names none; by default
         models are coloured by their family.
+    copied : bool
+        Whether to read the copy of the home; see ``analysis.data.selected_runs.SelectedRuns``.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Material:
         *,
         keep_flagged: bool = False,
         color_by: str | None = None,
+        copied: bool = False,
     ) -> None:
         from analysis.data.selection import Selection
 
@@ -65,26 +70,66 @@ class Material:
         self.watch = watch
         self._keep_flagged = keep_flagged
         self._color_by = color_by
+        self._copied = copied
+        self._narrow: pd.DataFrame | None = None
         self._matrices: dict[tuple[str, int | None], DistanceMatrix] = {}
         #: Answers with their default options, by class.
         self.answers: dict[type, Any] = {}
 
     @cached_property
+    def selected(self) -> SelectedRuns:
+        """The runs, of which frames are read."""
+        from analysis.data.selected_runs import SelectedRuns
+
+        return SelectedRuns(self.home, self.selection, copied=self._copied)
+
+    @cached_property
     def models(self) -> pd.DataFrame:
         """One row a run, those that failed and those without a score included."""
-        from analysis.data.frames import models
-
-        return models(self.home, self.selection)
+        return self.selected.models()
 
     @cached_property
     def signatures(self) -> pd.DataFrame:
         """One row a finished run and site; it carries the provenance of all its runs."""
-        from analysis.data.frames import signatures
-        from analysis.data.provenance import carried
+        return self._sites(None)
 
-        kept = self._keep_flagged
-        frame = signatures(self.home, self.selection, role=self.role, keep_flagged=kept)
-        return carried(frame, frame)
+    def sites(self, columns: Iterable[str]) -> pd.DataFrame:
+        """Return the signatures with these columns, and perhaps others.
+
+        Of the copy of a home only columns that were asked for are read: all of thousands of runs
+        take a gigabyte. Of a store that is written to they are read at once.
+        """
+        from analysis.data.provenance import COUNTED
+
+        if not self._copied:
+            return self.signatures
+        wanted = dict.fromkeys((*COUNTED, *columns))
+        try:
+            if self._narrow is None:
+                self._narrow = self._sites(tuple(wanted))
+            elif lacking := [each for each in wanted if each not in self._narrow]:
+                more = self._sites(lacking)
+                for name in lacking:
+                    self._narrow[name] = more[name].array
+        except UnknownName:
+            # Whoever asked for what there is not says which there are.
+            return self.signatures
+        return self._narrow
+
+    @cached_property
+    def made_from(self) -> Provenance:
+        """The provenance of the signatures."""
+        from analysis.data.provenance import provenance_of
+
+        return provenance_of(self.sites(("run_id",)))
+
+    def _sites(self, columns: Sequence[str] | None) -> pd.DataFrame:
+        from analysis.data.counts import counts_of
+
+        keep = self._keep_flagged
+        frame = self.selected.signatures(self.role, keep_flagged=keep, columns=columns)
+        frame.attrs |= counts_of(frame)
+        return frame
 
     def of_ridge(self, ridge: str) -> Material:
         """Return the material of runs of a ridge, every score kept; this one if another is asked.
@@ -102,28 +147,33 @@ class Material:
                 f"no selected run was measured with the {ridge} ridge",
                 hint=f"survey run --ridge {ridge} measures with it; --ridge '*' takes any",
             )
-        selection = replace(self.selection, ridges=ridge)
-        return Material(self.home, selection, self.role, self.watch, keep_flagged=True)
+        return self._of(replace(self.selection, ridges=ridge), keep_flagged=True)
 
     @cached_property
     def with_untrained(self) -> Material:
         """The material of the same runs and those of random weights; this one where it has them."""
         if self.selection.takes_untrained:
             return self
-        selection, kept = replace(self.selection, untrained=True), self._keep_flagged
-        return Material(self.home, selection, self.role, self.watch, keep_flagged=kept)
+        return self._of(replace(self.selection, untrained=True), keep_flagged=self._keep_flagged)
 
     @property
     def _every(self) -> Material:
         """The material of all runs of every ridge."""
-        return Material(self.home, replace(self.selection, ridges="*", newest=False))
+        return self._of(replace(self.selection, ridges="*", newest=False), keep_flagged=False)
+
+    def _of(self, selection: Selection, *, keep_flagged: bool) -> Material:
+        given = self.home, selection, self.role, self.watch
+        return Material(*given, keep_flagged=keep_flagged, copied=self._copied)
 
     @cached_property
     def layers(self) -> pd.DataFrame:
         """One row a run, batch and site, with the metrics that the paper prints numbers of."""
-        from analysis.data.frames import layers
+        return self.selected.layers(("affinity", *PAPER_METRICS))
 
-        return layers(self.home, self.selection, columns=("affinity", *PAPER_METRICS))
+    @cached_property
+    def measures(self) -> pd.DataFrame:
+        """One row a run and measure of its whole network, with a value or a reason."""
+        return self.selected.measures()
 
     def colours(self, name: str | None = None) -> ModelColours:
         """Return what the colours of models stand for: a tag or column, or their families.
@@ -138,7 +188,7 @@ class Material:
         name = name or self._color_by
         return FAMILIES if name is None else ModelColours.by(self.models, name)
 
-    @property
+    @cached_property
     def done(self) -> pd.DataFrame:
         """The runs that finished."""
         return self.models[self.models["status"] == "done"].reset_index(drop=True)
@@ -146,16 +196,16 @@ class Material:
     @cached_property
     def scored(self) -> list[str]:
         """The ids of runs with at least one affinity score."""
-        rows = self.signatures[self.signatures["affinity"].notna()]
-        return list(dict.fromkeys(rows["run_id"]))
+        sites = self.sites(("run_id", "affinity"))
+        return sites["run_id"][sites["affinity"].notna()].unique().tolist()
 
     def matrix(
         self, normalisation: Normalisation = NORMALISATION, band: int | None = None
     ) -> DistanceMatrix:
         """Return the distances between the signatures; see ``analysis.similarity.distances``."""
-        from analysis.similarity.distances import distance_matrix
+        from analysis.similarity.distances import READ, distance_matrix
 
         key = normalisation, band
         if key not in self._matrices:
-            self._matrices[key] = distance_matrix(self.signatures, normalisation, band)
+            self._matrices[key] = distance_matrix(self.sites(READ), normalisation, band)
         return self._matrices[key]

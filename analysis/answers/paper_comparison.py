@@ -49,7 +49,8 @@ class _PaperComparison(Answer):
         from analysis.paper.compare import compare_paper
 
         material = self.material.of_ridge(PAPER_RIDGE)
-        compared = compare_paper(material.signatures, material.done, material.layers)
+        sites = material.sites(self.read)
+        compared = compare_paper(sites, material.done, material.layers)
         chosen = compared["table"].isin(self.tables_of_paper)
         return compared[chosen].reset_index(drop=True)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, Answer, ColouredAnswer, Drawing
+from analysis.answers.base import CURVE, DEPTHS, Answer, ColouredAnswer, Drawing
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import LARGEST_SEED, option
@@ -56,7 +56,10 @@ class MetricCorrelations(Answer):
     computed_by = "analysis.relations.metric_correlations:correlations"
     figure = "correlation"
     needed = "pearson"
-    source = ("run_id", "family", "site", "affinity", *PAPER_METRICS)
+    source = (
+        *("run_id", "model", "source", "architecture", "checkpoint", "family", "dataset"),
+        *("dataset_name", "pooling", "site", "affinity", *PAPER_METRICS),
+    )
     apart = ("dataset", "pooling")
 
     level: Level | None = option(
@@ -71,6 +74,11 @@ class MetricCorrelations(Answer):
         repeated=True,
         none="the paper's five",
     )
+
+    @property
+    def read(self) -> Sequence[str]:
+        """The columns that it is computed from, with those to correlate with."""
+        return *self.source, *self.metrics
 
     @property
     def options(self) -> dict[str, Any]:
@@ -183,9 +191,14 @@ class AccuracyRegressions(Answer):
     )
 
     @property
+    def read(self) -> Sequence[str]:
+        """The columns of signatures that statistics of a run are computed from."""
+        return ("run_id", "role", "affinity")
+
+    @property
     def inputs(self) -> Sequence[Any]:
         """The signatures, and the runs with their accuracies."""
-        return self.material.signatures, self.material.done
+        return self.signatures, self.material.done
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -214,7 +227,7 @@ class AccuracyRegressions(Answer):
         if self.accuracy != "measured":
             return given
         done = self.material.done
-        known = done[done["run_id"].isin(self.material.signatures["run_id"])]
+        known = done[done["run_id"].isin(self.signatures["run_id"])]
         return [*given, *chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)]
 
     def tables(self) -> Iterator[Table]:
@@ -234,6 +247,7 @@ class AffinityTimeline(ColouredAnswer):
     title = "Timeline"
     caption = "Range of each model's affinity scores, oldest architecture first."
     columns = ("model", "family", "family_group", "year", "lowest", "median", "highest", "sites")
+    source = (*CURVE, "family_group", "year")
     computed_by = "analysis.relations.timeline:timeline"
     found_by = "analysis.relations.timeline:timeline_finding"
 
@@ -269,7 +283,7 @@ class AffinityDistributions(Answer):
     @property
     def drawn(self) -> Sequence[Any]:
         """The scores, and the statistics of their distributions."""
-        return self.material.signatures, self.statistics
+        return self.signatures, self.statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,15 +296,15 @@ class AffinityByDepth(Answer):
     columns = ("model", "family", "sites", "median")
     computed_by = "analysis.relations.network_depth:depths"
     found_by = "analysis.relations.network_depth:depths_finding"
-    source = (*CURVE, "activation", "graph_depth")
+    source = (*CURVE, *DEPTHS, "site_name", "activation", "affinity_std")
 
     def drawings(self) -> Iterator[Drawing]:
         """Yield a figure a family."""
         from analysis.figures import depth_chart, model_rows
 
-        signatures = self.material.signatures
+        signatures = self.signatures
         for place, (family, run_ids) in enumerate(self.rows.groupby("family")["run_id"], 1):
-            chart = depth_chart(signatures, str(family))
-            rows = model_rows(signatures[signatures["run_id"].isin(run_ids)])
+            chart = partial(depth_chart, signatures, str(family))
+            rows = partial(model_rows, signatures[signatures["run_id"].isin(run_ids)])
             # Numbered, as names may differ in what a file's name cannot hold.
             yield Drawing(chart, rows, f"{self.name}-{place}-{family}", tuple(run_ids))

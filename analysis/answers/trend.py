@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, Answer
+from analysis.answers.base import CURVE, DEPTHS, Answer
 from analysis.answers.columns import TableColumn
 from analysis.option_fields import option
 from analysis.text import fixed
@@ -40,7 +40,7 @@ class AffinityTrends(Answer):
     found_by = "analysis.relations.trend:trends_finding"
     needed = "change"
     most = 12
-    source = (*CURVE, "site_name")
+    source = (*CURVE, *DEPTHS, "site_name")
 
     against: str | None = option(
         None,
@@ -60,7 +60,7 @@ class AffinityTrends(Answer):
     @property
     def inputs(self) -> Sequence[Any]:
         """The signatures, and the runs with their tags."""
-        return self.material.signatures, self.material.done
+        return self.signatures, self.material.done
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -47,7 +47,8 @@ from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
 from analysis.contrasts.drift_verdicts import COLUMNS, MOVES, OUT, Drift
 from analysis.contrasts.run_pairs import Alone, ended_runs, explicit_pair, with_predecessors
 from analysis.contrasts.site_changes import run_row, site_rows
-from analysis.data.provenance import conditions, runs_hash
+from analysis.data.counts import runs_hash
+from analysis.data.provenance import conditions
 from analysis.data.selection import Selection
 from analysis.data.tables import Row
 from analysis.statistics.p_values import corrected, detectable_difference, difference_p

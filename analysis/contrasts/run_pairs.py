@@ -19,6 +19,7 @@ from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from catalog.datasets.subset import without_order
 from catalog.home import Home
+from catalog.registry.labels import labels_of
 from catalog.store.reader import query, run_row
 from survey.errors import DatasetError, SettingsError
 
@@ -87,7 +88,7 @@ def ended_runs(home: Home, selection: Selection) -> list[Run]:
     SettingsError
         If there are some, and none is selected.
     """
-    result = with_labels(query(home, _RUNS).to_pylist(), home)
+    result = with_labels(query(home, _RUNS).to_pylist(), labels_of(home))
     # Every repeat of any ridge counts here: pairs never mix settings, and one repeat is another's
     # predecessor. In a new home nothing has ended yet.
     return selection.fitting(result) if result else []

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import describe
-from analysis.data.model_names import is_untrained, labels
+from analysis.data.described_frames import describe
+from analysis.data.model_names import NAMES, is_untrained, labels, names_of
+from analysis.data.selected_runs import frame_of_sites
 from catalog.copied_home import copy_of
 from catalog.home import Home
+from catalog.store.records import details_of
 from catalog.store.views import DESCRIBED, scores_that_count
 from survey.errors import UnknownName
 from survey.text import counted
@@ -47,6 +49,8 @@ _SITES = f"SELECT * EXCLUDE ({', '.join(each.name for each in DESCRIBED)}) FROM 
 
 _GAPS = "FROM gaps WHERE run_id IN $ids ORDER BY run_id, site, status"
 
+_MEASURES = "FROM network_scores WHERE run_id IN $ids ORDER BY measure"
+
 # In the order of a selection, which decides between equally near ones.
 _CURVES = f"""
 SELECT run_id, any_value(checkpoint) AS checkpoint, list(affinity ORDER BY site) AS affinity
@@ -77,6 +81,8 @@ class OneRun:
     #: Its sites in order, and those without a score with the reasons.
     sites: list[dict[str, Any]]
     gaps: list[dict[str, Any]]
+    #: The measures of its whole network.
+    measures: list[dict[str, Any]]
     #: What changes with them.
     version: str
 
@@ -105,14 +111,18 @@ def rows_of(home: Home, ids: Sequence[str]) -> RunRows:
     query = copy_of(home).query
     runs = _labelled(home, ids)
     places = {run["run_id"]: place for place, run in enumerate(runs)}
-    scores = query(_SCORES, ids=list(ids)).to_pandas()
-    order = np.lexsort((scores["site"], [places[run] for run in scores["run_id"]]))
+    scores = frame_of_sites(query(_SCORES, ids=list(ids)))
+    of_runs = np.array([places[run] for run in scores["run_id"]], np.int64)
+    order = np.lexsort((scores["site"].to_numpy(), of_runs))
     scores = scores.iloc[order].reset_index(drop=True)
-    gaps = query(_GAPS, ids=list(ids)).to_pandas()
     models = pd.DataFrame(runs)
-    scores["flags"] = [tuple(each) for each in scores["flags"]]
+    models["label"] = pd.Series([run["label"] for run in runs], dtype="object")
+    for column, names in names_of((*_known(home, runs), *runs)).items():
+        models[column] = pd.array([names[run] for run in places], dtype="str")
     what = runs[0]["run_id"] if len(runs) == 1 else counted(len(runs), "run")
-    describe((models, scores), runs, what, _known(home, runs))
+    describe(models, models, np.arange(len(models)), (), what)
+    describe(scores, models, of_runs[order], (*NAMES, "label", "tags"), what)
+    gaps = query(_GAPS, ids=list(ids)).to_pandas()
     gaps["model"] = gaps["run_id"].map(models.set_index("run_id")["model"])
     return RunRows(models, scores, gaps, _version(runs, models["model"].tolist()))
 
@@ -126,11 +136,16 @@ def run_of(home: Home, prefix: str) -> OneRun:
         If none or several do.
     """
     (run,) = _labelled(home, [prefix]) or _labelled(home, [run_named(home, prefix)])
-    apart = {each["run_id"]: each for each in (*_known(home, [run]), run)}
-    model, of_run = labels(apart.values())[run["run_id"]], {"ids": [run["run_id"]]}
-    sites, gaps = (copy_of(home).query(sql, **of_run).to_pylist() for sql in (_SITES, _GAPS))
+    model = labels((*_known(home, [run]), run))[run["run_id"]]
+    of_run = {"ids": [run["run_id"]]}
+    sites, gaps, measures = (
+        copy_of(home).query(sql, **of_run).to_pylist() for sql in (_SITES, _GAPS, _MEASURES)
+    )
     sites.sort(key=lambda each: each["site"])
-    return OneRun({**run, "model": model}, sites, gaps, _version([run], [model]))
+    for measure in measures:
+        measure["details"] = details_of(measure["details"])
+    version = _version([run, *measures], [model])
+    return OneRun({**run, "model": model}, sites, gaps, measures, version)
 
 
 def _labelled(home: Home, ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, combinations, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analysis.text import missing
 from catalog.training_steps import spelled_out
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 #: A row of ``runs``.
 Run = Mapping[str, Any]
 
+#: Columns of names that people read: of models, checkpoints and datasets.
+NAMES = ("model", "checkpoint_name", "dataset_name")
+
 #: The least digits of a run's id in a label, where runs differ in nothing else.
 ID_DIGITS = 8
+
+#: Groups of names whose short ones are kept, and names of such a group.
+_MOST_KEPT = 256
 
 #: A reference to a file or folder: its kind, its path, and the images of it that are meant.
 _REFERENCE = re.compile(
@@ -37,6 +44,17 @@ _ENDINGS = re.compile(
 _BOUNDARY = re.compile(r"(_|-(?!\d))")
 
 
+class _Named(NamedTuple):
+    """A run, with what a label may be made of."""
+
+    run_id: str
+    name: str
+    source: str
+    checkpoint: str
+    dataset: str
+    pooling: str
+
+
 def labels(runs: Iterable[Run]) -> dict[str, str]:
     """Return a label for each run that no other of them has.
 
@@ -44,7 +62,8 @@ def labels(runs: Iterable[Run]) -> dict[str, str]:
     ----------
     runs : iterable of mapping
         Rows of ``runs``: ``run_id``, ``source``, ``architecture``, ``checkpoint``, ``dataset`` and
-        ``pooling``; and ``label``, a name given by the user, where there is one.
+        ``pooling``; and ``label``, a name given by the user, where there is one. One twice counts
+        once.
 
     Returns
     -------
@@ -54,19 +73,28 @@ def labels(runs: Iterable[Run]) -> dict[str, str]:
         behind it, checkpoint and dataset by their short names; where these do not tell them apart,
         with the first digits of the run's id.
     """
-    every = list(runs)
+    return names_of(runs)["model"]
+
+
+def names_of(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
+    """Return the names that people read, each by run id, by the column that holds them.
+
+    Its parameters are those of ``labels``.
+    """
+    every = list({run["run_id"]: run for run in runs}.values())
     checkpoints, datasets = checkpoint_names(every), dataset_names(every)
-    namesakes: defaultdict[str, list[Run]] = defaultdict(list)
+    namesakes: defaultdict[str, list[_Named]] = defaultdict(list)
     for run in every:
-        short = {"checkpoint": checkpoints[run["run_id"]], "dataset": datasets[run["run_id"]]}
-        name = run.get("label")
-        name = run["architecture"] if missing(name) else str(name)
-        namesakes[name].append({**run, **short, "name": name})
-    return {
-        run["run_id"]: label
+        run_id, label = run["run_id"], run.get("label")
+        name = run["architecture"] if label is None or missing(label) else str(label)
+        short = checkpoints[run_id], datasets[run_id]
+        namesakes[name].append(_Named(run_id, name, run["source"], *short, run["pooling"]))
+    models = {
+        run.run_id: label
         for group in namesakes.values()
         for run, label in zip(group, _unique_labels(group), strict=True)
     }
+    return dict(zip(NAMES, (models, checkpoints, datasets), strict=True))
 
 
 def checkpoint_names(runs: Iterable[Run]) -> dict[str, str]:
@@ -175,29 +203,34 @@ def measured_on(run: Mapping[Any, Any] | pd.Series[Any]) -> str:
     return str(dataset) if pooling == "mean" else f"{dataset}, pooled {pooling}"
 
 
-def _unique_labels(runs: Sequence[Run]) -> list[str]:
+def _unique_labels(runs: Sequence[_Named]) -> list[str]:
+    values = dict(zip(_Named._fields, zip(*runs, strict=True), strict=True))
     by_parts = (
-        [_label(run, parts) for run in runs]
+        _labels(runs, parts)
         for number in range(len(_PARTS) + 1)
         for parts in combinations(_PARTS, number)
+        # Labels of many runs take long to make; equal parts make equal ones.
+        if len(set(zip(*(values[part] for part in ("name", *parts)), strict=True))) == len(runs)
     )
-    by_id = (
-        [f"{run['name']} {run['run_id'][:digits]}" for run in runs] for digits in count(ID_DIGITS)
-    )
+    by_id = ([f"{run.name} {run.run_id[:digits]}" for run in runs] for digits in count(ID_DIGITS))
     return next(each for each in chain(by_parts, by_id) if len(set(each)) == len(runs))
 
 
-def _label(run: Run, parts: Sequence[str]) -> str:
-    pieces = {name: _PARTS[name](run) if name in parts else "" for name in _PARTS}
-    return "{source}{name}{checkpoint}{dataset}{pooling}".format(name=run["name"], **pieces)
+def _labels(runs: Sequence[_Named], parts: Sequence[str]) -> list[str]:
+    form = "".join(form for part, form in _FORMS.items() if part in ("name", *parts))
+    return [form.format(run) for run in runs]
 
 
 #: What a label may add to the architecture, in order of preference.
-_PARTS: Mapping[str, Callable[[Run], str]] = {
-    "checkpoint": lambda run: f"@{run['checkpoint']}",
-    "dataset": lambda run: f" on {run['dataset']}",
-    "source": lambda run: f"{run['source']}:",
-    "pooling": lambda run: f" pooled {run['pooling']}",
+_PARTS = ("checkpoint", "dataset", "source", "pooling")
+
+#: How each part of a label is written, in their order in it.
+_FORMS = {
+    "source": "{0.source}:",
+    "name": "{0.name}",
+    "checkpoint": "@{0.checkpoint}",
+    "dataset": " on {0.dataset}",
+    "pooling": " pooled {0.pooling}",
 }
 
 
@@ -208,8 +241,15 @@ def _without_architecture(run: Run) -> str:
 
 
 def _by_run(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    short = short_names(names.values())
+    every = tuple(dict.fromkeys(names.values()))
+    short = _kept(every) if len(every) <= _MOST_KEPT else short_names(every)
     return ((run, short[name]) for run, name in names.items())
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _kept(names: tuple[str, ...]) -> dict[str, str]:
+    """Return short names, kept: a new run changes those of its architecture alone."""
+    return short_names(names)
 
 
 def _ends(paths: Sequence[re.Match[str]]) -> Iterator[list[str]]:

@@ -6,8 +6,6 @@ A frame carries it in ``attrs``, as text and numbers; ``Provenance`` writes it a
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data.counts import counts_of, flagged, run_ids, runs_hash
 from analysis.data.model_names import short_names
 from analysis.text import listed
 from survey import __version__
-from survey.few_images import enough_images
-from survey.results import FLAGS, flag_sentences
+from survey.results import flag_sentences
 from survey.text import counted
 
 #: Columns of ``runs``: how many images a score is made of, and how its covariances are estimated.
@@ -29,6 +27,9 @@ CONDITIONS = ("images_per_score", "shrinkage", "ridge")
 #: Settings of which one answer should hold one value each; those that scores depend on, and what
 #: was measured on.
 COMPARED = ("images_per_score", "ridge", "shrinkage", "pooling", "dataset")
+
+#: Columns of signatures that it is counted from, however they are filtered.
+COUNTED = ("run_id", "site", "affinity", "flags", "channels", *CONDITIONS, "pooling", "dataset")
 
 #: Values that a description leaves out. The ridge is always named: its default has changed.
 _USUAL = {"shrinkage": "ledoit-wolf"}
@@ -42,9 +43,6 @@ CARRIED = (
 
 #: Those that count all runs, and do not hold of a part of them.
 _COUNTS = ("runs", "runs_hash", "left_out", "marked", "enough_images", "untrained_left_out")
-
-#: Digits of the hash of the run ids.
-HASH_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +112,7 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
     Provenance
         Its selection is ``runs as given`` where the frame carries none.
     """
-    attrs, flagged = frame.attrs, _flagged(frame)
-    ids = _run_ids(frame)
+    attrs, flags, ids = frame.attrs, flagged(frame), run_ids(frame)
     return Provenance(
         selection=str(attrs.get("selection") or "runs as given"),
         runs=int(attrs.get("runs", len(ids))),
@@ -124,9 +121,9 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
         measuring_versions=tuple(attrs.get("measuring_versions", ())),
         conditions=tuple(_conditions(frame)),
         mixed=_mixed(frame),
-        left_out=flagged["left_out"],
-        marked=flagged["marked"],
-        enough_images=flagged["enough_images"],
+        left_out=flags["left_out"],
+        marked=flags["marked"],
+        enough_images=flags["enough_images"],
         untrained_left_out=int(attrs.get("untrained_left_out", 0)),
         untrained_alone=bool(attrs.get("untrained_alone")),
     )
@@ -152,7 +149,8 @@ def conditions(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     list of str
         Such as ``512 images a score, ridge relative``.
     """
-    return sorted({condition(run) for run in runs} - {""})
+    combined = {tuple(run[name] for name in CONDITIONS) for run in runs}
+    return sorted({condition(dict(zip(CONDITIONS, each, strict=True))) for each in combined} - {""})
 
 
 def condition(run: Mapping[str, Any]) -> str:
@@ -218,12 +216,9 @@ def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         The result, with ``CARRIED`` in ``attrs``.
     """
-    ids = set().union(*(_run_ids(frame) for frame in frames))
     for frame in reversed(frames):
         result.attrs |= {name: frame.attrs[name] for name in CARRIED if name in frame.attrs}
-    if ids:
-        result.attrs |= {"runs": len(ids), "runs_hash": runs_hash(ids)}
-    result.attrs |= next((counts for counts in map(_flagged, frames) if any(counts.values())), {})
+    result.attrs |= counts_of(*frames)
     result.attrs["conditions"] = sorted({each for frame in frames for each in _conditions(frame)})
     result.attrs["mixed"] = next(filter(None, map(_mixed, frames)), {})
     return result
@@ -246,12 +241,6 @@ def narrowed(frame: pd.DataFrame, part: str) -> pd.DataFrame:
     return narrower
 
 
-def runs_hash(run_ids: Iterable[str]) -> str:
-    """Return the first digits of the sha256 over the sorted run ids, one a line."""
-    text = "\n".join(sorted(set(run_ids)))
-    return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
-
-
 def _conditions(frame: pd.DataFrame) -> list[str]:
     """Return the conditions of a frame's remaining rows; without their columns, those carried."""
     if set(CONDITIONS) <= set(frame.columns):
@@ -270,29 +259,3 @@ def _mixed(frame: pd.DataFrame) -> dict[str, list[str]]:
     if set(COMPARED) <= set(frame.columns):
         return mixed_settings(frame)
     return dict(frame.attrs.get("mixed", {}))
-
-
-def _flagged(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of a frame's sites bear each flag; without their columns, those carried."""
-    if not {"flags", "affinity", "site"} <= set(frame.columns) or "batch" in frame:
-        counts = {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
-        return counts | {"enough_images": frame.attrs.get("enough_images")}
-    few = frame[["few_images" in flags for flags in frame["flags"]]]
-    widest = few["channels"].max() if "channels" in few else None
-    # Many sites have few combinations of flags.
-    sites = Counter(zip(frame["flags"], frame["affinity"].notna(), strict=True))
-
-    def by_flag(*, scored: bool) -> dict[str, int]:
-        alike = [(flags, n) for (flags, has_score), n in sites.items() if has_score == scored]
-        return {f: total for f in FLAGS if (total := sum(n for flags, n in alike if f in flags))}
-
-    return {
-        "enough_images": None if pd.isna(widest) else enough_images(int(widest)),
-        "left_out": by_flag(scored=False),
-        "marked": by_flag(scored=True),
-    }
-
-
-def _run_ids(frame: pd.DataFrame) -> set[str]:
-    columns = [name for name in frame.columns if str(name).endswith("run_id")]
-    return {str(each) for name in columns for each in frame[name].unique() if not pd.isna(each)}

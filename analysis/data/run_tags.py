@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from analysis.data.tag_conditions import PREFIX, is_number
 from analysis.text import missing
-from catalog.home import Home
-from catalog.registry.labels import labels_of
 from catalog.tags import RunLabels
 from survey.errors import UnknownName
 
 
-def with_labels(runs: Iterable[Mapping[str, Any]], home: Home) -> list[dict[str, Any]]:
+def with_labels(
+    runs: Iterable[Mapping[str, Any]], labels: Mapping[str, RunLabels]
+) -> list[dict[str, Any]]:
     """Return rows of ``runs`` with their ``label``, None without one, and their ``tags``."""
-    given = labels_of(home)
-    labels = ((run, given.get(run["run_id"], RunLabels())) for run in runs)
-    return [{**run, "label": each.label, "tags": dict(each.tags)} for run, each in labels]
+    given = ((run, labels.get(run["run_id"], RunLabels())) for run in runs)
+    return [{**run, "label": each.label, "tags": dict(each.tags)} for run, each in given]
 
 
 def tag_names(runs: pd.DataFrame) -> list[str]:
@@ -64,7 +63,7 @@ def numbers_of(values: pd.Series[Any]) -> pd.Series[float]:
     return values.where(known).astype("float64")
 
 
-def with_tag_columns(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def with_tag_columns(table: pd.DataFrame, runs: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """Return a table of runs with their ``label`` and a column ``tags.NAME`` for each tag.
 
     Parameters
@@ -72,13 +71,13 @@ def with_tag_columns(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     table : pandas.DataFrame
         Any table; its runs are known by ``run_id``, else by ``model``. Without either it is
         returned as it is.
-    runs : pandas.DataFrame
-        Rows of ``analysis.models``.
+    runs : callable
+        Returns rows of ``analysis.models``; called where the table is about runs.
     """
     key = next((name for name in ("run_id", "model") if name in table), None)
     if key is None:
         return table
-    known = runs.set_index(key).reindex(table[key]).set_axis(table.index)
+    known = runs().set_index(key).reindex(table[key]).set_axis(table.index)
     result = table.copy(deep=False)
     if known["label"].notna().any() and "label" not in table:
         result["label"] = known["label"]

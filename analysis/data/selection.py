@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from analysis.data.model_names import Run, is_untrained, names_untrained, short_names
+from analysis.data.model_names import Run, names_untrained, short_names, trained
 from analysis.data.selection_fields import FIELDS, known_sets
 from analysis.data.tag_conditions import parsed_condition
 from analysis.option_fields import option
-from catalog.store.latest_runs import chosen_ids, newest_each, of_one_ridge
+from catalog.store.latest_runs import chosen_runs, newest_each, of_one_ridge, without_runs
 from survey.errors import SettingsError, UnknownName
 from survey.text import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: A field as it may be passed; it is stored as a tuple.
 Globs = str | Sequence[str] | None
@@ -116,55 +119,58 @@ class Selection:
         repeats = () if self.newest else ("repeats too",)
         return ", ".join((*(parts or ["all models"]), *repeats))
 
-    def choose(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the selected runs, in their order.
+    def choose(self, fitting: pa.Table) -> pa.Table:
+        """Return the selected ones of runs that fit every field, in their order.
+
+        Parameters
+        ----------
+        fitting : pyarrow.Table
+            Rows of ``runs`` with ``run_id``, ``status``, ``finished_at``, ``ridge`` and the columns
+            of ``catalog.store.latest_runs.MEASURED``.
+        """
+        rule = "runs" if self.ridges else of_one_ridge("runs")
+        return chosen_runs(self._counting(fitting), newest_each(rule) if self.newest else rule)
+
+    def passed_over(self, fitting: pa.Table) -> str:
+        """Return which runs ``choose`` leaves out for their ridge or weights; empty for none."""
+        counting, parts = self._counting(fitting), []
+        # Most homes have runs of one ridge: none is left out for it.
+        several = not self.ridges and len(counting["ridge"].unique().drop_null()) > 1
+        kept = chosen_runs(counting, of_one_ridge("runs")) if several else counting
+        if others := without_runs(counting, kept):
+            ridge, runs_left = others["ridge"][0].as_py(), counted(len(others), "run")
+            parts.append(f"{runs_left} of the {ridge} ridge (--ridge {ridge} selects them)")
+        if left_out := self.untrained_left_out(fitting):
+            parts.append(f"{counted(left_out, 'run')} of random weights (--untrained counts them)")
+        return f"without {' and '.join(parts)}" if parts else ""
+
+    def untrained_left_out(self, fitting: pa.Table) -> int:
+        """Return how many finished runs are left out for their random weights, repeats apart."""
+        out = without_runs(fitting, self._counting(fitting))
+        if not out:
+            return 0
+        finished = chosen_runs(out, "(FROM runs WHERE status = 'done')")
+        return len(chosen_runs(finished, newest_each("runs")) if self.newest else finished)
+
+    def _counting(self, fitting: pa.Table) -> pa.Table:
+        """Return the runs of trained networks, where there are any and no others are asked for."""
+        kept = trained(fitting["checkpoint"].to_pandas()).to_numpy()
+        return fitting.filter(kept) if kept.any() and not self.takes_untrained else fitting
+
+    def fitting(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs that fit every field, in their order; repeats and those of any ridge.
 
         Parameters
         ----------
         runs : iterable of mapping
-            Rows of ``runs`` with ``run_id``, ``family``, ``family_group``, ``status``,
-            ``finished_at``, the columns of ``catalog.store.latest_runs.MEASURED`` and those of
-            ``analysis.data.provenance.CONDITIONS``.
+            Rows of ``runs`` with the columns that globs are compared with, and with ``label`` and
+            ``tags`` where they have some.
 
         Raises
         ------
         SettingsError
             If a glob fits none of the runs, or no run fits every field.
         """
-        counting = self._counting(self.fitting(runs))
-        rule = "runs" if self.ridges else of_one_ridge("runs")
-        kept = chosen_ids(counting, newest_each(rule) if self.newest else rule)
-        return [run for run in counting if run["run_id"] in kept]
-
-    def passed_over(self, runs: Iterable[Run]) -> str:
-        """Return which runs ``choose`` leaves out for their ridge or weights; empty for none."""
-        fitting = self.fitting(runs)
-        counting = self._counting(fitting)
-        kept = chosen_ids(counting, "runs" if self.ridges else of_one_ridge("runs"))
-        others = [run for run in counting if run["run_id"] not in kept]
-        parts = []
-        if others:
-            ridge = others[0]["ridge"]
-            runs_left = counted(len(others), "run")
-            parts.append(f"{runs_left} of the {ridge} ridge (--ridge {ridge} selects them)")
-        if left_out := self.untrained_left_out(fitting):
-            parts.append(f"{counted(left_out, 'run')} of random weights (--untrained counts them)")
-        return f"without {' and '.join(parts)}" if parts else ""
-
-    def untrained_left_out(self, fitting: Sequence[Run]) -> int:
-        """Return how many finished runs are left out for their random weights, repeats apart."""
-        kept = {run["run_id"] for run in self._counting(fitting)}
-        finished = [run for run in fitting if run["status"] == "done"]
-        out = [run for run in finished if run["run_id"] not in kept]
-        return len(chosen_ids(out, newest_each("runs"))) if out and self.newest else len(out)
-
-    def _counting(self, fitting: Sequence[Run]) -> list[Run]:
-        """Return the runs of trained networks, where there are any and no others are asked for."""
-        trained = [run for run in fitting if not is_untrained(run["checkpoint"])]
-        return list(fitting) if self.takes_untrained or not trained else trained
-
-    def fitting(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the runs that fit every field, repeats and runs of any ridge; see ``choose``."""
         known = list(runs)
         fitting = [FIELDS[name].chosen(globs, known) for name, globs in self.filters.items()]
         chosen = [run for run in known if all(run["run_id"] in each for each in fitting)]

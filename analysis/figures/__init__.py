@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         novelty_chart,
         novelty_rows,
     )
+    from analysis.figures.network_measures import measure_chart, measure_rows
     from analysis.figures.overlay import (
         alignment_chart,
         alignment_rows,

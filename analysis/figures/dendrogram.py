@@ -96,7 +96,7 @@ def dendrogram_chart(
             color="independent", shape="independent"
         ),
         clusters_finding(clustering),
-        note=f"{clusters_method(clustering)}. Black branches lie within a cluster, numbered to the"
+        note=f"{clusters_method(clustering)}. Strong branches lie within a cluster, numbered to the"
         " right." + (shortened if len(leaves) < models else ""),
         source=clustering.table,
         width=int(named + 40),

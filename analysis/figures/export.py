@@ -183,12 +183,18 @@ def csv_text(frame: pd.DataFrame) -> str:
 
     plain = (is_numeric_dtype, is_bool_dtype, is_datetime64_any_dtype)
     columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
-    texts = [each if any(is_(each) for is_ in plain) else each.map(harmless) for each in columns]
+    texts = [each if any(is_(each) for is_ in plain) else _harmless(each) for each in columns]
     # By place and not by name: a name may be a number, or that of two columns.
     safe = pd.concat(texts, axis="columns") if texts else frame
     safe = safe.set_axis([harmless(str(name)) for name in frame.columns], axis="columns")
     written: str = safe.to_csv(index=False, lineterminator="\n")
     return written
+
+
+def _harmless(column: pd.Series[Any]) -> pd.Series[Any]:
+    # Equal texts of thousands of rows are looked at once.
+    is_text = column.dtype == "str"
+    return column.map({each: harmless(each) for each in column.unique()} if is_text else harmless)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -95,7 +95,7 @@ def matrix_chart(
     number_of_models: int | None = None,
     colours: ModelColours = FAMILIES,
 ) -> Figure:
-    """Draw the distances between models as shades, dark for near.
+    """Draw the distances between models as shades.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def matrix_chart(
     return figure(
         _cells(cells, models, side, colours),
         distances_finding(matrix),
-        note=f"{matrix.normalisation.capitalize()} DTW between signatures; dark is near."
+        note=f"{matrix.normalisation.capitalize()} DTW between signatures."
         + (" One model a family, its medoid." if number_of_models is not None else ""),
         source=source if number_of_models is None else narrowed(source, "one of each family"),
         width=int(wide),

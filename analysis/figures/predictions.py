@@ -54,7 +54,7 @@ def prediction_rows(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def prediction_chart(predictions: pd.DataFrame) -> Figure:
-    """Draw the confusion matrix of families, a cell darker the larger its share of a row.
+    """Draw the confusion matrix of families, a cell stronger the larger its share of a row.
 
     Its parameters are those of ``prediction_rows``.
 
@@ -109,7 +109,7 @@ def _note(predictions: pd.DataFrame) -> str:
     votes = predictions.attrs.get("neighbours", 1)
     how = "its nearest neighbour" if votes == 1 else f"the vote of its {votes} nearest neighbours"
     text = f"Each model's family by {how} of other architectures. Numbers:"
-    text += " models, the darker the more of their family; framed: right."
+    text += " models, the stronger the more of their family; framed: right."
     random = int((predictions["predicted"].notna() & predictions["right"].isna()).sum())
     text += f" Not counted: {counted(random, 'model')} of random weights." if random else ""
     blank = predictions[predictions["predicted"].isna()]

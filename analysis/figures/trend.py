@@ -21,7 +21,7 @@ COLUMNS, WIDTH, HEIGHT = 2, 330, 240
 WIDE = 100
 
 _SITES = (
-    "Thick: the mean over the sites with a score in every run; thin: each site, darker is deeper."
+    "Thick: the mean over the sites with a score in every run; thin: each site, stronger is deeper."
 )
 _LINES = "The mean over the sites with a score in every run of a line."
 

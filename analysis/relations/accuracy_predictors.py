@@ -80,7 +80,7 @@ def predictors(
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
     others = others.assign(**{f"{GIVEN}:{name}": _numbers(known, name) for name in given})
-    accuracies = _accuracies(known, accuracy)
+    accuracies = known_accuracies(known, accuracy)
     # A checkpoint without an accuracy has no part in the means of its architecture.
     numbers = others.join([*by_kind, accuracies["top1"]]).where(accuracies["top1"].notna())
     on = [measured_on(run) for run in known.to_dict("records")]
@@ -125,7 +125,7 @@ def statistics(scores: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
+def known_accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:
     """Return each run's ``top1``, and whether it is ``measured`` or ``reported``."""
     other = "reported" if accuracy == "measured" else "measured"
     first, second = (known[f"{name}_top1"].astype("float64") for name in (accuracy, other))

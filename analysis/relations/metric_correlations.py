@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from pandas.api.types import is_numeric_dtype
+from scipy.special import stdtr, stdtrit
 
 from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
@@ -207,23 +208,30 @@ class _Sites:
 
     def correlations(self, *, untrained: bool) -> pd.DataFrame:
         """Return the rows of the models but for their tests, with what means are taken over."""
-        first = self._signatures.drop_duplicates("run_id")
-        place = first.filter(_MEASURED_ON)
-        places = (dict(zip(place, each, strict=True)) for each in place.itertuples(False, None))
+        first = self._signatures.iloc[np.unique(self._run, return_index=True)[1]]
+        # Texts of Arrow are slow to take one by one.
+        place = first.filter(_MEASURED_ON).astype("object")
+        names, places = list(place), list(place.itertuples(index=False, name=None))
+        datasets = {each: measured_on(dict(zip(names, each, strict=True))) for each in set(places)}
         runs = first[["source", "architecture"]].assign(
             level="model",
             name=first["model"],
             family=first["family"].fillna("").astype(str),
-            dataset=[measured_on(each) for each in places],
+            dataset=[datasets[each] for each in places],
             counts=untrained | trained(first["checkpoint"]),
         )
+        # pandas copies a frame's provenance with each part of it.
+        runs.attrs = {}
+        # Texts are repeated, and means are taken over equal ones: codes take no time.
+        runs = runs.astype(dict.fromkeys(runs.columns.drop("counts"), "category"))
         rows = runs.loc[runs.index.repeat(len(self._metrics))].reset_index(drop=True)
-        each = [
-            pearson_by_group(self._affinity, other, self._run, len(runs)) for other in self._others
-        ]
-        n, r = (np.stack(column, axis=1).ravel() for column in zip(*each, strict=True))
-        reasons = [self._reason(place) if np.isnan(each) else "" for place, each in enumerate(r)]
-        return rows.assign(metric=[*self._metrics] * len(runs), n=n, pearson=r, reason=reasons)
+        each = pearson_by_group(self._affinity, self._others, self._run, len(runs))
+        n, r = (column.ravel() for column in each)
+        reasons = np.full(len(r), "", object)
+        for lacking in np.flatnonzero(np.isnan(r)):
+            reasons[lacking] = self._reason(int(lacking))
+        metric = pd.Categorical([*self._metrics] * len(runs))
+        return rows.assign(metric=metric, n=n, pearson=r, reason=reasons)
 
     def tests(self, r: Floats) -> pd.DataFrame:
         """Return ``n_effective``, ``low``, ``high`` and ``p`` of the coefficients."""
@@ -246,15 +254,17 @@ class _Sites:
     def _pair(self, place: int) -> tuple[Floats, Floats]:
         """Return the affinities and the other values of a run's sites that have both."""
         run, metric = divmod(place, len(self._metrics))
-        sites = self._sites_of_runs[run]
+        order, ends = self._by_run
+        sites = order[ends[run] : ends[run + 1]]
         affinity, other = self._affinity[sites], self._others[metric][sites]
         kept = np.isfinite(affinity) & np.isfinite(other)
         return affinity[kept], other[kept]
 
     @cached_property
-    def _sites_of_runs(self) -> list[Integers]:
-        ends = np.bincount(self._run).cumsum()[:-1]
-        return np.split(np.argsort(self._run, kind="stable"), ends)
+    def _by_run(self) -> tuple[Integers, Integers]:
+        """The sites in the order of their runs, and where those of each run begin and end."""
+        ends = np.bincount(self._run).cumsum()
+        return np.argsort(self._run, kind="stable"), np.concatenate(([0], ends))
 
 
 def _mean_rows(
@@ -268,7 +278,7 @@ def _mean_rows(
     keys = ["name", "dataset", "metric"]
     architectures = known.groupby([*keys, "source", "architecture"], dropna=False)["pearson"].mean()
     values = {key: each.to_numpy() for key, each in architectures.groupby(keys)}
-    groups = sorted(set(zip(members["name"], members["dataset"], strict=True)))
+    groups = sorted(members[["name", "dataset"]].drop_duplicates().itertuples(False, None))
     return [
         {"level": by, "name": name, "family": name if by == "family" else "", "dataset": dataset}
         | {"metric": metric, **_mean_numbers(values.get((name, dataset, metric), np.empty(0)))}
@@ -289,12 +299,13 @@ def _mean_numbers(values: Floats) -> Row:
     if constant(values):
         return {"n": n, "pearson": mean, "std": std, "reason": "all architectures alike: no test"}
     error = std / n**0.5
-    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
-    p = float(2 * student.sf(abs(mean) / error, n - 1))
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error
+    p = float(2 * stdtr(n - 1, -abs(mean) / error))
     # A mean of correlations lies in [-1, 1]; Student's interval may not.
     low, high = max(mean - half, -1.0), min(mean + half, 1.0)
     return {"n": n, "pearson": mean, "std": std, "low": low, "high": high, "p": p, "reason": ""}
 
 
 def _numbers(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.select_dtypes("number").columns if name != "affinity"]
+    types = frame.dtypes.items()
+    return [str(name) for name, kind in types if is_numeric_dtype(kind) and name != "affinity"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from analysis.answers.base import CURVE
@@ -51,4 +52,4 @@ def architecture_exhibits(material: ReportMaterial, run: dict[Any, Any]) -> tupl
     every = material.every_signature
     rows = narrowed(every[every["run_id"].isin(shown)], "by checkpoint and dataset")
     sql = statement(shown, CURVE)
-    return (Exhibit("checkpoints", overlay_chart(rows), overlay_rows(rows), sql),)
+    return (Exhibit("checkpoints", partial(overlay_chart, rows), partial(overlay_rows, rows), sql),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -70,9 +71,11 @@ def comparison_page(
 def _exhibits(rows: pd.DataFrame, metric: str) -> Iterator[Exhibit]:
     ids = list(dict.fromkeys(rows["run_id"]))
     sql = statement(ids, tuple(dict.fromkeys((*SITE_COLUMNS, metric))))
-    yield Exhibit(metric, overlay_chart(rows, metric), overlay_rows(rows, metric), sql)
+    chart = partial(overlay_chart, rows, metric)
+    yield Exhibit(metric, chart, partial(overlay_rows, rows, metric), sql)
     if len(ids) == LEAST_COMPARED and metric == "affinity":
-        yield Exhibit("alignment", alignment_chart(rows), alignment_rows(rows), sql)
+        chart = partial(alignment_chart, rows)
+        yield Exhibit("alignment", chart, partial(alignment_rows, rows), sql)
 
 
 def _medians(rows: pd.DataFrame) -> str:

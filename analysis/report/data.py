@@ -5,29 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from analysis.answers.columns import Table
 from analysis.answers.material import Material
-from analysis.data.model_names import trained
+from analysis.data.model_names import NAMES, trained
 from analysis.data.provenance import Provenance, provenance_of
+from analysis.data.selected_runs import SelectedRuns
 from analysis.report.elements import PageTable, page_table
 from analysis.text import missing
-from catalog.open_home import open_home
-from catalog.store.reader import query
 from catalog.store.schema import quoted_name, quoted_text
-from catalog.store.views import GAPS
 
 #: Columns that hold the label of a model.
 _MODELS = ("model", "other_model", "nearest_model", "residual", "plain", "name")
-
-_GAPS = f"""
-SELECT gaps.* FROM ({GAPS}) AS gaps
-  JOIN (SELECT unnest($run_ids::VARCHAR[]) AS run_id) USING (run_id) ORDER BY run_id, site, status
-"""  # noqa: S608 - declared names
 
 
 class ReportMaterial(Material):
@@ -42,31 +34,37 @@ class ReportMaterial(Material):
     @cached_property
     def models(self) -> pd.DataFrame:
         """One row a run, those of random weights included."""
-        takes_all = self.selection.takes_untrained
-        return super().models if takes_all else self.with_untrained.models
+        return super().models if self.with_untrained is self else self.with_untrained.models
 
     @cached_property
-    def signatures(self) -> pd.DataFrame:
-        """One row a run and site, of those that answers are about; labelled as all are."""
-        frame = super().signatures
-        labels = self.models.set_index("run_id")["model"]
-        frame["model"] = frame["run_id"].map(labels).astype("str")
-        return frame
+    def selected(self) -> SelectedRuns:
+        """The runs that answers are about, by the names that they have among all."""
+        every = self.with_untrained
+        among = None if every is self else every.selected
+        return SelectedRuns(self.home, self.selection, copied=self._copied, among=among)
 
     @property
     def every_signature(self) -> pd.DataFrame:
         """One row a run and site, those of random weights included."""
+        return self.of_every_run.sites(("run_id", "affinity"))
+
+    @property
+    def of_every_run(self) -> Material:
+        """The material of all runs, those of random weights included."""
         # Without any, the rows are not read again: they take a minute of thousands of runs.
-        every = trained(self.models["checkpoint"]).all()
-        return self.signatures if every else self.with_untrained.signatures
+        return self if trained(self.models["checkpoint"]).all() else self.with_untrained
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
         """Sites without a score: ``run_id, site, site_name, status, reason, batches, model``."""
-        opened = open_home(Path(self.home), create=False)
-        table = query(opened, _GAPS, {"run_ids": list(self.models["run_id"])})
-        frame: pd.DataFrame = table.to_pandas()
+        frame = self.with_untrained.selected.gaps()
         return frame.merge(self.models[["run_id", "model"]], on="run_id", how="left")
+
+    @cached_property
+    def measures(self) -> pd.DataFrame:
+        """One row a run and measure of its whole network, random weights included."""
+        takes_all = self.selection.takes_untrained
+        return super().measures if takes_all else self.with_untrained.measures
 
     @property
     def failed(self) -> pd.DataFrame:
@@ -81,14 +79,13 @@ class ReportMaterial(Material):
     @cached_property
     def pages(self) -> dict[str, str]:
         """The address of each run's page, by run id."""
-        rows = zip(self.models["run_id"], self.models["model"], strict=True)
+        rows = zip(*(self.models[name].tolist() for name in ("run_id", "model")), strict=True)
         return {run: f"models/{slug(model)}-{slug(run)}.html" for run, model in rows}
 
     @cached_property
     def links(self) -> dict[str, dict[str, str]]:
         """The addresses that cells of a table link to, by column and value."""
-        addresses = self.models["run_id"].map(self.pages)
-        by_model = dict(zip(self.models["model"], addresses, strict=True))
+        by_model = dict(zip(self.models["model"].tolist(), self.pages.values(), strict=True))
         return {"run_id": self.pages, **dict.fromkeys(_MODELS, by_model)}
 
     def table(self, table: Table) -> PageTable:
@@ -113,9 +110,11 @@ def statement(
 ) -> str:
     """Return the SQL that gives these columns of these runs: of each site, or of ``runs``."""
     quoted = list(map(quoted_text, run_ids))
+    # Names that people read are made when they are shown.
+    stored = [each for each in columns if each not in NAMES]
     lines = [", ".join(quoted[start : start + 6]) for start in range(0, len(quoted), 6)]
     inside = ",\n  ".join(lines) or "''"
     order = "architecture, run_id" + (", site" if view == "signatures" else "")
-    names = [each if each == "*" else quoted_name(each) for each in columns]
+    names = [each if each == "*" else quoted_name(each) for each in stored]
     head = f"SELECT {', '.join(names)}\nFROM {view}"
     return f"{head}\nWHERE run_id IN (\n  {inside})\nORDER BY {order}\n"

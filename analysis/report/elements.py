@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -118,10 +118,10 @@ class Exhibit:
 
     #: The stem of its files; unique in the report.
     name: str
-    #: A figure of ``analysis.figures``, with its finding, note and caption.
-    chart: Any
-    #: The rows it shows.
-    rows: pd.DataFrame
+    #: Makes a figure of ``analysis.figures``, with its finding, note and caption.
+    chart: Callable[[], Any]
+    #: Makes the rows it shows.
+    rows: Callable[[], pd.DataFrame]
     #: A statement on the signature store.
     sql: str
     #: The result of the statement: the rows themselves, or those they were computed from.

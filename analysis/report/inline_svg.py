@@ -61,8 +61,20 @@ class Shown:
     sql_gives: str
 
 
-def drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]:
-    """Return a page's exhibits, and the name of each that cannot be drawn with the reason."""
+def drawn(
+    page: Page, write: Write, *, data: bool = True
+) -> tuple[list[Shown], list[tuple[str, str]]]:
+    """Return a page's exhibits, and the name of each that cannot be drawn with the reason.
+
+    Parameters
+    ----------
+    page : Page
+        The page.
+    write : callable
+        Writes a file of the report: the drawings.
+    data : bool
+        Whether to write the figures' data and SQL too.
+    """
     exhibits: list[Shown] = []
     undrawn: list[tuple[str, str]] = []
     for each in page.exhibits:
@@ -70,11 +82,14 @@ def drawn(page: Page, write: Write) -> tuple[list[Shown], list[tuple[str, str]]]
             exhibits.append(shown(each, write))
         except FigureError as problem:
             undrawn.append((each.name, problem.message))
+            continue
+        if data:
+            write_data(each, write)
     return exhibits, undrawn
 
 
 def shown(exhibit: Exhibit, write: Write) -> Shown:
-    """Draw an exhibit and write its drawing, data and SQL.
+    """Draw an exhibit and write its drawing.
 
     Parameters
     ----------
@@ -84,16 +99,20 @@ def shown(exhibit: Exhibit, write: Write) -> Shown:
         Writes a file of the report.
     """
     # Figures of this package are valid; a validation of each takes as long as making it.
-    spec = specification(exhibit.chart, validate=False)
+    spec = specification(exhibit.chart(), validate=False)
     words = Words.taken(spec)
     describe_marks(spec)
     drawings = _drawn_each(spec)
     write(f"figures/{exhibit.name}.svg", framed(next(iter(drawings.values())), words))
-    write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows))
-    write(f"data/{exhibit.name}.sql", exhibit.sql)
     finding, note, caption = words.texts
     inline = tuple(_drawings(drawings, exhibit.name, words.label))
     return Shown(exhibit.name, finding, note, caption, inline, exhibit.sql, exhibit.sql_gives)
+
+
+def write_data(exhibit: Exhibit, write: Write) -> None:
+    """Write the data and the SQL of an exhibit."""
+    write(f"data/{exhibit.name}.csv", csv_text(exhibit.rows()))
+    write(f"data/{exhibit.name}.sql", exhibit.sql)
 
 
 def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:

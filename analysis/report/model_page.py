@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn, columns_of
 from analysis.answers.neighbours import NearestNeighbours
+from analysis.answers.network_measures import OF_A_RUN
 from analysis.data.provenance import narrowed
 from analysis.report.data import ReportMaterial, libraries, slug, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, facts, page_table, table_of
@@ -20,6 +22,7 @@ from survey.errors import SettingsError, UnknownName
 from survey.few_images import enough_images
 from survey.metrics import listed_quantities
 from survey.metrics.base import Quantity
+from survey.network_measures.base import conventions
 from survey.results import FLAGS, LEFT_OUT
 from survey.text import counted
 
@@ -77,31 +80,32 @@ def model_page(
     here, before, after : Link
         The page, and those that it links to.
     """
-    group, gaps = (
-        frame[frame["run_id"] == run["run_id"]]
-        for frame in (material.every_signature, material.gaps)
-    )
-    values = model_values(run, group.to_dict("records"), gaps.to_dict("records"))
+    frames = (material.every_signature, material.gaps, material.measures)
+    group, *others = (frame[frame["run_id"] == run["run_id"]] for frame in frames)
+    values = model_values(run, *(each.to_dict("records") for each in (group, *others)))
     values["tables"] |= nearest_models(material, run)
     values |= {"before": before, "after": after}
     return Page(here, "model.html", values, signature_exhibits(group, run))
 
 
-def model_values(run: Row, sites: Sequence[Row], gaps: Sequence[Row]) -> dict[str, Any]:
+def model_values(
+    run: Row, sites: Sequence[Row], gaps: Sequence[Row], measures: Sequence[Row]
+) -> dict[str, Any]:
     """Return what the page of a run states.
 
     Parameters
     ----------
     run : mapping
         Its row of ``ReportMaterial.models``.
-    sites, gaps : sequence of mapping
-        Its rows of ``ReportMaterial.every_signature`` and of ``ReportMaterial.gaps``.
+    sites, gaps, measures : sequence of mapping
+        Its rows of ``ReportMaterial.every_signature``, of ``ReportMaterial.gaps`` and of
+        ``ReportMaterial.measures``.
     """
     return {
         "lead": _lead(run, sites),
         "facts": _facts(run),
         "problems": _problems(run, sites, gaps),
-        "tables": _sites(sites, gaps),
+        "tables": _measures(measures) | _sites(sites, gaps),
         "provenance": _provenance(run),
         "sql": statement([run["run_id"]], view="runs"),
     }
@@ -180,13 +184,24 @@ def signature_exhibits(group: pd.DataFrame, run: dict[str, Any]) -> tuple[Exhibi
     name = signature_name(run)
     columns = (*SITE_COLUMNS, *(quantity.name for quantity in _others()))
     sql = statement([run["run_id"]], columns)
-    chart = model_chart(narrowed(group, f"model {run['model']}"))
-    return (Exhibit(name, chart, group.reindex(columns=columns), sql, "these rows"),)
+    chart = partial(model_chart, narrowed(group, f"model {run['model']}"))
+    return (Exhibit(name, chart, partial(group.reindex, columns=columns), sql, "these rows"),)
 
 
 def signature_name(run: Row) -> str:
     """Return the stem of the files of the figure of a run's signature."""
     return f"signature-{slug(run['model'])}-{slug(run['run_id'])}"
+
+
+def _measures(measures: Sequence[Row]) -> dict[str, PageTable]:
+    """Return the table of a run's measures by its heading; none where it has none."""
+    if not measures:
+        return {}
+    columns = columns_of(OF_A_RUN)
+    rows = [{**each, "conventions": "; ".join(conventions(each["details"]))} for each in measures]
+    values = {each.name: [row[each.name] for row in rows] for each in columns}
+    caption = "Measures of the network as a whole, or why there is none."
+    return {"Whole network": table_of("measures", caption, columns, values)}
 
 
 def _sites(sites: Sequence[Row], gaps: Sequence[Row]) -> dict[str, PageTable]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from analysis.answers.base import CURVE
 from analysis.answers.columns import Table, TableColumn
 from analysis.data.model_names import trained
-from analysis.data.provenance import banner, provenance_of
+from analysis.data.provenance import banner
 from analysis.report.data import ReportMaterial, libraries, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole
@@ -115,7 +116,9 @@ def survey_lead(material: ReportMaterial) -> str:
 def survey_facts(material: ReportMaterial) -> dict[str, str]:
     """Return the survey in numbers."""
     done, models = material.done, material.models
-    days = sorted({f"{each:%Y-%m-%d}" for each in done["finished_at"].dropna()})
+    moments = done["finished_at"].dropna()
+    ends = (moments.min(), moments.max()) if len(moments) else ()
+    days = sorted({f"{each:%Y-%m-%d}" for each in ends})
     return facts(
         selection=material.selection.describe(),
         runs=whole(len(models)),
@@ -127,7 +130,7 @@ def survey_facts(material: ReportMaterial) -> dict[str, str]:
         measured_on=days[0] if len(days) == 1 else None,
         measured_between=f"{days[0]} and {days[-1]}" if len(days) > 1 else None,
         failed_runs=whole(len(material.failed)),
-        flagged_sites=" ".join(provenance_of(material.every_signature).notes()) or None,
+        flagged_sites=" ".join(material.of_every_run.made_from.notes()) or None,
     )
 
 
@@ -140,8 +143,8 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
     rows = material.signatures[material.signatures["run_id"].isin(material.scored)]
     lines = signature_lines(rows, MOST_SIGNATURES)
     sql = statement(lines["run_id"].unique(), CURVE)
-    chart = signature_chart(rows, MOST_SIGNATURES, material.colours())
-    return [Exhibit("signatures", chart, lines, sql, "the measured rows")]
+    chart = partial(signature_chart, rows, MOST_SIGNATURES, material.colours())
+    return [Exhibit("signatures", chart, lambda: lines, sql, "the measured rows")]
 
 
 def _models_table(material: ReportMaterial) -> PageTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.answers import ANSWERS, Answer
-from analysis.data.provenance import banner, provenance_of
+from analysis.data.provenance import banner
 from analysis.report.data import ReportMaterial, slug, statement
 from analysis.report.elements import Exhibit, Section
 from analysis.text import sentence
@@ -35,6 +35,9 @@ def section_of(
     material: ReportMaterial, name: str, title: str, kinds: Sequence[type[Answer]]
 ) -> Section:
     """Return a section of some answers, the first of which gives its finding."""
+    answers_read = (name for kind in kinds for name in kind.of(material).read)
+    # Read at once: to read a part first takes as long again.
+    material.sites(("run_id", "affinity", *answers_read))
     if not material.scored:
         return Section("No run of the selection has a score.", name, title, present=False)
     answers, reasons = [], []
@@ -55,9 +58,8 @@ def section_of(
     # The finding of an answer with a figure is the heading of that.
     undrawn = [sentence(each.finding()) for each in others if not each.figure]
     units = [line for answer in answers for line in answer.replication()]
-    made_from = provenance_of(first.signatures)
     details = map(sentence, first.details())
-    notes = made_from.notes()
+    notes = first.made_from.notes()
     paragraphs = (*filter(None, (first.method,)), *details, *undrawn, *units, *notes)
     finding = sentence(first.finding())
     return Section(
@@ -67,12 +69,12 @@ def section_of(
         paragraphs=paragraphs,
         exhibits=tuple(exhibits.values()),
         tables=tuple(tables),
-        banner=banner(made_from.mixed, first.apart) or "",
+        banner=banner(first.made_from.mixed, first.apart) or "",
     )
 
 
 def _exhibits(material: ReportMaterial, answer: Answer) -> Iterator[Exhibit]:
     for drawing in answer.drawings():
-        run_ids = drawing.run_ids or dict.fromkeys(material.signatures["run_id"])
+        run_ids = drawing.run_ids or material.sites(("run_id",))["run_id"].unique()
         sql = statement(run_ids, answer.source, answer.view)
         yield Exhibit(slug(drawing.name), drawing.chart, drawing.rows, sql)

@@ -51,6 +51,10 @@ MOST_RUNS = 5000
 DESCRIBED = ("source", "architecture", "checkpoint", "dataset", "family", "family_group")
 
 
+#: All columns of signatures that a matrix is made from.
+READ = ("run_id", "model", "site", "relative_depth", "role", "affinity", *DESCRIBED)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DistanceMatrix:
     """All distances between the signatures of some runs."""

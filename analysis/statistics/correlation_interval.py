@@ -72,11 +72,11 @@ def correlation_interval(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
         return r, r
     outside = (1 - _SHARE) / 2
     low, high = np.quantile(_correlations(x, y, r), (outside, 1 - outside))
-    lowest, highest = _fishers(r, effective_pairs(x, y))
+    lowest, highest = fisher_interval(r, effective_pairs(x, y))
     return min(float(low), lowest), max(float(high), highest)
 
 
-def _fishers(r: float, n: float) -> tuple[float, float]:
+def fisher_interval(r: float, n: float) -> tuple[float, float]:
     """Return tanh(artanh r -+ z / sqrt(n - 3)); three pairs or fewer exclude nothing."""
     if n <= 3:
         return -1.0, 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
@@ -54,15 +56,19 @@ def pearson_where_known(x: Floats, y: Floats) -> float:
     return pearson(a, b)
 
 
-def pearson_by_group(x: Floats, y: Floats, group: Integers, groups: int) -> tuple[Integers, Floats]:
-    """Return Pearson's coefficient over the pairs without NaN of each of many groups at once.
+def pearson_by_group(
+    x: Floats, others: Sequence[Floats], group: Integers, groups: int
+) -> tuple[Integers, Floats]:
+    """Return Pearson's coefficients of a value with others, over each of many groups at once.
 
     A group's is the same to the last bit whichever others there are: it is summed by itself.
 
     Parameters
     ----------
-    x, y : array of float, shape (n,)
-        The values.
+    x : array of float, shape (n,)
+        The value.
+    others : sequence of array of float
+        The m others, each of shape (n,); pairs without NaN count.
     group : array of int, shape (n,)
         The number of each pair's group, from 0.
     groups : int
@@ -70,22 +76,27 @@ def pearson_by_group(x: Floats, y: Floats, group: Integers, groups: int) -> tupl
 
     Returns
     -------
-    pairs : array of int, shape (groups,)
+    pairs : array of int, shape (groups, m)
         How many pairs are without NaN.
-    r : array of float, shape (groups,)
+    r : array of float, shape (groups, m)
         NaN as in ``pearson_where_known``.
     """
-    known = np.isfinite(x) & np.isfinite(y)
-    group = group[known]
-    pairs = np.bincount(group, minlength=groups)
-    (a, x_varies), (b, y_varies) = (_within(each[known], group, pairs) for each in (x, y))
-    varied = (pairs >= LEAST_SITES) & x_varies & y_varies
-
-    def sums(products: Floats) -> Floats:
-        return np.asarray(np.bincount(group, products, groups)[varied], float)
-
-    r = np.full(groups, np.nan)
-    r[varied] = np.clip(sums(a * b) / np.sqrt(sums(a * a)) / np.sqrt(sums(b * b)), -1.0, 1.0)
+    pairs, r = np.zeros((groups, len(others)), np.int64), np.full((groups, len(others)), np.nan)
+    last: NDArray[np.bool_] | None = None
+    for place, y in enumerate(others):
+        known = np.isfinite(x) & np.isfinite(y)
+        # Most often the others lack values at the same sites.
+        if last is None or not np.array_equal(known, last):
+            last, members = known, group[known]
+            sizes = np.bincount(members, minlength=groups)
+            a, x_varies = _within(x[known], members, sizes)
+            x_squares = np.bincount(members, a * a, groups)
+        b, y_varies = _within(y[known], members, sizes)
+        varied = (sizes >= LEAST_SITES) & x_varies & y_varies
+        products, squares = (np.bincount(members, c * b, groups)[varied] for c in (a, b))
+        pairs[:, place] = sizes
+        scaled = products / np.sqrt(x_squares[varied]) / np.sqrt(squares)
+        r[varied, place] = np.clip(scaled, -1.0, 1.0)
     return pairs, r
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,50 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PATIENCE_SECONDS = 600.0
 
+#: What a test started, which does not outlive it.
+_STARTED: list[subprocess.Popen[str]] = []
 
-def start(*arguments: str | Path, home: Path, cwd: Path = ROOT) -> subprocess.Popen[str]:
-    """Start ``survey`` with a home, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "jobs.cli.main", *map(str, arguments)],
-        cwd=cwd,
-        env={
-            **os.environ,
-            "SURVEY_HOME": str(home),
-            "OMP_NUM_THREADS": "2",
-            "PYTHONPATH": str(ROOT),
-        },
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+
+def start(*arguments: str | Path, home: Path, **options: Any) -> subprocess.Popen[str]:
+    """Start ``survey`` as ``launch`` does, for no longer than the test lasts."""
+    _STARTED.append(launch(*arguments, home=home, **options))
+    return _STARTED[-1]
+
+
+def launch(
+    *arguments: str | Path,
+    home: Path,
+    cwd: Path = ROOT,
+    log: Path | None = None,
+    **environment: str,
+) -> subprocess.Popen[str]:
+    """Start ``survey`` with a home, in a process group of its own; a log gets what it prints."""
+    surroundings = {"SURVEY_HOME": str(home), "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)}
+    with log.open("ab") if log else nullcontext() as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jobs.cli.main", *map(str, arguments)],
+            cwd=cwd,
+            env=os.environ | surroundings | environment,
+            text=True,
+            stdout=file or subprocess.PIPE,
+            stderr=file or subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def end_started() -> None:
+    """Kill what still runs of what was started, and of what that started in turn."""
+    while _STARTED:
+        end_group(_STARTED.pop())
+
+
+def end_group(leader: subprocess.Popen[str]) -> None:
+    """Kill the processes of a group, also those that outlive the one which leads it."""
+    with leader:
+        # Its number is nobody else's while one of the group lives: another's is another group.
+        if leader.poll() is None or not Path(f"/proc/{leader.pid}").exists():
+            with suppress(ProcessLookupError):
+                os.killpg(leader.pid, signal.SIGKILL)
 
 
 def survey(*arguments: str | Path, home: Path, code: int = 0) -> Result:
@@ -66,7 +94,7 @@ def survey_process(
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end_group(process)
         raise
     assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)

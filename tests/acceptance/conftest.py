@@ -1,10 +1,18 @@
-"""A home that holds a finished survey, shared by tests that only ask."""
+"""A home that holds a finished survey, shared by tests that only ask; and an end to processes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import once, survey
+from tests.acceptance.command import end_started, once, survey
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_a_test() -> Iterator[None]:
+    """End what a test started, also one that fails."""
+    yield
+    end_started()
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,8 @@ from tests.analysis.homes import Builder
 from tests.docs.notebook import code_cells
 from tests.docs.notebook import run as run_notebook
 
+pytestmark = pytest.mark.slow(seconds=60)
+
 VERBS = ("cluster", "neighbours", "correlate", "regress", "timeline")
 KINDS = ("residual", "twins", "datasets", "checkpoints", "training", "distributions", "paper")
 
@@ -244,7 +246,7 @@ def test_every_answer_says_what_it_was_made_from(home: Path) -> None:
     [
         *VERBS,
         "cluster --stability 3 --clusters 2",
-        "cluster --kmeans --clusters 2",
+        pytest.param("cluster --kmeans --clusters 2", marks=pytest.mark.long),
         "neighbours vgg16",
         "neighbours --families",
         "neighbours --novelty",
@@ -263,11 +265,17 @@ def test_figures_are_drawn_with_their_caption(home: Path, tmp_path: Path, verb: 
     assert runs_hash in drawn
 
 
-def test_a_figure_is_of_what_was_asked(home: Path, tmp_path: Path) -> None:
-    titles = {"cluster --kmeans --clusters 2": "barycentre", "neighbours --families": "predicted"}
-    for verb, title in titles.items():
-        survey(*verb.split(), "--figure", tmp_path / "f.svg", home=home)
-        assert title in (tmp_path / "f.svg").read_text(), verb
+@pytest.mark.parametrize(
+    ("verb", "title"),
+    [
+        # It compiles another library for ten seconds.
+        pytest.param("cluster --kmeans --clusters 2", "barycentre", marks=pytest.mark.long),
+        ("neighbours --families", "predicted"),
+    ],
+)
+def test_a_figure_is_of_what_was_asked(home: Path, tmp_path: Path, verb: str, title: str) -> None:
+    survey(*verb.split(), "--figure", tmp_path / "f.svg", home=home)
+    assert title in (tmp_path / "f.svg").read_text()
 
 
 def test_one_model_is_compared_with_none_in_a_word(home: Path) -> None:

@@ -111,6 +111,7 @@ def test_a_machine_a_worker_and_the_driver_are_lost(tmp_path, alone, cluster):
     assert outcomes[0]["most"] >= 2
 
 
+@pytest.mark.long
 @pytest.mark.ray
 def test_a_gpu_that_torch_does_not_see_is_refused(tmp_path, machine):
     home = tmp_path / "home"

@@ -51,30 +51,41 @@ def read(home: Path, name: str) -> list[dict[str, Any]]:
 def test_it_reads_as_it_did(old_home: Path) -> None:
     for name in ORDERS:
         assert read(old_home, name) == expected(old_home)[name]
+    # Metrics that it did not know have no values.
+    (known,) = rows("SELECT count(cka) AS cka, count(stable_rank) AS new FROM signatures", old_home)
+    assert known["cka"] > known["new"] == 0
     states = json.loads(survey("status", "--format", "json", home=old_home).stdout)
     assert {(row["state"], row["batches"]) for row in states} == {("interrupted", 4), ("done", 4)}
 
 
-@pytest.mark.slow(seconds=20)
 def test_what_it_measured_is_stale_and_kept_beside_what_is_measured_now(old_home: Path) -> None:
-    before = expected(old_home)
-    (half,) = [run for run in before["runs"] if run["status"] == "running"]
     again = ("-m", "small:digits_vgg7", "-d", "digits[:256]", "--images-per-score", "64", *RIDGE)
     planned = survey("plan", *again, home=old_home).stdout
     assert "measuring version changed" in planned
     survey("run", *again, "--runner", "local", home=old_home)
+    assert_kept_beside(old_home, ("done", 4))
+
+
+@pytest.mark.slow(seconds=20)
+@pytest.mark.long
+def test_a_scan_that_was_killed_is_measured_to_the_same_end(old_home: Path) -> None:
     survey("run", *HALF_DONE, "--micro-batch", "8", "--runner", "local", home=old_home)
-    after = {run["run_id"]: run for run in read(old_home, "runs")}
-    assert [after[run["run_id"]] for run in before["runs"]] == before["runs"]
-    new = [run for name, run in after.items() if name not in {r["run_id"] for r in before["runs"]}]
-    assert sorted((run["status"], run["batches"]) for run in new) == [("done", 4), ("done", 15)]
-    ids = {run["run_id"] for run in before["runs"]}
-    for name in ("batches", "scores"):
-        assert [row for row in read(old_home, name) if row["run_id"] in ids] == before[name]
-    (whole,) = [run["run_id"] for run in new if run["batches"] == 15]
+    whole = assert_kept_beside(old_home, ("done", 15))
     signature = [row for row in read(old_home, "signatures") if row["run_id"] == whole]
-    assert whole != half["run_id"]
-    for now, then in zip(signature, before["finished"], strict=True):
+    for now, then in zip(signature, expected(old_home)["finished"], strict=True):
         assert now["site_name"] == then["site_name"]
         assert now["affinity"] == pytest.approx(then["affinity"], abs=1e-6)
         assert now["r2_heldout"] == pytest.approx(then["r2_heldout"], abs=1e-5)
+
+
+def assert_kept_beside(home: Path, new: tuple[str, int]) -> str:
+    """Hold every old row against what was there before; return the id of the one new run."""
+    before = expected(home)
+    ids = {run["run_id"] for run in before["runs"]}
+    after = {run["run_id"]: run for run in read(home, "runs")}
+    assert [after[run["run_id"]] for run in before["runs"]] == before["runs"]
+    for name in ("batches", "scores"):
+        assert [row for row in read(home, name) if row["run_id"] in ids] == before[name]
+    (added,) = after.keys() - ids
+    assert (after[added]["status"], after[added]["batches"]) == new
+    return str(added)

@@ -13,7 +13,7 @@ from catalog.checkpoint_references import resolve
 from catalog.datasets import open_dataset
 from catalog.model_loading import load_model
 from catalog.models import find
-from jobs.runners.worker import normalise
+from jobs.runners.images import normalise
 from survey import MeasureSettings, measure
 from tests.shared_data import shared
 from tests.survey.public_formula import published, r2, watch

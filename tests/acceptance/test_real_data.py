@@ -17,7 +17,7 @@ from catalog.checkpoint_references import resolve
 from catalog.datasets import open_dataset
 from catalog.model_loading import load_model
 from catalog.models import find
-from jobs.runners.worker import normalise
+from jobs.runners.images import normalise
 from tests.acceptance.command import once, rows, start, survey
 from tests.shared_data import shared
 from tests.survey.slow_affinity import slow_affinity

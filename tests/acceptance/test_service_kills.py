@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from ray.cluster_utils import Cluster
 
 from catalog.home import Home
 from catalog.open_home import open_home
@@ -31,7 +33,9 @@ from jobs.scan.reporter import Reporter
 from jobs.schedules.cron import due_times, new_entry
 from jobs.service.driver_state import driver_state
 from jobs.service.submissions import submit
-from tests.acceptance.command import PATIENCE_SECONDS, ROOT, measured, start
+from jobs.service_client import ServiceClient
+from tests.acceptance.command import PATIENCE_SECONDS, measured, start
+from tests.acceptance.test_clusters import machines, started
 from tests.jobs.jobs import ON_CPU
 
 
@@ -88,18 +92,12 @@ def batches(home: Home) -> int:
     return sum(state.batches_done for state in run_states(home).values())
 
 
-def served(home: Home, hook: str, log: Path, runner: str = "local") -> subprocess.Popen[bytes]:
+def served(
+    home: Home, hook: str, log: Path, runner: str = "local", *options: str
+) -> subprocess.Popen[str]:
     command = ("serve", "--port", "0", "--runner", runner, "--device", "cpu", "--webhook", hook)
-    environment = {"SURVEY_HOME": str(home.path), "SURVEY_WEBHOOK_SECRET": "0" * 32}
-    environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with log.open("ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli.main", *command],
-            env=os.environ | environment,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
+    environment = {"SURVEY_WEBHOOK_SECRET": "0" * 32, "OMP_NUM_THREADS": "1"}
+    return start(*command, *options, home=home.path, log=log, **environment)
 
 
 def driver_of(home: Home) -> int | None:
@@ -258,3 +256,48 @@ def test_a_service_that_is_told_to_stop_keeps_the_batches_and_the_queue(tmp_path
         until(lambda: batches(home) > kept)
         service.terminate()
         assert service.wait(60) == 0, log.read_text()
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster of one machine that runs whether or not a service asks for it."""
+    yield from machines(0)
+
+
+@pytest.mark.slow(seconds=90)
+@pytest.mark.long
+@pytest.mark.ray
+def test_a_survey_runs_on_the_cluster_that_was_there_also_when_its_driver_dies(
+    tmp_path, hook, cluster
+):
+    home, alone = (open_home(tmp_path / name, create=True) for name in ("home", "alone"))
+    log, models = tmp_path / "log", [{"name": f"small:digits_{each}"} for each in ("vgg7", "vgg9")]
+    service = served(home, hook, log, "ray", "--address", cluster.address)
+    until(lambda: "listening at" in log.read_text())
+    client = ServiceClient(re.findall(r"listening at (\S+)", log.read_text())[0])
+    settings = {"images_per_score": 32}
+    number = client.submit({"models": models, "settings": settings})["id"]
+    until(lambda: batches(home))
+    (raylet,) = (each.process.pid for each in cluster.head_node.all_processes["raylet"])
+    with Registry(home) as registry:
+        (worker,) = started(registry)
+        assert parent_of(worker) == raylet
+        driver = driver_of(home)
+        assert driver is not None
+        os.kill(driver, signal.SIGKILL)
+        *_, over = client.until_over(number)
+        assert (over["state"], over["measured"], over["failed"]) == ("done", 2, 0)
+        attempts = [len(registry.attempts.of(job.key)) for job in registry.jobs()]
+    assert driver_of(home) not in (None, driver)
+    assert max(attempts) > 1
+    service.terminate()
+    assert service.wait(PATIENCE_SECONDS) == 0, log.read_text()
+    # The cluster outlives the service, and keeps none of its workers.
+    assert parent_of(raylet)
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    run_survey(alone, zoo(models=models, settings=settings), LocalRunner(ON_CPU), Reporter())
+    assert measured(home.path) == measured(alone.path)

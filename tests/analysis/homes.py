@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from catalog.open_home import open_home
-from catalog.store.records import BatchRecord
+from catalog.store.records import BatchRecord, NetworkRecord
 from catalog.store.writer import Writer
+from survey.network_measures.base import NetworkScore
 from survey.results import BatchScores, SiteScore
 from tests.catalog.records import run, score
 
@@ -51,6 +52,7 @@ class Builder:
         roles: Sequence[str] = (),
         repeats: Sequence[int] = (),
         status: str = "done",
+        measures: Mapping[str, NetworkScore] | None = None,
         **values: Any,
     ) -> None:
         table = np.atleast_2d(np.asarray(affinity, float))
@@ -75,7 +77,9 @@ class Builder:
                         BatchRecord(run_id, 1, BatchScores(batch, 64, scores, 64, 1, 1, 1.0), batch)
                     ]
                 )
-            writer.write([run(run_id, status, finished_at=ended, **{**basics, **values})])
+            of_network = [NetworkRecord(run_id, 1, measures)] if measures else []
+            record = run(run_id, status, finished_at=ended, **{**basics, **values})
+            writer.write([record], network=of_network)
 
 
 def _score(batch: int, site: int, affinity: float, cells: Mapping[str, Any]) -> SiteScore:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +24,24 @@ from analysis.answers.clusters import KMeansClusters
 from analysis.answers.drift import SignatureDrift
 from analysis.answers.material import Material
 from analysis.answers.paper_comparison import _PaperComparison
+from analysis.answers.relations import MetricCorrelations
 from analysis.data.provenance import COMPARED, provenance_of
 from analysis.data.selection import Selection
 from analysis.figures.marks.model_colours import ModelColours
 from analysis.figures.theme import UNKNOWN
 from analysis.report.data import ReportMaterial
 from analysis.report.pages import overview_exhibits
+from catalog.copied_home import copy_of
+from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.tags import RunLabels
 from jobs.operations.answering import GivenAnswer, given_answer
+from survey.errors import UnknownName
+from survey.network_measures.base import NetworkScore
 from tests.analysis.figures.drawn import title
 from tests.analysis.homes import Builder
 
-pytestmark = pytest.mark.slow(seconds=15)
+pytestmark = pytest.mark.slow(seconds=40)
 
 #: The weights of one network that the paper prints numbers of.
 PRINTED = "torchvision:vgg11/IMAGENET1K_V1"
@@ -61,6 +68,22 @@ CASES = [
     for kind in ANSWERS
 ]
 kinds = pytest.mark.parametrize("kind", CASES)
+
+#: Whose figures have so many panels that they take seconds to make.
+PANELS = ("depth", "trend", "training", "checkpoints")
+
+#: Each with whether its figures are compared too.
+DRAWN = [
+    *(
+        pytest.param(*case.values, case.id not in PANELS, id=case.id, marks=case.marks)
+        for case in CASES
+    ),
+    *(
+        pytest.param(*case.values, True, id=f"{case.id}-figures", marks=pytest.mark.long)
+        for case in CASES
+        if case.id in PANELS
+    ),
+]
 coloured = pytest.mark.parametrize(
     "kind", [each for each in CASES if issubclass(each.values[0], ColouredAnswer)]
 )
@@ -102,10 +125,12 @@ class Zoo:
                     run = f"{name}-{network}-{weights[-2:]}-{dataset}"
                     self.tags[run] = RunLabels(tags={"epoch": EPOCHS[weights]})
                     top1 = 0.5 + self.rng.uniform(0, 0.1)
+                    length = NetworkScore(None if network == "vgg11" else sites / 2, "unknown call")
                     store(
                         run, self.scores(sites, 0.2 * ("ResNet" in family)), self.cells(sites),
                         repeats=[1 + site % 2 for site in range(sites)], checkpoint=weights,
-                        dataset=dataset, measured_top1=top1, **facts,
+                        dataset=f"folder:/data/{dataset}", measured_top1=top1,
+                        measures={"path_length": length}, **facts,
                     )  # fmt: skip
 
     def scores(self, sites: int, more: float) -> np.ndarray:
@@ -144,9 +169,15 @@ def asked(kind: type[Answer], material: Material, **options: Any) -> Answer:
 
 
 @functools.cache
+def kept(kind: type[Answer], material: Material) -> Answer:
+    """Return an answer that several tests ask for."""
+    return asked(kind, material)
+
+
+@functools.cache
 def given(kind: type[Answer], material: Material) -> GivenAnswer:
     """Return what the command line gives."""
-    return given_answer(asked(kind, material))
+    return given_answer(kept(kind, material))
 
 
 def subject(kind: type[Answer], material: Material) -> pd.DataFrame:
@@ -187,6 +218,33 @@ def test_settings_meet_in_no_answer_without_a_banner(kind: type[Answer], zoo: Ma
     assert bool(warning) is bool(several)
 
 
+@pytest.mark.parametrize(("kind", "drawn"), DRAWN)
+def test_the_columns_that_are_declared_are_all_that_are_read(
+    kind: type[Answer], drawn: bool, zoo: Material
+) -> None:
+    """Of a copy no other columns are read; where they lack, some functions make up for them."""
+    copy_of(open_home(Path(zoo.home), create=False)).update()
+    narrow, every = asked(kind, Material(zoo.home, copied=True)), kept(kind, zoo)
+    one, other = given_answer(narrow), given(kind, zoo)
+    pd.testing.assert_frame_equal(one.rows, other.rows, rtol=1e-9)
+    assert replace(one, rows=None) == replace(other, rows=None)
+    # Of several figures, one a family, the first. One that reads other columns is not drawn.
+    figures = zip(narrow.drawings(), every.drawings(), strict=True)
+    for mine, theirs in islice(figures, drawn and narrow.known):
+        pd.testing.assert_frame_equal(mine.rows(), theirs.rows(), rtol=1e-9)
+        mine.chart()
+
+
+def test_an_unknown_metric_is_refused_with_all_that_are_known(zoo: Material) -> None:
+    copy_of(open_home(Path(zoo.home), create=False)).update()
+    refused = []
+    for material in (zoo, Material(zoo.home, copied=True)):
+        with pytest.raises(UnknownName) as caught:
+            given_answer(MetricCorrelations(material, metrics=("normal",)))
+        refused.append((caught.value.message, caught.value.hint))
+    assert refused[0] == refused[1]
+
+
 def test_of_one_network_the_newest_settings_count(zoo: Material) -> None:
     runs = zoo.done
     assert set(runs["images_per_score"]) == {64, 256}
@@ -210,7 +268,7 @@ def test_one_architecture_is_no_family(kind: type[Answer], zoo: Material) -> Non
 def test_figures_of_families_rank_no_single_networks(zoo: Material, flat: Material) -> None:
     for material, ranked in ((zoo, True), (flat, False)):
         (exhibit,) = overview_exhibits(ReportMaterial(material.home))
-        finding = title(exhibit.chart)
+        finding = title(exhibit.chart())
         assert "VGG" not in finding
         assert ("the most affine" in finding) is ranked
 
@@ -241,12 +299,12 @@ def epochs(material: Material) -> dict[str, str]:
 @coloured
 def test_a_tag_colours_every_figure_of_models(kind: type[Answer], zoo: Material) -> None:
     drawing = next(asked(kind, zoo, color_by="epoch").drawings())
-    assert colours_of(drawing.chart, ["9", "10"]) == epochs(zoo)
+    assert colours_of(drawing.chart(), ["9", "10"]) == epochs(zoo)
 
 
 def test_a_tag_colours_the_signatures_of_a_report(zoo: Material) -> None:
     (exhibit,) = overview_exhibits(ReportMaterial(zoo.home, color_by="tags.epoch"))
-    assert colours_of(exhibit.chart, ["9", "10"]) == epochs(zoo)
+    assert colours_of(exhibit.chart(), ["9", "10"]) == epochs(zoo)
 
 
 def test_many_numbers_are_shades_and_few_are_colours_by_size() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from catalog.models.cifar import CifarSource
 from jobs.service_client import ServiceClient
 from tests.acceptance.browser.tabs import Watched, opened_browser, watched_tab
-from tests.acceptance.command import PATIENCE_SECONDS, ROOT
+from tests.acceptance.command import PATIENCE_SECONDS, end_group, launch
 
 pytestmark = [
     pytest.mark.slow(seconds=240),
@@ -57,20 +54,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     log, allowed = folder / "log", folder / "allowed"
     allowed.mkdir()
     command = ("serve", "--port", "0", "--runner", "local", "--device", "cpu", "--allow", allowed)
-    environment = {"SURVEY_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli.main", *map(str, command)],
-            env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-    until(lambda: "listening at" in log.read_text() or process.poll() is not None)
-    (url,) = re.findall(r"listening at (\S+)", log.read_text())
-    yield Service(url, allowed)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_SECONDS) == 0
+    process = launch(*command, home=folder / "home", log=log, OMP_NUM_THREADS="1")
+    try:
+        until(lambda: "listening at" in log.read_text() or process.poll() is not None)
+        (url,) = re.findall(r"listening at (\S+)", log.read_text())
+        yield Service(url, allowed)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        end_group(process)
 
 
 def until(condition: Callable[[], object], seconds: float = 0.2) -> None:

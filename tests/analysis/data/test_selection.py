@@ -6,14 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.data.counts import runs_hash
 from analysis.data.model_names import labels, short_names
-from analysis.data.provenance import Provenance, carried, provenance_of, runs_hash
+from analysis.data.provenance import Provenance, carried, provenance_of
 from analysis.data.selection import Selection
 from analysis.data.selection_fields import member_of
+from catalog.arrow_arrays import table_of
+from catalog.store.arrow_rows import RUN_SCHEMA
 from survey import __version__
 from survey.errors import SettingsError
 
@@ -37,6 +41,8 @@ def row(run_id: str, architecture: str = "resnet18", hour: int | None = 0, **val
     return {**basics, **values}
 
 
+SCHEMA = pa.schema([RUN_SCHEMA.field(name) for name in row("a")])
+
 ZOO = [
     row("a"),
     row("b", "resnet50"),
@@ -47,8 +53,14 @@ ZOO = [
 ]
 
 
+def choose(runs: list[Any], **fields: Any) -> list[str]:
+    selection = Selection(**fields)
+    fitting = table_of(selection.fitting(runs), SCHEMA)
+    return [str(run_id) for run_id in selection.choose(fitting)["run_id"]]
+
+
 def chosen(**fields: Any) -> str:
-    return "".join(run["run_id"] for run in Selection(**fields).choose(ZOO))
+    return "".join(choose(ZOO, **fields))
 
 
 def test_every_field_must_fit_and_one_glob_of_it(subtests: pytest.Subtests) -> None:
@@ -107,7 +119,7 @@ OF_FILES = [
 
 
 def ids_of(runs: list[Any], **fields: Any) -> set[str]:
-    return {run["run_id"] for run in Selection(**fields).choose(runs)}
+    return set(choose(runs, **fields))
 
 
 def test_names_are_taken_as_tables_print_them(subtests: pytest.Subtests) -> None:
@@ -160,13 +172,13 @@ def test_a_given_label_names_a_model() -> None:
 
 def test_a_set_that_was_not_measured_says_so() -> None:
     with pytest.raises(SettingsError, match="no run fits the set 'paper'"):
-        Selection(sets="paper").choose(ZOO[4:])
+        choose(ZOO[4:], sets="paper")
 
 
 def test_no_runs_are_no_error_until_something_is_asked_for() -> None:
-    assert Selection().choose([]) == []
+    assert choose([]) == []
     with pytest.raises(SettingsError) as caught:
-        Selection(models="a").choose([])
+        choose([], models="a")
     assert caught.value.hint == "nothing is measured yet"
 
 
@@ -180,10 +192,10 @@ def test_of_repeats_the_newest_finished_one_counts() -> None:
         row("only failed", "vgg11", hour=2, status="failed"),
         row("going on", "vgg11", hour=None, status="running"),
     ]
-    newest = [run["run_id"] for run in Selection().choose(runs)]
+    newest = choose(runs)
     assert newest == ["new", "sum", "only failed"]
-    assert Selection(newest=False).choose(runs) == runs
-    assert [run["run_id"] for run in Selection().choose(runs[::-1])] == newest[::-1]
+    assert choose(runs, newest=False) == [run["run_id"] for run in runs]
+    assert choose(runs[::-1]) == newest[::-1]
 
 
 def test_words_are_a_line_and_equal_selections_say_the_same() -> None:

@@ -78,6 +78,7 @@ def study(tmp_path: Path) -> Path:
 def test_frames_have_labels_and_tags(study: Path) -> None:
     runs = models(study)
     assert list(runs["label"]) == ["First", "second", None]
+    assert list(runs["model"]) == ["First", "second", "r2"]
     assert list(runs["tags"]) == [{"epoch": 0, "lr": 0.1}, {"epoch": 30, "note": "x"}, {}]
     for frame in (signatures(study), layers(study, columns=("affinity",))):
         assert list(frame["label"]) == ["First"] * 2 + ["second"] * 2 + [None] * 2
@@ -110,13 +111,13 @@ def test_a_table_of_runs_gets_a_column_a_tag_of_one_kind_each() -> None:
     runs = pd.DataFrame(
         {"run_id": list("abc"), "model": list("klm"), "label": ["A", None, None], "tags": tags}
     )
-    table = with_tag_columns(pd.DataFrame({"run_id": ["b", "a", "b", "z"]}), runs)
+    table = with_tag_columns(pd.DataFrame({"run_id": ["b", "a", "b", "z"]}), lambda: runs)
     assert list(table) == ["run_id", "label", "tags.n", "tags.x"]
     assert list(table["label"].fillna("-")) == ["-", "A", "-", "-"]
     assert list(table["tags.n"].fillna(-1)) == [0.5, 1.0, 0.5, -1]
     assert list(table["tags.x"].fillna("-")) == ["y", "1", "y", "-"]
     unlabelled = runs.assign(label=None, tags=[{}] * 3)
-    assert list(with_tag_columns(table[["run_id"]], unlabelled)) == ["run_id"]
-    by_model = with_tag_columns(pd.DataFrame({"model": ["l", "all"]}), runs)
+    assert list(with_tag_columns(table[["run_id"]], lambda: unlabelled)) == ["run_id"]
+    by_model = with_tag_columns(pd.DataFrame({"model": ["l", "all"]}), lambda: runs)
     assert list(by_model["tags.n"].fillna(-1)) == [0.5, -1]
-    assert list(with_tag_columns(pd.DataFrame({"family": ["a"]}), runs)) == ["family"]
+    assert list(with_tag_columns(pd.DataFrame({"family": ["a"]}), lambda: runs)) == ["family"]

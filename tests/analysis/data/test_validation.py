@@ -34,6 +34,8 @@ WANTED = {
     "barycentres": "(",
     "drift": "(",
     "correlations": "correlations(signatures)",
+    "measures": "analysis.measure_scores(home)",
+    "relations": "measure_correlations(signatures, models, measures)",
     "deviations": "dataset_deviations(signatures)",
     "neighbours": "neighbours(distance_matrix(signatures))",
     "novelty": "novelty(distance_matrix(signatures))",
@@ -53,12 +55,16 @@ WANTED = {
 @pytest.fixture(scope="module")
 def right() -> dict[str, Any]:
     """Something right for a parameter where another one is wrong."""
-    signatures = surveyed(4).assign(**dict.fromkeys(PAPER_METRICS, 0.5))
+    signatures = surveyed(4).assign(
+        **dict.fromkeys((*PAPER_METRICS, "sparsity_after"), 0.5), channels=8
+    )
     matrix = distances.distance_matrix(signatures, cache=False)
     return dict.fromkeys(WANTED) | {
         "signatures": signatures,
         "models": models(["a", "b"]).assign(architecture="a", images=9),
         "layers": signatures.assign(batch=0),
+        "measures": pd.DataFrame(columns=["run_id", "measure", "value"]),
+        "relations": pd.DataFrame(columns=["measure", "target", "given"]),
         "matrix": matrix,
         "clustering": cluster(matrix),
         "barycentres": barycentres(matrix, 2),

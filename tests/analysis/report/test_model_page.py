@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from analysis.data.few_runs import run_of
+import pytest
+
+from analysis.data.few_runs import OneRun, run_of
 from analysis.data.provenance import provenance_of, provenance_of_run
 from analysis.report.data import ReportMaterial
 from analysis.report.model_page import model_pages, model_values
 from analysis.text import NOTHING
+from catalog.store import projection
+from catalog.store.records import NetworkRecord
+from catalog.store.writer import Writer
+from survey.network_measures.base import NetworkScore
 from survey.results import FLAGS
 from tests.analysis.homes import Builder
 
 NAN = float("nan")
+
+LOOP = NetworkScore(None, "a recurrent layer")
+
+
+def _parts(one: OneRun) -> tuple[Any, ...]:
+    return one.row, one.sites, one.gaps, one.measures
 
 
 def test_flags_are_explained_where_a_site_bears_them(tmp_path: Path) -> None:
@@ -36,23 +49,67 @@ def test_flags_are_explained_where_a_site_bears_them(tmp_path: Path) -> None:
     assert "flags" not in names
 
 
+def test_measures_of_the_network_are_listed_with_values_or_reasons(tmp_path: Path) -> None:
+    resting = {"conventions": {"gate": "merged as a sum"}}
+    with Builder(tmp_path) as store:
+        store("measured", [0.4], measures={"path_length": NetworkScore(2.5, details=resting)})
+        store("plain", [0.4], architecture="b", measures={"path_length": LOOP})
+        store("none", [0.4], architecture="c")
+    material = ReportMaterial(tmp_path)
+    pages = dict(zip(material.models["run_id"], model_pages(material), strict=True))
+    tables = {name: page.values["tables"].get("Whole network") for name, page in pages.items()}
+    texts = {
+        name: {column.name: cell.text for column, cell in zip(table.columns, row, strict=True)}
+        for name, table in tables.items()
+        if table
+        for row in table.rows
+    }
+    assert texts == {
+        "measured": {
+            "measure": "path length", "value": "2.5", "conventions": "gate: merged as a sum",
+        },
+        "plain": {"measure": "path length", "reason": LOOP.reason},
+    }  # fmt: skip
+
+
+def test_a_measure_added_to_a_finished_run_reaches_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projection, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(projection, "PAUSE", 0.0)
+    with Builder(tmp_path) as store:
+        store("late", [0.4])
+    before = run_of(store.home, "late")
+    with Writer.open(store.home) as writer:
+        writer.write(network=[NetworkRecord("late", 1, {"path_length": LOOP})])
+    after = run_of(store.home, "late")
+    assert [each["reason"] for each in after.measures] == [LOOP.reason]
+    assert (before.measures, before.version != after.version) == ([], True)
+
+
 def test_a_run_alone_is_stated_as_among_all(tmp_path: Path) -> None:
     with Builder(tmp_path) as store:
         store("flagged", [0.4, 0.5, 0.6], {"flags": [("ridge",), ("few_images",), ()]})
         store(
             "gap", [[0.4, NAN, 0.6], [0.3, NAN, NAN]], {"norm": [0.1, 2.0, NAN]}, architecture="a"
         )
-        store("nothing", [NAN, NAN], architecture="b", checkpoint="file:/zoo/w.pth")
+        store(
+            "nothing", [NAN, NAN], architecture="b", checkpoint="file:/zoo/w.pth",
+            measures={"path_length": NetworkScore(3.0), "another": LOOP},
+        )  # fmt: skip
         store("early", [], status="failed", error="no memory", stage="forward", architecture="c")
     material = ReportMaterial(tmp_path)
     pages = dict(zip(material.models["run_id"], model_pages(material), strict=True))
     assert set(pages) == {"flagged", "gap", "nothing", "early"}
     for name, page in pages.items():
         one = run_of(store.home, name[:3])
-        values, among = model_values(one.row, one.sites, one.gaps), dict(page.values)
-        mine, theirs = (each.pop("tables").get("Site by site") for each in (values, among))
+        values, among = dict(model_values(*_parts(one))), dict(page.values)
+        mine, theirs = (each.pop("tables") for each in (values, among))
         assert values == {key: among[key] for key in values}
-        assert (mine and (mine.rows, mine.numeric)) == (theirs and (theirs.rows, theirs.numeric))
+        for heading in ("Site by site", "Whole network"):
+            one_page, of_many = mine.get(heading), theirs.get(heading)
+            assert (one_page and one_page.rows) == (of_many and of_many.rows)
+            assert (one_page and one_page.numeric) == (of_many and of_many.numeric)
         alone = material.models[material.models["run_id"] == name]
         caption = provenance_of(alone).caption().partition(";")[2]
         assert provenance_of_run(one.row).caption().partition(";")[2] == caption

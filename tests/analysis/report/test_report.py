@@ -297,7 +297,7 @@ def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
 
 
 def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
-    from analysis.data.provenance import runs_hash
+    from analysis.data.counts import runs_hash
 
     marker = json.loads((written.folder / MARKER).read_text(encoding="utf-8"))
     assert marker["runs_hash"] == runs_hash([f"r{number}" for number in range(8)])

@@ -37,14 +37,14 @@ def test_the_overview_shows_some_and_its_files_hold_those(
 ) -> None:
     material = ReportMaterial(home)
     (whole,) = pages.overview_exhibits(material)
-    assert whole.rows["run_id"].nunique() == 12
+    assert whole.rows()["run_id"].nunique() == 12
     monkeypatch.setattr(pages, "MOST_SIGNATURES", 6)
     (exhibit,) = pages.overview_exhibits(material)
-    shown = set(exhibit.rows["run_id"])
+    shown = set(exhibit.rows()["run_id"])
     assert len(shown) == 6
     assert set(query(open_home(home, create=False), exhibit.sql)["run_id"].to_pylist()) == shown
-    assert "6 of 12 models shown" in words(exhibit.chart)
-    assert title(exhibit.chart) == title(whole.chart)
+    assert "6 of 12 models shown" in words(exhibit.chart())
+    assert title(exhibit.chart()) == title(whole.chart())
 
 
 def test_clusters_are_shown_by_few_leaves_representatives_and_the_most_unlike(
@@ -57,10 +57,10 @@ def test_clusters_are_shown_by_few_leaves_representatives_and_the_most_unlike(
     page = section(ReportMaterial(home), "clusters")
     exhibits = {each.name: each for each in page.exhibits}
     tree, heat, odd = (exhibits[name] for name in ("dendrogram", "distances", "novelty"))
-    assert [len(each.rows) for each in (tree, heat, odd)] == [3 * 4, 3 * 3, 4]
-    assert "The last 4 merges of 11" in words(tree.chart)
+    assert [len(each.rows()) for each in (tree, heat, odd)] == [3 * 4, 3 * 3, 4]
+    assert "The last 4 merges of 11" in words(tree.chart())
     assert "12 models" in page.finding
-    assert "The 4 most unlike of 12" in words(odd.chart)
+    assert "The 4 most unlike of 12" in words(odd.chart())
     # The tables keep every model.
     tables = {each.name: len(each.rows) for each in page.tables}
     assert tables["clusters"] == tables["novelty"] == 12

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow(seconds=10)
 
 
 def test_images_are_normalised_as_workers_do(tmp_path):
-    from jobs.runners.worker import normalise
+    from jobs.runners.images import normalise
 
     dataset = open_dataset("digits:heldout", tmp_path)
     images = images_of("digits:heldout", TRANSFORM)

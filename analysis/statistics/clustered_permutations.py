@@ -1,0 +1,50 @@
+"""Permutations of numbers that come in groups, such as architectures in families."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from analysis.array_types import Floats
+
+
+def permuted_by_group(values: Floats, groups: ArrayLike, permutations: int, seed: int) -> Floats:
+    """Return values whose groups' means change places, and within groups what is left of them.
+
+    Members of a group are alike: permuted one by one they would pass for as many independent
+    numbers as there are. Under the null hypothesis they are y_gi = a_g + e_gi, the a exchangeable
+    among groups and the e within each [1]_; means of small groups, which vary more, are taken for
+    as good as those of large ones.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        The numbers.
+    groups : array, shape (n,)
+        The group of each.
+    permutations : int
+        How many to draw.
+    seed : int
+        Seed of the drawing.
+
+    Returns
+    -------
+    array of float, shape (permutations, n)
+        A drawn permutation a row.
+
+    References
+    ----------
+    .. [1] A. M. Winkler, M. A. Webster, D. Vidaurre, T. E. Nichols and S. M. Smith, "Multi-level
+       block permutation", NeuroImage 123 (2015), doi:10.1016/j.neuroimage.2015.05.092.
+    """
+    rng = np.random.default_rng(seed)
+    group, names = pd.factorize(np.asarray(groups))
+    means = np.bincount(group, values) / np.bincount(group)
+    drawn = rng.permuted(np.tile(means, (permutations, 1)), axis=1)[:, group]
+    for each in range(len(names)):
+        members = np.flatnonzero(group == each)
+        left = np.tile(values[members] - means[each], (permutations, 1))
+        drawn[:, members] += rng.permuted(left, axis=1)
+    result: Floats = drawn
+    return result

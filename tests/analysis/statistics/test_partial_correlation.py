@@ -1,0 +1,83 @@
+"""Partial correlations agree with another formula; their p-values hold where families are alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.statistics.clustered_permutations import permuted_by_group
+from analysis.statistics.partial_correlation import partial_correlation
+from analysis.statistics.permutations import orders
+
+RNG = np.random.default_rng
+NOTHING = np.empty((40, 0))
+
+
+def by_precision(columns: np.ndarray) -> float:
+    """Return the partial correlation of the first two columns from the inverse correlations."""
+    inverse = np.linalg.inv(np.corrcoef(columns, rowvar=False))
+    return float(-inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1]))
+
+
+@pytest.mark.parametrize("others", [1, 2, 5])
+def test_it_is_that_of_the_inverse_correlation_matrix(others: int) -> None:
+    mixed = RNG(others).normal(size=(40, others + 2)) @ RNG(9).normal(size=(others + 2, others + 2))
+    given = mixed[:, 2:] * 10.0 ** np.arange(others) + 1e4
+    result = partial_correlation(mixed[:, 0], mixed[:, 1], given, range(40), 1, 0)
+    assert result is not None
+    assert result.pearson == pytest.approx(by_precision(mixed), abs=1e-9)
+    ranks = stats.rankdata(np.column_stack([mixed[:, :2], given]), axis=0)
+    assert result.spearman == pytest.approx(by_precision(ranks), abs=1e-9)
+    half = stats.norm.ppf(0.975) / np.sqrt(40 - others - 3)
+    ends = np.tanh(np.arctanh(result.pearson) + np.array([-half, half]))
+    assert (result.low, result.high) == pytest.approx(ends)
+
+
+def test_without_other_variables_it_is_the_plain_one_with_its_permutation_test() -> None:
+    x, noise = RNG(1).normal(size=(2, 40))
+    y = 0.4 * x + noise
+    result = partial_correlation(x, y, NOTHING, range(40), 4999, 0)
+    assert result is not None
+    theirs = stats.pearsonr(x, y)
+    assert result.pearson == pytest.approx(theirs.statistic, abs=1e-12)
+    assert result.spearman == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert result.p == pytest.approx(theirs.pvalue, abs=0.02)
+
+
+def test_what_others_determine_has_no_partial_correlation() -> None:
+    x, y = RNG(2).normal(size=(2, 40))
+    given = np.column_stack([y, y, 3 * x - 2])
+    assert partial_correlation(x, y, given, range(40), 9, 0) is None
+
+
+def test_a_permutation_keeps_groups_together() -> None:
+    values = RNG(3).normal(size=9)
+    groups = np.array(list("aaabbbccc"))
+    drawn = permuted_by_group(values, groups, 500, 0)
+    means = [values[groups == each].mean() for each in "abc"]
+    spread = [values[groups == each] - mean for each, mean in zip("abc", means, strict=True)]
+    for row in drawn:
+        placed = [row[groups == each] for each in "abc"]
+        assert sorted(each.mean() for each in placed) == pytest.approx(sorted(means))
+        for mine, left in zip(placed, spread, strict=True):
+            assert sorted(mine - mine.mean()) == pytest.approx(sorted(left))
+    assert len({tuple(row.round(9)) for row in drawn}) > 300
+
+
+@pytest.mark.parametrize("sizes", [(5, 5, 5, 5, 5, 5), (1, 1, 2, 3, 4, 6, 9)])
+def test_alike_families_are_no_independent_networks(sizes: tuple[int, ...]) -> None:
+    """Families differ in both, and architectures of one hardly: nothing relates the two."""
+    families, tries = np.repeat(np.arange(len(sizes)), sizes), 300
+    rng, n = RNG(7), sum(sizes)
+    shuffled = orders(n, 199, 0)
+    clustered, alone = 0, 0
+    for _ in range(tries):
+        x, y = (rng.normal(size=len(sizes))[families] + 0.2 * rng.normal(size=n) for _ in range(2))
+        result = partial_correlation(x, y, np.empty((n, 0)), families, 199, 0)
+        assert result is not None
+        moved = np.abs(stats.zscore(y)[shuffled.indices] @ stats.zscore(x)) / n
+        clustered += result.p <= 0.05
+        alone += shuffled.p(abs(result.pearson), moved) <= 0.05
+    assert clustered / tries < 0.10
+    assert alone / tries > 0.2
