@@ -56,11 +56,11 @@ All paths alike, the long ones are by far the most: in a residual network `path_
 the number of activations. The random walk of `path_length_normalised` takes each way on with
 equal chance, a block and the shortcut around it alike, and tells networks apart.
 
-A convolution sums over the channels of its group, a linear layer over all; pooling,
-normalisations, softmax and what only moves values change nothing. A sum that nothing but the next
-sum reads is one sum of all its terms. Values that no path leads to (a class token, padding,
-constants) do not count. The paper leaves two things undefined; `details` says which of these a
-value rests on:
+A convolution sums over the channels of its group, a linear layer over all; pooling, sums over
+positions or tokens, normalisations, softmax and what only moves values change nothing. A sum that
+nothing but the next sum reads, scaled or moved on the way or not, is one sum of all its terms, and
+so is that of stacked values. Values that no path leads to (a class token, padding, constants) do
+not count. The paper leaves two things undefined; `details` says which of these a value rests on:
 """
 
 _UNKNOWN = """

@@ -150,7 +150,7 @@ _QUANTITIES = (
 
 MEASURE = SampledMeasure(
     name="active_fraction",
-    version=1,
+    version=2,
     quantities=_QUANTITIES,
     images=IMAGES,
     passes=lambda sites: PASSES,  # noqa: ARG005 - the same whatever the number of sites

@@ -208,7 +208,7 @@ _QUANTITIES = (
 
 MEASURE = SampledMeasure(
     name="linearisation",
-    version=1,
+    version=2,
     quantities=_QUANTITIES,
     images=IMAGES,
     # Half of the images pass once with moments, the others once for each percentage; passes that

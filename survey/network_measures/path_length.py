@@ -110,5 +110,5 @@ _QUANTITIES = (
 )
 
 MEASURE = StructuralMeasure(
-    name="path_length", version=1, quantities=_QUANTITIES, compute=path_length
+    name="path_length", version=2, quantities=_QUANTITIES, compute=path_length
 )

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
+from survey.capture.axes import Part
 from survey.capture.axis_origins import named
+from survey.capture.layout import layout_of
 from survey.network_measures.paths.counts import Paths
-from survey.network_measures.paths.trace import PathCall, Unfollowed
+from survey.network_measures.paths.trace import PathCall, Trace, Unfollowed
+
+
+def contracted(tensor: torch.Tensor, trace: Trace, axes: Iterable[int]) -> Paths:
+    """Return the paths to sums of a tensor's values along axes, which keep a length of 1.
+
+    Each channel adds its paths, and so does each of several values that were stacked. Positions
+    are averaged: a path goes through one channel of a layer, wherever in the image that is.
+    """
+    gone = {axis % tensor.ndim for axis in axes}
+    layout = layout_of(tensor)
+    known = layout is not None and layout.fits(tensor.shape)
+    shape: list[int] = []
+    positions: list[int] = []
+    ways: list[int] = []
+    for axis, size in enumerate(tensor.shape):
+        alike = axis not in gone or axis - tensor.ndim == trace.stacked
+        parts = layout.each[axis] if layout is not None and known and not alike else ()
+        for part in parts or (Part("lost", size),):
+            if axis in gone:
+                places = positions if part.role in ("images", "positions") else ways
+                places.append(len(shape))
+            shape.append(part.size)
+    paths = trace.paths.reshaped(shape).over(positions, summed=False).over(ways, summed=True)
+    return paths.reshaped([1 if axis in gone else size for axis, size in enumerate(tensor.shape)])
 
 
 def dense(paths: Paths, shape: Sequence[int]) -> Paths:
@@ -49,10 +75,14 @@ def _multiplied(call: PathCall) -> list[Paths]:
         factors = factors[::-1]
     if any(all(tensor is not factor for factor in factors) for tensor, _ in call.inputs):
         raise Unfollowed(f"{call.name} adds a value that depends on the input")
-    place, paths, summed = _value_of(call, factors)
+    place, trace, weighted = _value_of(call, factors)
     value, other = factors[place], factors[1 - place]
     axis = -2 if place == 1 and value.ndim > 1 else -1
-    made = paths.over([axis], summed=summed)
+    if weighted and not (place == 0 and other.ndim > 1):
+        made = contracted(value, trace, [axis])
+    else:
+        # Weights from the right make channels of whatever they sum along, as a linear layer does.
+        made = trace.paths.over([axis], summed=weighted)
     if value.ndim == 1 or other.ndim == 1:
         made = made.moved(lambda tensor: tensor.squeeze(axis))[0]
     if value.ndim == 1 and other.ndim > 1:
@@ -60,22 +90,22 @@ def _multiplied(call: PathCall) -> list[Paths]:
     return [made.expanded(call.results[0].shape)]
 
 
-def _value_of(call: PathCall, factors: Sequence[Any]) -> tuple[int, Paths, bool]:
-    """Return which factor is followed, its paths, and whether it is multiplied by weights.
+def _value_of(call: PathCall, factors: Sequence[Any]) -> tuple[int, Trace, bool]:
+    """Return which factor is followed, what is known of it, and whether by weights of the network.
 
     A factor that a softmax made averages the other one: attention follows the values.
     """
     traces = [(place, trace) for place, each in enumerate(factors) if (trace := call.trace(each))]
     values = [(place, trace) for place, trace in traces if not trace.attention]
     if len(traces) == 1:
-        return traces[0][0], traces[0][1].paths, True
+        return *traces[0], True
     if len(values) != 1:
         raise Unfollowed(
             f"{call.name} multiplies two values that depend on the input, and neither is a"
             " softmax's weights"
         )
     call.conventions.add("attention")
-    return values[0][0], values[0][1].paths, False
+    return *values[0], False
 
 
 def _attention(call: PathCall) -> list[Paths]:
@@ -94,11 +124,16 @@ def _einsum(call: PathCall) -> list[Paths]:
     terms, arrow, out = text.partition("->")
     if not arrow or "." in text or len(operands) > 2:
         raise Unfollowed(f"the Einstein sum {equation!r} is not followed")
-    place, paths, summed = _value_of(call, operands)
+    place, trace, weighted = _value_of(call, operands)
     letters = terms.split(",")[place]
     if len(set(letters)) < len(letters):
         raise Unfollowed(f"the Einstein sum {equation!r} takes a diagonal")
-    made = paths.over([axis for axis, x in enumerate(letters) if x not in out], summed=summed)
+    gone = [axis for axis, letter in enumerate(letters) if letter not in out]
+    made = (
+        contracted(operands[place], trace, gone)
+        if weighted
+        else trace.paths.over(gone, summed=False)
+    )
     sizes = dict(zip(letters, made.shape, strict=True))
     kept = sorted(sizes, key=lambda letter: (letter in out, out.find(letter)))
     made = made.moved(lambda tensor: tensor.permute([letters.index(each) for each in kept]))[0]

@@ -46,12 +46,16 @@ def summed(call: PathCall) -> Paths:
 
 
 def terms_of(call: PathCall) -> int:
-    """Return of how many terms a call's result is the sum; what only shifts a value is none."""
-    _, family = ELEMENTWISE.get(call.function, ("", None))
-    if family is not Family.SUM:
-        return 1
-    value = _shifted(call)
-    return sum(trace.terms for _, trace in call.inputs) if value is None else value.terms
+    """Return of how many terms the result of an elementwise call is the sum.
+
+    What only shifts or scales a value is no term.
+    """
+    _, family = ELEMENTWISE[call.function]
+    if family is Family.SUM and _shifted(call) is None and call.name not in _ONE_VALUE:
+        return sum(trace.terms for _, trace in call.inputs)
+    values = [trace for tensor, trace in call.inputs if not is_statistic(tensor)]
+    linear = family in (Family.SUM, Family.PRODUCT, Family.QUOTIENT)
+    return values[0].terms if linear and len(values) == 1 else 1
 
 
 def _of_one(call: PathCall, family: Family) -> Paths:

@@ -20,8 +20,7 @@ from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
 from survey.capture.pooling import spread
 from survey.network_measures.paths.contractions import dense
 from survey.network_measures.paths.counts import Paths, absent, concatenated, joined, origin
-from survey.network_measures.paths.elementwise import terms_of
-from survey.network_measures.paths.rules import results_of
+from survey.network_measures.paths.rules import results_of, stacked_by, terms_of
 from survey.network_measures.paths.trace import PathCall, Trace, Unfollowed
 
 _PATHS = f"{MARK}_paths"
@@ -192,7 +191,8 @@ def _results(call: PathCall) -> list[Trace]:
         paths = results_of(call)
     except Unfollowed as error:
         return [Trace(None, str(error), attention)] * len(call.results)
-    return [Trace(each, "", attention, terms_of(call)) for each in paths]
+    terms, stacked = terms_of(call), stacked_by(call)
+    return [Trace(each, "", attention, terms, stacked) for each in paths]
 
 
 def _over_channels(active: torch.Tensor, axes: Axes, images: int) -> torch.Tensor:

@@ -16,11 +16,16 @@ from survey.capture.axis_origins import PERMUTATIONS, REDUCTIONS, named, origins
 from survey.capture.elementwise import ELEMENTWISE
 from survey.capture.layout import RESHAPES, tensors_in
 from survey.network_measures.paths.contractions import RULES as CONTRACTIONS
+from survey.network_measures.paths.contractions import contracted
 from survey.network_measures.paths.counts import Paths, absent, concatenated
 from survey.network_measures.paths.elementwise import elementwise
+from survey.network_measures.paths.elementwise import terms_of as elementwise_terms
 from survey.network_measures.paths.trace import PathCall, Unfollowed
 
 Rule = Callable[[PathCall], list[Paths]]
+
+#: Reductions that are linear in what they reduce.
+_SUMS, _MEANS = ("sum", "nansum"), ("mean", "nanmean")
 
 
 def results_of(call: PathCall) -> list[Paths]:
@@ -40,6 +45,31 @@ def results_of(call: PathCall) -> list[Paths]:
                 raise Unfollowed(trace.reason)
         raise Unfollowed(f"the call of {call.name} is not one whose paths are known")
     return rule(call)
+
+
+def terms_of(call: PathCall) -> int:
+    """Return of how many terms a call's result is the sum.
+
+    What scales, shifts or moves the values of a sum leaves its terms alone.
+    """
+    _, trace = call.inputs[0]
+    if call.function in ELEMENTWISE:
+        return elementwise_terms(call)
+    if call.function in _KEEPING and len(call.inputs) == 1:
+        return trace.terms
+    if call.name in (*_SUMS, *_MEANS) and _is_of_stack(call):
+        return call.inputs[0][0].shape[trace.stacked or 0]
+    return 1
+
+
+def stacked_by(call: PathCall) -> int | None:
+    """Return the axis of a call's result, from the right, along which values were stacked."""
+    if RULES.get(call.function) is _stacked:
+        ndim = call.results[0].ndim
+        return int(call.argument(1, "dim", 0)) % ndim - ndim
+    if call.function not in ELEMENTWISE:
+        return None
+    return next((each.stacked for _, each in call.inputs if each.stacked is not None), None)
 
 
 def _normalised(call: PathCall) -> list[Paths]:
@@ -128,7 +158,7 @@ def _pooled(call: PathCall) -> list[Paths]:
 
 
 def _reduced(call: PathCall) -> list[Paths]:
-    lead, result = call.inputs[0][0], call.results[0]
+    (lead, trace), result = call.inputs[0], call.results[0]
     paths = call.only()
     axes = range(lead.ndim)
     if result.ndim == lead.ndim:
@@ -136,14 +166,31 @@ def _reduced(call: PathCall) -> list[Paths]:
     else:
         origins = origins_of(call.function, call.args, call.kwargs, lead, result)
         gone = [axis for axis in axes if axis not in (origins or [])]
-    reduced = paths.over(gone, summed=call.name == "sum")
+    if call.name in _SUMS or (call.name in _MEANS and _is_of_stack(call)):
+        reduced = contracted(lead, trace, gone)
+    else:
+        reduced = paths.over(gone, summed=False)
     return [reduced.reshaped(each.shape) for each in call.results]
+
+
+def _is_of_stack(call: PathCall) -> bool:
+    """Return whether a call reduces the axis that values were stacked along, and no other."""
+    (lead, trace), axis = call.inputs[0], call.argument(1, "dim", call.kwargs.get("axis"))
+    axes = axis if isinstance(axis, (list, tuple)) else [axis]
+    return [each % lead.ndim - lead.ndim for each in axes if each is not None] == [trace.stacked]
 
 
 def _copied(call: PathCall) -> list[Paths]:
     trace = call.trace(call.args[1])
     paths = absent(call.args[1].shape) if trace is None else trace.paths
     return [paths.expanded(call.results[0].shape)]
+
+
+#: Calls that put the values of one tensor elsewhere, or drop some.
+_KEEPING = RESHAPES | PERMUTATIONS | named(
+    "expand", "expand_as", "broadcast_to", "__getitem__", "select", "narrow", "unbind", "chunk",
+    "split", "split_with_sizes", "tensor_split", "feature_dropout", "feature_alpha_dropout",
+)  # fmt: skip
 
 
 def _table(rules: dict[Rule, frozenset[Callable[..., Any]]]) -> dict[Callable[..., Any], Rule]:

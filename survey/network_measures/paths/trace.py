@@ -28,6 +28,8 @@ class Trace:
     attention: bool = False
     #: Of how many terms it is the sum, as far as nothing else has read it.
     terms: int = 1
+    #: The axis, from the right, along which several values were stacked; None where none were.
+    stacked: int | None = None
 
     @property
     def paths(self) -> Paths:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 #: The paths to a channel: the activations on each, and its chance in a random walk from there.
 Channel = list[tuple[int, float]]
@@ -47,8 +48,9 @@ class RandomGraph(nn.Module):
         for layer, (kind, places) in zip(self.layers, self.program, strict=True):
             given = [values[i] for i in places]
             if kind == "sum":
+                made = given[0] + given[1] if len(given) == 2 else torch.stack(given).sum(0)
                 # Sums that only sums read would be one sum.
-                made = (given[0] + given[1] if len(given) == 2 else torch.stack(given).sum(0)) * 2
+                made = functional.avg_pool2d(made, 1)
             elif kind == "cat":
                 made = torch.cat(given, 1)
             elif kind == "half":

@@ -208,6 +208,13 @@ def test_a_sum_that_an_activation_reads_is_one_way_on(activation: Compute) -> No
     assert both(net, vectors())[1] == pytest.approx((0.5 + (0.5 + 2)) / 2)
 
 
+def test_weights_that_join_stacked_values_add_the_paths_of_each() -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        return torch.einsum("kbc,k->bc", torch.stack([x, net.two(x)]), torch.ones(2))
+
+    assert both(Computed(forward, two=perceptron(2)), vectors()) == pytest.approx((32 / 17, 1))
+
+
 def _less_its_mean(net: Any, x: torch.Tensor) -> Any:
     y = net.two(x)
     return x + (y - y.mean(-1, keepdim=True))
@@ -221,6 +228,95 @@ def _plus_a_number(net: Any, x: torch.Tensor) -> Any:
 def test_what_only_shifts_a_sum_is_no_term_of_it(forward: Compute, walk: float) -> None:
     net = Computed(forward, two=perceptron(2), linear=nn.Linear(4, 4))
     assert both(net, vectors())[1] == pytest.approx(walk)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda net, y: 0.5 * y,
+        lambda net, y: y / 2,
+        lambda net, y: y * net.scale,
+        lambda net, y: y.mul_(2.0),
+        lambda net, y: functional.dropout(y, 0.1, net.training),
+        lambda net, y: y.reshape(2, 2, 2).flatten(1),
+        lambda net, y: y.transpose(0, 1).contiguous().mT,
+        lambda net, y: -(y - 1.0) + 3,
+        lambda net, y: y[:, [3, 2, 1, 0]],
+        lambda net, y: torch.cat([y], 1) if net.training else y.clone(),
+    ],
+)
+def test_a_sum_that_is_scaled_or_moved_before_the_next_one_is_one_with_it(between: Compute) -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        return between(net, x + net.linear(x)) + net.two(x)
+
+    net = Computed(forward, two=perceptron(2), linear=nn.Linear(4, 4))
+    net.scale = nn.Parameter(torch.ones(4))
+    # Of 1 + 4 + 16 paths the last have two activations.
+    assert both(net, vectors()) == pytest.approx((32 / 21, 2 / 3))
+
+
+def test_a_layer_between_two_sums_keeps_them_apart() -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        return net.norm(x + net.linear(x)) + net.two(x)
+
+    layers = {"two": perceptron(2), "linear": nn.Linear(4, 4), "norm": nn.LayerNorm(4)}
+    assert both(Computed(forward, **layers), vectors())[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        lambda x, y: torch.stack([x, y]).sum(0),
+        lambda x, y: torch.stack([x, y], 1).mean(1),
+        lambda x, y: (torch.stack([x, y], -1) * torch.arange(1.0, 3.0)).sum(-1),
+        lambda x, y: torch.stack([0.5 * x, y]).sum((0,), keepdim=True)[0],
+    ],
+)
+def test_values_that_are_stacked_and_summed_are_the_terms_of_a_sum(
+    joined: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        return joined(x, net.linear(x)) + net.two(x)
+
+    net = Computed(forward, two=perceptron(2), linear=nn.Linear(4, 4))
+    assert both(net, vectors()) == pytest.approx((32 / 21, 2 / 3))
+
+
+@pytest.mark.parametrize(
+    "reduced",
+    [
+        lambda x: x.mean((2, 3)),
+        lambda x: x.sum((2, 3)),
+        lambda x: x.sum(3).sum(2, keepdim=True).squeeze(2),
+        lambda x: torch.einsum("bchw->bc", x),
+        lambda x: torch.einsum("bchw,hw->bc", x, torch.ones(6, 6)),
+        lambda x: x.flatten(2).mT.sum(1),
+        lambda x: torch.ones(36) @ x.flatten(2).mT,
+        lambda x: functional.adaptive_avg_pool2d(x, 1).flatten(1),
+    ],
+)
+def test_positions_are_no_branches(reduced: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    net = Computed(lambda net, x: reduced(x) + net.one(x.mean((2, 3))), one=perceptron(1))
+    # A channel has one path without an activation, whatever its positions, and four with one.
+    assert both(net, maps()) == pytest.approx((4 / 5, 1 / 2))
+
+
+@pytest.mark.parametrize(
+    "reduced",
+    [
+        lambda x: x.sum((1, 2, 3)),
+        lambda x: x.flatten(1).sum(1),
+        lambda x: torch.einsum("bchw,c->b", x, torch.ones(4)),
+        lambda x: x.mean((2, 3)) @ torch.ones(4),
+    ],
+)
+def test_channels_are_branches(reduced: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        return reduced(x)[:, None] + net.two(x.mean((2, 3)))
+
+    two = nn.Sequential(*perceptron(2), nn.Linear(4, 1))
+    # Four paths without an activation, and 64 with two.
+    assert both(Computed(forward, two=two), maps())[0] == pytest.approx(128 / 68)
 
 
 def test_branches_that_lead_nowhere_do_not_count() -> None:
