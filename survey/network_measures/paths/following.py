@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from survey.capture.axes import Axes
+from survey.capture.axes import Axes, Axis
 from survey.capture.axis_origins import named
 from survey.capture.expressions import depends
 from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
@@ -197,10 +197,16 @@ def _results(call: PathCall) -> list[Trace]:
 
 def _over_channels(active: torch.Tensor, axes: Axes, images: int) -> torch.Tensor:
     """Return a number a channel, 1 x c, as a tensor of a site's axes."""
-    axes = axes.collapsed()
+    pairs = zip(axes.each, axes.collapsed().each, strict=True)
+    # Of maps flattened into vectors each position has the number of its channel.
+    axes = Axes(tuple(axis if _is_flattened(axis) else short for axis, short in pairs))
     view, layout = axes.unfolded(torch.empty(axes.lengths()), images)
     alike = active.to("cpu", torch.float64).expand(images, -1)
-    return spread(alike, layout, tuple(view.shape)).reshape(axes.lengths())
+    return spread(alike, layout, tuple(view.shape)).expand(view.shape).reshape(axes.lengths())
+
+
+def _is_flattened(axis: Axis) -> bool:
+    return {"channels", "positions"} <= {part.role for part in axis}
 
 
 def _each(paths: Paths) -> tuple[torch.Tensor, ...]:

@@ -1,0 +1,1 @@
+"""Linearisation with training: networks whose ReLUs a penalty turns into linear channels."""
