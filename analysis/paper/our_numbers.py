@@ -59,9 +59,13 @@ class OurNumbers:
     """
 
     def __init__(self, sites: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame) -> None:
-        self._models, self._layers = models, layers
+        self._layers = layers
         self._networks = _one_run_a_label(sites, NETWORKS)
-        self._names = self._networks["label"].str.replace(" ", "_")
+        runs = self._networks.drop_duplicates("run_id")[["run_id", "model", "family", "label"]]
+        self._runs: list[Row] = runs.to_dict("records")
+        self._named = {run["label"].replace(" ", "_"): run for run in self._runs}
+        batched = models[["run_id", *_BATCHED_BY]].dropna().itertuples(index=False, name=None)
+        self._images = {run_id: tuple(images) for run_id, *images in batched}
         self._checkpoints = _one_run_a_label(sites, CHECKPOINTS)
         rows = correlations(self._networks, PAPER_METRICS, tested=False).to_dict("records")
         self._correlations = {(row["level"], row["name"], row["metric"]): row for row in rows}
@@ -82,11 +86,11 @@ class OurNumbers:
 
     def _model(self, name: str, quantity: str) -> Row:
         """Return the correlation over the sites of a model."""
-        sites = self._networks[self._names == name]
-        if not len(sites):
+        run = self._named.get(name)
+        if run is None:
             return {}
-        metric, run_id = _COLUMNS[quantity], sites["run_id"].iloc[0]
-        ours = self._correlations["model", sites["model"].iloc[0], metric]
+        metric, run_id = _COLUMNS[quantity], run["run_id"]
+        ours = self._correlations["model", run["model"], metric]
         return {
             "ours": ours["pearson"],
             "ours_error": self._correlation_error([run_id], metric, 1),
@@ -101,13 +105,11 @@ class OurNumbers:
         ours = self._correlations.get(("all" if average else "family", family, metric))
         if ours is None:
             return {}
-        networks = self._networks
-        members = networks if average else networks[networks["family"] == family]
-        named = members.drop_duplicates("run_id")[["run_id", "model"]].itertuples(index=False)
         run_ids = [
-            run_id
-            for run_id, model in named
-            if np.isfinite(self._correlations["model", model, metric]["pearson"])
+            run["run_id"]
+            for run in self._runs
+            if (average or run["family"] == family)
+            and np.isfinite(self._correlations["model", run["model"], metric]["pearson"])
         ]
         n = int(ours["n"])
         return {
@@ -164,9 +166,8 @@ class OurNumbers:
         """Return whether a batch's number means the same images in all of the runs."""
         if len(run_ids) == 1:
             return True
-        runs = self._models.loc[self._models["run_id"].isin(run_ids), list(_BATCHED_BY)]
-        known = len(runs) == len(run_ids) and bool(runs.notna().all(axis=None))
-        return known and len(runs.drop_duplicates()) == 1
+        images = {self._images.get(run_id) for run_id in run_ids}
+        return len(images) == 1 and None not in images
 
 
 def _one_run_a_label(sites: pd.DataFrame, name: str) -> pd.DataFrame:

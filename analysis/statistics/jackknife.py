@@ -56,15 +56,15 @@ def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> 
     """
     if len(left_out) < runs or runs == 0 or min(map(len, left_out)) < 2:
         return np.nan
-    moved = pd.concat([_influences(each) for each in left_out], axis="columns")
-    known = moved.notna().sum().to_numpy() == [len(each) for each in left_out]
-    influences = moved.fillna(0.0).to_numpy(float)
-    together = influences.sum(axis=1) if same_images else influences
-    return float(np.linalg.norm(together)) / runs if known.all() else np.nan
+    influences = np.concatenate([_influences(each.to_numpy()) for each in left_out])
+    if same_images:
+        batches = np.concatenate([each.index for each in left_out])
+        influences = np.bincount(np.unique(batches, return_inverse=True)[1], influences)
+    return float(np.linalg.norm(influences)) / runs
 
 
-def _influences(left_out: LeftOut) -> LeftOut:
+def _influences(left_out: Floats) -> Floats:
     """Return what each batch moves a number by, so that the norm of all is its standard error."""
     scale = ((len(left_out) - 1) / len(left_out)) ** 0.5
-    influences: LeftOut = (left_out - left_out.mean()) * scale
+    influences: Floats = (left_out - left_out.mean()) * scale
     return influences
