@@ -4,24 +4,19 @@
     T = Sx^-1/2 (Sx^1/2 Sy Sx^1/2)^1/2 Sx^-1/2
 
 T is the optimal affine map between Gaussians of covariance Sx and Sy; W2^2 is the exact
-transport cost between the n mapped inputs and the n outputs. The matrices are made by
-``survey.capture``.
+transport cost between the n mapped inputs and the n outputs (``survey.metrics.transport``). The
+matrices are made by ``survey.capture``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
-from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from survey.errors import InputError, UndefinedScore
 from survey.metrics.base import Metric, Quantity, breakdowns
+from survey.metrics.transport import CommonBasis, assignment_cost, transported
 from survey.settings import MeasureSettings, Ridge, Shrinkage
 
 if TYPE_CHECKING:
@@ -29,12 +24,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from survey.metrics.moments import Rows
     from survey.metrics.pair import Pair
-
-#: Total variance over the least eigenvalue above which only a singular value decomposition, two
-#: to five times slower, keeps the identity's score within 1e-7 of 1. Shrunk inputs lie below.
-NEARLY_SINGULAR = 1e7
 
 
 def affinity_score(
@@ -114,12 +104,12 @@ def defined_affinity(pair: Pair) -> float:
     return raw
 
 
-def affinity(x: Rows, y: Rows, shrinkage: Shrinkage, ridge: Ridge) -> float:
+def affinity(basis: CommonBasis, shrinkage: Shrinkage, ridge: Ridge) -> float:
     """Return the value of the formula, in [0, 1] or not.
 
     Parameters
     ----------
-    x, y : Rows
+    basis : CommonBasis
         Inputs and outputs, with equal n and c.
     shrinkage, ridge
         As for ``affinity_score``.
@@ -129,86 +119,10 @@ def affinity(x: Rows, y: Rows, shrinkage: Shrinkage, ridge: Ridge) -> float:
     float
         At most 1. Below 0 the value is no score (see ``affinity_score``).
     """
-    if ridge == "relative":
-        x, y = x.in_range, y.in_range
-    x_rows, y_rows = _coordinates(x, y)
-    before, after = x.moments(shrinkage, ridge), y.moments(shrinkage, ridge)
-    singular = before.trace > NEARLY_SINGULAR * before.identity_weight
-    sx, sy = before.covariance(x_rows), after.covariance(y_rows)
-    mapped = _transport(sx, sy, x_rows, singular=singular)
-    return 1.0 - math.sqrt(assignment_cost(mapped, y_rows) / (2.0 * after.trace))
-
-
-def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
-    """Return min over permutations p of the mean of |x_i - y_p(i)|^2: W2^2 of two clouds.
-
-    Parameters
-    ----------
-    x, y : torch.Tensor
-        n x c, float64.
-    """
-    import torch
-
-    # Of |x - y|^2 only the cross term depends on the pairing; the cost of the best pairing is
-    # then summed from differences, because expanding the square would lose half the digits.
-    _, partner = assignment_solver()(-(x @ y.T).cpu().numpy())
-    return float((x - y[torch.from_numpy(partner).to(y.device)]).square().sum()) / x.shape[0]
-
-
-@cache
-def assignment_solver() -> Callable[[NDArray[np.floating]], tuple[Any, Any]]:
-    """Return scipy's ``linear_sum_assignment``.
-
-    It is loaded by itself where that is possible: importing all of ``scipy.optimize`` takes a
-    quarter of the time of torch's import.
-    """
-    import scipy
-
-    folder = str(Path(scipy.__file__).parent / "optimize")
-    spec = PathFinder.find_spec("scipy.optimize._lsap", [folder])
-    if spec is None or spec.loader is None:
-        optimize = import_module("scipy.optimize")
-    else:
-        optimize = module_from_spec(spec)
-        spec.loader.exec_module(optimize)
-    solve: Callable[..., Any] = optimize.linear_sum_assignment
-    return solve
-
-
-def _coordinates(x: Rows, y: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the rows of both in one orthonormal basis of at most 2 n directions.
-
-    Off the span of all rows, both covariances are multiples of the identity, so T is a number
-    there and the rows vanish: leaving that complement out is exact.
-    """
-    import torch
-
-    if x.channels <= 2 * x.images:
-        return x.centred, y.centred
-    # Of rows = R' Q', R' are the coordinates: the basis itself is never made.
-    triangle = torch.linalg.qr(torch.cat([x.centred, y.centred]).T, mode="r").R
-    in_basis = triangle.T.contiguous()
-    return in_basis[: x.images], in_basis[x.images :]
-
-
-def _transport(
-    sx: torch.Tensor, sy: torch.Tensor, rows: torch.Tensor, *, singular: bool
-) -> torch.Tensor:
-    """Return rows mapped by T = L^-T (L' Sy L)^1/2 L^-1 where Sx = L L'."""
-    import torch
-
-    lower = torch.linalg.cholesky(sx)
-    if singular:
-        # An eigensolve keeps half the digits of the small roots; singular values keep them all.
-        _, roots, turn = torch.linalg.svd(torch.linalg.cholesky(sy).T @ lower)
-        vectors = turn.T
-    else:
-        values, vectors = torch.linalg.eigh(lower.T @ sy @ lower)
-        roots = values.clamp_min(0.0).sqrt()
-    whitened = torch.linalg.solve_triangular(lower, rows.T, upper=False)
-    turned = vectors @ (roots[:, None] * (vectors.T @ whitened))
-    mapped: torch.Tensor = torch.linalg.solve_triangular(lower.T, turned, upper=True)
-    return mapped.T
+    before = basis.x.moments(shrinkage, ridge)
+    after = basis.y.moments(shrinkage, ridge)
+    mapped = transported(basis, before, after)
+    return 1.0 - math.sqrt(assignment_cost(mapped, basis.outputs) / (2.0 * after.trace))
 
 
 def _as_matrix(name: str, values: torch.Tensor | NDArray[np.floating]) -> torch.Tensor:
@@ -236,14 +150,20 @@ def _require_pair(x: torch.Tensor, y: torch.Tensor) -> None:
 
 def raw_affinity(pair: Pair) -> float:
     """Return the value of the formula for a pair, with its settings, in [0, 1] or not."""
-    return affinity(pair.x, pair.y, pair.shrinkage, pair.ridge)
+    return affinity(pair.once(_basis), pair.shrinkage, pair.ridge)
 
 
 def _plain(pair: Pair) -> float:
     """Return the affinity score without shrinkage."""
     if pair.shrinkage == "none":
         return pair.once(raw_affinity)
-    return affinity(pair.x, pair.y, "none", pair.ridge)
+    return affinity(pair.once(_basis), "none", pair.ridge)
+
+
+def _basis(pair: Pair) -> CommonBasis:
+    if pair.ridge == "relative":
+        return CommonBasis(pair.x.in_range, pair.y.in_range)
+    return CommonBasis(pair.x, pair.y)
 
 
 _AFFINITY = Quantity(

@@ -51,14 +51,15 @@ class Moments:
         scatter = rows.mean_variance * rows.channels * rows.images
         return self.gram_weight * scatter + self.identity_weight * rows.channels
 
-    def covariance(self, coordinates: torch.Tensor) -> torch.Tensor:
-        """Return the covariance in the basis in which ``coordinates`` (n x r) are the rows."""
-        shared = coordinates is self.rows.centred and self.rows.channels <= self.rows.images
-        gram = self.rows.gram if shared else coordinates.T @ coordinates
-        identity = torch.eye(
-            coordinates.shape[1], dtype=coordinates.dtype, device=coordinates.device
-        )
-        return self.gram_weight * gram + self.identity_weight * identity
+    def covariance(self, gram: torch.Tensor) -> torch.Tensor:
+        """Return the covariance in the basis in which ``gram`` (r x r) is the Gram matrix."""
+        covariance = self.gram_weight * gram
+        covariance.diagonal().add_(self.identity_weight)
+        return covariance
+
+    def variances(self, scatters: torch.Tensor) -> torch.Tensor:
+        """Return the variances along directions of which ``scatters`` (r) are sums of squares."""
+        return self.gram_weight * scatters + self.identity_weight
 
 
 class Rows:
@@ -184,20 +185,31 @@ class Rows:
         return max(0.0, min(noise, spread)) / spread
 
     @cached_property
+    def directions(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Eigenvalues and eigenvectors of the smaller Gram matrix, the least first."""
+        # The upper triangle is LAPACK's lower one, which it reads a tenth faster.
+        values, vectors = torch.linalg.eigh(self.gram, UPLO="U")
+        return values, vectors
+
+    @cached_property
+    def turned(self) -> torch.Tensor:
+        """The centred rows in the basis of those eigenvectors, n x c, for c <= n."""
+        return self.centred @ self.directions[1]
+
+    @cached_property
     def spectrum(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Left singular vectors of the centred matrix (n x r) and squared singular values (r).
 
         From an eigendecomposition of the smaller Gram matrix; directions under
         ``NO_DIRECTION``, such as those of dead channels, are left out, so that r is the rank.
         """
-        # The upper triangle is LAPACK's lower one, which it reads a tenth faster.
-        values, vectors = torch.linalg.eigh(self.gram, UPLO="U")
+        values, vectors = self.directions
         kept = values > NO_DIRECTION * values[-1].clamp_min(0.0)
-        values, vectors = values[kept], vectors[:, kept]
+        values = values[kept]
         if self.channels > self.images:
-            return vectors, values
+            return vectors[:, kept], values
         # Lengths measured on the rows keep the digits of small directions; eigenvalues lose them.
-        turned = self.centred @ vectors
+        turned = self.turned[:, kept]
         if bool((values < ILL_CONDITIONED * values[-1:]).any()):
             # Small directions are then not orthogonal to each other any more.
             directions, lower = torch.linalg.qr(turned.flip(1))
