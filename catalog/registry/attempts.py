@@ -48,7 +48,7 @@ class AttemptEnd:
     leaves: JobState
     #: Images measured when it ended.
     images_done: int | None = None
-    #: Whether it made a batch durable: a worker lost after that does not count against the job.
+    #: Whether it made a batch or a measure durable: a worker lost after that does not count.
     progressed: bool = False
     #: The stage it failed in.
     stage: str | None = None
@@ -198,6 +198,6 @@ def _values_after(state: JobState, outcome: AttemptOutcome, progressed: bool) ->
     elif state in ("failed", "parked"):
         after = case((JOBS.c.state == "cancelled", "cancelled"), else_=state)
     values = {"state": after, "updated_at": datetime.now(UTC)}
-    if progressed or outcome == "done":
+    if progressed or "done" in (state, outcome):
         return {**values, "losses": 0}
     return {**values, "losses": JOBS.c.losses + 1} if outcome == "lost" else values

@@ -35,7 +35,11 @@ One of the structure alone reads no image. Others read the first images of the d
 decoded, as many as the table says, whatever part of the dataset the rest of the run is about.
 `survey plan` states what is missing (column `measures`) and its seconds (`measure_seconds`), of
 which the forward passes are estimated from the network's GFLOPs; a scan shows how far a measure is.
-Where the memory is not enough it is computed again with half as many images at once.
+Where the memory is not enough it is computed again with half as many images at once. One that has
+no room for a single image, or whose computation ends as many workers in a row as `--losses` allows
+(the last with one image at once), is `undefined` with that as its reason; the run goes on without
+it and keeps its scores. What else ends a measure that is added to a finished run leaves the run
+done, is shown by `survey status`, and is tried again with the next scan that asks for it.
 
 In Python, `survey.measure_network(model, (3, 224, 224), ["path_length"])` returns the same numbers,
 each with its details; for measures that read images a fourth argument has batches of them.

@@ -95,7 +95,7 @@ class Forecast:
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
                 "seconds": round((guess := self.estimates[job.run_id]).seconds, 1),
                 "measures": ", ".join(guess.measures) or None,
-                "measure_seconds": round(sum(guess.measures.values()), 1) or None,
+                "measure_seconds": round(guess.measure_seconds, 1) or None,
                 "label": job.labels.label,
                 "tags": tags_text({**training_step(reference), **job.labels.tags}) or None,
             }

@@ -101,5 +101,6 @@ def _row(state: str, job: JobOverview, run: dict[str, Any] | None) -> dict[str, 
         "attempts": job.attempt or 0,
         "top1": run["measured_top1"] if run else None,
         "suspicion": run["suspicion"] if run else None,
-        "error": job.error if state in ("failed", "parked") else None,
+        # Of a run that is done: why a measure that was asked for later is missing.
+        "error": job.error if state in ("failed", "parked", "done", "suspect") else None,
     }

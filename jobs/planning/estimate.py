@@ -124,6 +124,16 @@ class Estimate:
     #: The part of the seconds that each missing measure of the whole network takes, by its name.
     measures: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def measure_seconds(self) -> float:
+        """The part of the seconds that all measures take."""
+        return sum(self.measures.values())
+
+    @property
+    def score_seconds(self) -> float:
+        """The part of the seconds that the scores take."""
+        return self.seconds - self.measure_seconds
+
 
 def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Estimate:
     """Estimate the seconds that a job may still take.

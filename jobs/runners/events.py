@@ -88,7 +88,7 @@ class Finished(_OfAttempt):
 
     #: Names of the images after the last batch that could not be decoded.
     skipped_names: tuple[str, ...] = ()
-    #: The most bytes the worker held on its device.
+    #: The most bytes the worker held on its device, while it computed measures left out.
     peak_memory: int | None = None
 
 

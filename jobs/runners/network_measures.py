@@ -19,7 +19,7 @@ from survey.network_measures.base import NetworkMeasure, NetworkScore, SampledMe
 from survey.network_measures.sample import ImageSample
 from survey.network_measuring import measures_named, measuring_steps
 from survey.out_of_memory import is_out_of_memory
-from survey.text import first_line
+from survey.text import first_line, storable
 
 #: Seconds between two reports of how far a measure is.
 REPORT_SECONDS = 1.0
@@ -44,9 +44,13 @@ def network_measured(
     chosen = measures_named(task.measures)
     wanted = max((each.images for each in chosen if isinstance(each, SampledMeasure)), default=0)
     micro_batch = task.micro_batch or task.job.settings.micro_batch
-    sample = images.first(wanted, micro_batch) if wanted else None
+    sample, unread = None, True
     for measure in chosen:
-        read = sample if isinstance(measure, SampledMeasure) else None
+        sampled = isinstance(measure, SampledMeasure)
+        if sampled and unread:
+            # A worker lost while it reads them is none that a measure of the structure lost.
+            sample, unread = images.first(wanted, task.measure_micro_batch or micro_batch), False
+        read = sample if sampled else None
         scores = yield from _scored(measure, model, read, images, task, host)
         yield NetworkRecord(task.run_id, task.attempt, scores)
 
@@ -59,20 +63,26 @@ def _scored(
     task: Task,
     host: Host,
 ) -> Generator[Measuring | Halved, None, Mapping[str, NetworkScore]]:
-    """Compute a measure, again with half as many images at once where the memory is not enough."""
+    """Compute a measure, again with half as many images at once where the memory is not enough.
+
+    One that has not even room for one image is without a value, and takes nothing else with it.
+    """
     size = task.job.transform.size
     while True:
         try:
             with closing(measuring_steps(measure, model, (3, size, size), sample)) as steps:
                 return (yield from _reported(steps, measure, images, task))
         except Exception as error:
-            if not is_out_of_memory(error) or sample is None or sample.micro_batch == 1:
+            if not is_out_of_memory(error):
                 raise
-            message = first_line(error)
+            message = storable(f"{type(error).__name__}: {first_line(error)}")
         # Outside of the except clause: the error holds on to the tensors that were too many.
-        sample = dataclasses.replace(sample, micro_batch=sample.micro_batch // 2)
         gc.collect()
         torch.cuda.empty_cache()
+        if sample is None or sample.micro_batch == 1:
+            room = "it" if sample is None else "one image at once"
+            return measure.without_value(f"the memory is not enough for {room}: {message}")
+        sample = dataclasses.replace(sample, micro_batch=sample.micro_batch // 2)
         sizes = sample.micro_batch, host.device_name, message
         yield Halved(task.run_id, task.attempt, *sizes, measure.name)
 

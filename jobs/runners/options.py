@@ -45,7 +45,7 @@ class Limits:
         None, "Seconds that one attempt at a job may take.", none="no deadline"
     )
     losses: int = option(
-        3, "Workers that a job may lose in a row, without a new batch, before it is parked."
+        3, "Workers a job may lose in a row, without a new batch or measure, before it is parked."
     )
     split: bool = option(True, "Spread long jobs over several workers.")
 

@@ -37,6 +37,8 @@ class Task:
     spread: Spread = field(default_factory=Spread)
     #: Measures of the whole network that are to be computed first.
     measures: tuple[str, ...] = ()
+    #: Images in one forward pass of these: 0 for as many as elsewhere, fewer after a loss in them.
+    measure_micro_batch: int = 0
 
     @property
     def run_id(self) -> str:

@@ -105,7 +105,12 @@ def _run(
     yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
     images = TaskImages(dataset, job, labels, device, AttemptPace(heartbeat, task.deadline))
+    loading = peak_memory(device)
     yield from network_measured(model, images, task, host)
+    if task.measures:
+        # What measures hold is not what the run needs.
+        gc.collect()
+        reset_peak_memory(device)
     feed = Feed(images, task)
     yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
@@ -114,7 +119,8 @@ def _run(
     skipped = feed.take_skipped()
     yield from skipped
     names = tuple(image.name for image in skipped)
-    yield Finished(job.run_id, task.attempt, names, peak_memory(device))
+    peak = max(loading or 0, peak_memory(device) or 0) or None
+    yield Finished(job.run_id, task.attempt, names, peak)
 
 
 def _measured(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from catalog.registry.attempts import AttemptStart
 from catalog.registry.registry import Registry
+from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
@@ -33,7 +34,7 @@ class Dispatcher:
     ----------
     jobs : mapping of str to JobProgress
         The jobs that are to be measured, by run id, in the order they are given out.
-    seconds : mapping of str to float
+    estimates : mapping of str to Estimate
         Expected seconds of each, by run id.
     recorder : Recorder
         Persists worker events.
@@ -51,7 +52,7 @@ class Dispatcher:
     def __init__(
         self,
         jobs: dict[str, JobProgress],
-        seconds: Mapping[str, float],
+        estimates: Mapping[str, Estimate],
         recorder: Recorder,
         registry: Registry,
         devices: Devices,
@@ -64,17 +65,20 @@ class Dispatcher:
         self.failed: list[tuple[Job, Failed]] = []
         self.cancelled: list[Job] = []
         self._recorder, self._registry, self._deadline = recorder, registry, limits.deadline
-        self._seconds, self._workers = dict(seconds), devices.workers
+        self._seconds = {run_id: each.seconds for run_id, each in estimates.items()}
+        self._workers = devices.workers
         self._planned_anew = planned_anew
         self._fitting = registry.micro_batches()
         self._speed = _Speed()
         self._alone: set[str] = set()
         self._asked = time.monotonic()
         self._jobs = jobs
-        total = sum(seconds[run_id] for run_id in jobs)
+        # One worker computes all measures of a network: scores alone can be shared out.
+        total = sum(estimates[run_id].score_seconds for run_id in jobs)
         for run_id, progress in jobs.items():
             if limits.split and progress.job.settings.precision is None:
-                _spread(progress, shard_count(seconds[run_id], total, devices.workers))
+                seconds = estimates[run_id].score_seconds
+                _spread(progress, shard_count(seconds, total, devices.workers))
         #: An entry for each waiting shard of each job.
         self._waiting = deque(progress for progress in jobs.values() for _ in progress.waiting)
 

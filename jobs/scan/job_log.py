@@ -71,7 +71,11 @@ def described(event: Event) -> str:
             f" {format_duration(batch.seconds)}, micro-batch {event.micro_batch}"
         )
     if isinstance(event, NetworkRecord):
-        return f"{attempt}: measured {', '.join(event.scores)}"
+        named = (
+            f"{name} (no value: {score.reason})" if score.reason else name
+            for name, score in event.scores.items()
+        )
+        return f"{attempt}: measured {', '.join(named)}"
     if isinstance(event, Skipped):
         return f"{attempt}: skipped {event.name}: {event.reason}"
     if isinstance(event, Halved):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -53,13 +53,16 @@ class JobProgress:
         self.waiting = deque(self._shards())
         #: Those measures that no running attempt computes.
         self.measures = missing_measures(job.measures, self.state.measures)
-        #: The attempt that computes the others.
-        self._measuring = 0
+        #: The attempt that computes the others, and whether it has loaded the network for them.
+        self._measuring, self._loaded = 0, False
+        #: Workers lost in each of them, and the images at once that the next attempt takes.
+        self.measure_losses: Counter[str] = Counter()
+        self.measure_micro_batch = 0
         #: The running attempts, each with the batches it has still to measure.
         self.running: dict[int, Shard] = {}
-        #: Workers lost in a row without a new durable batch.
+        #: Workers lost in a row without a new durable batch or measure.
         self.losses = losses
-        #: Attempts that made a batch durable: losing their workers does not count against the job.
+        #: Attempts that made one durable: losing their workers does not count against the job.
         self.progressed: set[int] = set()
         self.micro_batch = job.settings.micro_batch
         self.spread = Spread()
@@ -84,13 +87,15 @@ class JobProgress:
         spread = copy.deepcopy(self.spread)
         measures, self.measures = self.measures, ()
         if measures:
-            self._measuring = attempt
-        return Task(self.job, attempt, shard, self.micro_batch, deadline, spread, measures)
+            self._measuring, self._loaded = attempt, False
+        sizes = self.measure_micro_batch
+        return Task(self.job, attempt, shard, self.micro_batch, deadline, spread, measures, sizes)
 
     def start(self, event: Started) -> None:
         """Note that a worker loaded the model."""
         self.started = self.started or event
         self.began = self.began or datetime.now(UTC)
+        self._loaded = self._loaded or event.attempt == self._measuring
 
     def add_batch(self, record: BatchRecord) -> None:
         """Count a batch."""
@@ -102,8 +107,7 @@ class JobProgress:
         counts = {name: getattr(state, name) + getattr(batch, name) for name in _SUMMED}
         self.state = dataclasses.replace(state, batches_done=state.batches_done + 1, **counts)
         self._skip(record.skipped_names)
-        self.losses = 0
-        self.progressed.add(record.attempt)
+        self._progress(record.attempt)
         self.micro_batch = min(self.micro_batch, record.micro_batch or self.micro_batch)
         if record.batch.scores:
             self.sites = self.sites or len(record.batch.scores)
@@ -114,6 +118,26 @@ class JobProgress:
         measures = {name: score.version for name, score in record.scores.items()}
         measures = {**self.state.measures, **measures}
         self.state = dataclasses.replace(self.state, measures=measures)
+        self._progress(record.attempt)
+        self.measure_micro_batch = 0
+
+    def measuring(self, attempt: int) -> str | None:
+        """Return the measure of the whole network that an attempt is at; None if at none."""
+        if attempt != self._measuring or not self._loaded:
+            return None
+        return next(iter(missing_measures(self.job.measures, self.state.measures)), None)
+
+    def lose_in(self, measure: str, most: int) -> bool:
+        """Count a worker lost in a measure; return whether as many were as may be.
+
+        The next attempt has half as many images at once, and the last one a single image: what
+        kills a worker is mostly the memory.
+        """
+        self.measure_losses[measure] += 1
+        left = most - self.measure_losses[measure]
+        present = self.measure_micro_batch or self.micro_batch
+        self.measure_micro_batch = 1 if left == 1 else max(1, present // 2)
+        return left <= 0
 
     def finish(self, event: Finished) -> None:
         """End an attempt, and the job if no shard is left."""
@@ -136,6 +160,10 @@ class JobProgress:
         self.waiting.clear()
         self.closed = True
         return attempts
+
+    def _progress(self, attempt: int) -> None:
+        self.losses = 0
+        self.progressed.add(attempt)
 
     def _shards(self) -> list[Shard]:
         if not self.complete:

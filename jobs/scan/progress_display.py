@@ -280,7 +280,7 @@ def workers_line(devices: Devices) -> str:
 
 def measures_line(estimates: Mapping[str, Estimate]) -> str | None:
     """Return how long the missing measures of whole networks may take; None where none are."""
-    seconds = [sum(each.measures.values()) for each in estimates.values() if each.measures]
+    seconds = [each.measure_seconds for each in estimates.values() if each.measures]
     if not seconds:
         return None
     low, high = format_duration(min(seconds)), format_duration(max(seconds))

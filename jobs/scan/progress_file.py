@@ -187,9 +187,8 @@ class ProgressFile(Reporter):
         self._recent.append((time.time(), event.batch.images))
         left = self._left(job.run_id)
         if estimate := self._estimates.get(job.run_id):
-            whole = sum(estimate.measures.values())
             part = self._images[job.run_id] / left if left else 1.0
-            self._credit(job.run_id, whole + (estimate.seconds - whole) * part)
+            self._credit(job.run_id, estimate.measure_seconds + estimate.score_seconds * part)
         done = job.images - left + self._images[job.run_id]
         self._show_measure(event, "")
         # Several workers may measure parts of one job: what is done of it is shown with each.

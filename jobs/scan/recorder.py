@@ -29,6 +29,8 @@ from jobs.runners.events import (
 from jobs.scan.job_log import append, described
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.run_record import record_of
+from survey.network_measures import MEASURES
+from survey.text import counted, storable
 
 
 class Recorder:
@@ -91,7 +93,20 @@ class Recorder:
         append(self._logs, job.run_id, "cancelled")
 
     def _counted(self, progress: JobProgress, event: Lost) -> Lost | Failed:
-        """Count a loss and return it, as a failure if it is one too many."""
+        """Count a loss and return it, as a failure if it is one too many.
+
+        A measure that lost as many workers is without a value, and the job goes on.
+        """
+        if name := progress.measuring(event.attempt):
+            if progress.lose_in(name, self._most_losses):
+                measure = next(each for each in MEASURES if each.name == name)
+                count = progress.measure_losses[name]
+                reason = f"{counted(count, 'worker')} were lost in it, the last: {event.message}"
+                scores = measure.without_value(storable(reason))
+                record = NetworkRecord(event.run_id, event.attempt, scores)
+                self._note(progress, record)
+                append(self._logs, event.run_id, described(record))
+            return event
         if event.attempt not in progress.progressed:
             progress.losses += 1
         if event.of_memory:
@@ -142,6 +157,9 @@ class Recorder:
 
     def _fail(self, progress: JobProgress, event: Failed) -> None:
         leaves: JobState = "parked" if progress.losses >= self._most_losses else "failed"
+        if progress.complete:
+            # The run stays as it is, and what it lacks is planned again with the next scan.
+            leaves = "done"
         why = {"stage": event.stage, "error": event.message, "traceback": event.traceback}
         for attempt in progress.close():
             outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"

@@ -113,7 +113,8 @@ class _Declared:
 
     def without_value(self, reason: str) -> dict[str, NetworkScore]:
         """Return a score of each quantity that has no value, all for one reason."""
-        return {quantity.name: NetworkScore(None, reason) for quantity in self.quantities}
+        score = NetworkScore(None, reason, version=self.version)
+        return dict.fromkeys((quantity.name for quantity in self.quantities), score)
 
     def refusal(self, size: int) -> str | None:  # noqa: ARG002 - a measure of images has one
         """Return why it is not computed of images of a size; None where it is."""

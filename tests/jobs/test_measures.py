@@ -18,6 +18,7 @@ from catalog.registry.registry import Registry
 from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord, NetworkRecord
 from jobs.operations.preview import forecast
+from jobs.operations.status import standing
 from jobs.planning import measures as planned_measures
 from jobs.planning.definition import Definition, parse_definition
 from jobs.planning.estimate import Estimate
@@ -32,6 +33,7 @@ from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Mea
 from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.images import TaskImages
 from jobs.runners.local import LocalRunner
+from jobs.runners.options import Limits
 from jobs.runners.task import Shard, Task
 from jobs.scan import progress_display
 from jobs.scan.reporter import Reporter
@@ -143,6 +145,35 @@ def test_a_failure_while_a_measure_is_added_leaves_the_run_done(
     outcome = scan(home, "path_length")
     assert [failure.message for _, failure in outcome.failed] == ["OSError: gone"]
     assert rows(home, "runs") == before
+    assert shown(home) == ("done", "OSError: gone")
+    with Registry(home) as registry:
+        (job,) = registry.jobs()
+        assert (job.state, registry.attempts.of(job.key)[-1].outcome) == ("done", "failed")
+    monkeypatch.undo()
+    assert len(scan(home, "path_length").done) == 1
+    assert shown(home) == ("done", None)
+
+
+def shown(home: Home) -> tuple[str, str | None]:
+    (row,) = standing(home).rows
+    return row["state"], row["error"]
+
+
+def test_workers_lost_before_a_measure_is_begun_leave_a_finished_run_to_be_tried_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan(home)
+
+    def dying(task: Task, *_: Any) -> Iterator[Event]:
+        yield Lost(task.run_id, task.attempt, "the worker died")
+
+    monkeypatch.setattr(worker, "run_task", dying)
+    for _ in range(2):
+        # The second scan has as many losses as the first.
+        outcome = scan(home, "path_length")
+        (failure,) = (each for _, each in outcome.failed)
+        assert f"{Limits().losses} workers lost" in failure.message
+        assert lengths(home) == {}
     monkeypatch.undo()
     assert len(scan(home, "path_length").done) == 1
 
@@ -240,18 +271,98 @@ def test_too_little_memory_computes_a_measure_again_with_fewer_images(
         assert registry.micro_batches() == {}
 
 
-def test_an_image_that_does_not_fit_alone_fails_and_is_no_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def scarce(*_: object) -> Steps:
-        yield 0.5
-        raise MemoryError("no room")
+def starved(*_: object) -> Steps:
+    yield 0.5
+    raise MemoryError("no room")
 
-    monkeypatch.setattr(network_measures, "measures_named", lambda _: [measure_of(scarce)])
-    *events, failed = events_of((COEFFICIENT,))
-    assert isinstance(failed, Failed)
-    assert (failed.stage, failed.message) == ("measure", "MemoryError: no room")
-    assert not any(isinstance(event, NetworkRecord) for event in events)
+
+def test_what_has_no_room_for_one_image_has_a_reason_and_the_run_its_scores(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    monkeypatch.setattr(network_measures, "measures_named", lambda _: [measure_of(starved)])
+    outcome = scan(home, COEFFICIENT)
+    assert (len(outcome.done), outcome.failed) == (1, ())
+    (row,) = rows(home, "network_scores")
+    assert (row["value"], row["status"]) == (None, "undefined")
+    assert "one image at once: MemoryError: no room" in row["reason"]
+    assert [row["images"] for row in rows(home, "batches")] == [16, 16]
+    assert {row["micro_batch"] for row in rows(home, "batches")} == {16}
+    # It is not tried again and again.
+    assert scan(home, COEFFICIENT).plan.todo == ()
+
+
+def test_a_measure_that_kills_its_workers_is_given_up_and_the_run_is_not(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    asked: list[tuple[int, tuple[str, ...]]] = []
+    whole = worker.run_task
+
+    def dying(task: Task, *rest: Any) -> Iterator[Event]:
+        asked.append((task.measure_micro_batch, task.measures))
+        for event in whole(task, *rest):
+            yield event
+            if isinstance(event, Measuring) and event.measure == COEFFICIENT:
+                yield Lost(task.run_id, task.attempt, "killed for memory", of_memory=True)
+                return
+
+    monkeypatch.setattr(worker, "run_task", dying)
+    outcome = scan(home, "path_length", COEFFICIENT)
+    both_of_them, second = ("path_length", COEFFICIENT), (COEFFICIENT,)
+    assert asked == [(0, both_of_them), (8, second), (1, second), (0, ())]
+    assert (len(outcome.done), outcome.failed) == (1, ())
+    values = {row["measure"]: row["value"] for row in rows(home, "network_scores")}
+    assert values == {**dict.fromkeys(QUANTITIES, 6.0), COEFFICIENT: None}
+    reasons = {row["reason"] for row in rows(home, "network_scores")} - {None}
+    assert len(reasons) == 1
+    assert "killed for memory" in reasons.pop()
+    # The batches have the passes that were asked for.
+    assert {row["micro_batch"] for row in rows(home, "batches")} == {16}
+    assert scan(home, "path_length", COEFFICIENT).plan.todo == ()
+    with Registry(home) as registry:
+        assert [(job.state, job.losses) for job in registry.jobs()] == [("done", 0)]
+
+
+def test_a_measure_that_is_stored_begins_the_count_of_lost_workers_anew(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    attempts: list[tuple[str, ...]] = []
+    whole, most = worker.run_task, Limits().losses
+
+    def dying(task: Task, *rest: Any) -> Iterator[Event]:
+        attempts.append(task.measures)
+        lasting = len(attempts) == most
+        for event in whole(task, *rest):
+            if isinstance(event, NetworkRecord) if lasting else len(attempts) < 2 * most:
+                if lasting:
+                    yield event
+                yield Lost(task.run_id, task.attempt, "the worker died")
+                return
+            yield event
+
+    monkeypatch.setattr(worker, "run_task", dying)
+    outcome = scan(home, "path_length")
+    assert attempts == [("path_length",)] * most + [()] * most
+    assert (len(outcome.done), outcome.failed) == (1, ())
+
+
+def test_what_a_run_holds_at_most_is_without_its_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(model: torch.nn.Module, sample: ImageSample) -> Steps:
+        held = torch.ones(2**27)
+        yield 0.5
+        return {COEFFICIENT: NetworkScore(held[0].item())}
+
+    def peak(*measures: str) -> int:
+        (finished,) = (each for each in events_of(measures) if isinstance(each, Finished))
+        assert finished.peak_memory is not None
+        return finished.peak_memory
+
+    monkeypatch.setattr(
+        network_measures,
+        "measures_named",
+        lambda names: [measure_of(greedy)] if names else [],
+    )
+    before = peak()
+    assert abs(peak(COEFFICIENT) - before) < 2**28
 
 
 def test_a_measure_beats_the_heartbeat_reports_and_keeps_the_deadline(

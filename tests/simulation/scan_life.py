@@ -11,6 +11,7 @@ from catalog.registry.registry import Registry
 from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
+from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.worker_layout import Devices
 from jobs.run import progress_of
@@ -67,8 +68,8 @@ class ScanLife:
             progress = progress_of(self.home, self.registry, left, states)
             limits, devices = Limits(), Devices("cpu", WORKERS, 1)
             recorder = Recorder(progress, writer, self.registry, self.home.logs, limits.losses)
-            seconds = dict.fromkeys(progress, 30.0)
-            self.scan = Dispatcher(progress, seconds, recorder, self.registry, devices, limits)
+            estimates = dict.fromkeys(progress, Estimate(30.0, 1.0, 0))
+            self.scan = Dispatcher(progress, estimates, recorder, self.registry, devices, limits)
             self.working, self.late = {}, []
             for _ in range(STEPS):
                 deeds = (*(self.work,) * 6, self.lose, self.speak_late, self.cancel)

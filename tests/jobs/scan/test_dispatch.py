@@ -10,6 +10,7 @@ import pytest
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.writer import Writer
+from jobs.planning.estimate import Estimate
 from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import make_plan
@@ -31,12 +32,13 @@ def scan_of(tmp_path: Path):
     home = open_home(tmp_path / "home", create=True)
     registry, writers = Registry(home), []
 
-    def make(count: int, seconds: float, workers: int = 2) -> Dispatcher:
+    def make(count: int, seconds: float | Estimate, workers: int = 2) -> Dispatcher:
         definition = declared(*(f"init:{number}" for number in range(count)))
         jobs = make.jobs = make_plan(definition, {}, Holdings()).jobs
         registry.add_jobs(registry.record_survey("test", {}), [each.to_entry() for each in jobs])
         writers.append(Writer.open(home))
-        expected = {each.run_id: seconds for each in jobs}
+        guess = seconds if isinstance(seconds, Estimate) else Estimate(seconds, 1.0, 0)
+        expected = {each.run_id: guess for each in jobs}
         devices = Devices("cpu", workers, 1)
         progress = {each.run_id: JobProgress(each, None) for each in jobs}
         recorder = Recorder(progress, writers[-1], registry, home.logs, Limits().losses)
@@ -47,6 +49,16 @@ def scan_of(tmp_path: Path):
     for writer in writers:
         writer.close()
     registry.close()
+
+
+@pytest.mark.parametrize(("scores", "shards"), [(0.0, 1), (50.0, 1), (1000.0, 4)])
+def test_a_job_is_shared_out_by_the_seconds_of_its_scores(scan_of, scores, shards):
+    estimate = Estimate(scores + 5000.0, 1.0, 0, {"path_length": 2000.0, "linearisation": 3000.0})
+    scan, spans = scan_of(1, estimate, workers=4), []
+    while tasks := scan.next_tasks(HERE):
+        spans += [(task.shard.first, task.shard.stop) for task in tasks]
+    assert len(spans) == shards
+    assert [first for first, _ in spans] == [0, *(stop for _, stop in spans[:-1])]
 
 
 def test_short_jobs_are_given_out_together(scan_of):

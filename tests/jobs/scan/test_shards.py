@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.store.records import Span
+from catalog.store.records import RunState, Span
 from jobs.runners.task import Shard
+from jobs.scan.job_progress import JobProgress
 from jobs.scan.shards import LEAST_SECONDS, remaining_shards, shard_count, split
+from tests.jobs.jobs import job
 
 
 def covered(shards, batches):
@@ -62,3 +64,8 @@ def test_a_bounded_shard_stays_bounded():
 )
 def test_a_job_is_spread_if_the_others_would_wait_for_it(seconds, total, workers, expected):
     assert shard_count(seconds, total, workers) == expected
+
+
+def test_a_job_that_lacks_measures_alone_is_one_shard():
+    (shard,) = JobProgress(job(), RunState(status="done")).waiting
+    assert list(split(shard, 4, 7)) == [shard] == [Shard(0, 0)]
