@@ -6,11 +6,14 @@ import os
 import signal
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import hypothesis
 import pytest
+from filelock import FileLock, Timeout
 
 # Before torch or numpy is first imported: they read it once. Timings and last bits then do not
 # depend on the machine's cores; a caller's own choice wins.
@@ -68,15 +71,57 @@ NOT_QUICK = ("slow", "long", "ray", "real_data")
 ACCEPTANCE = Path(__file__).parent / "acceptance"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+#: Where three clusters start at once on two cores, one is not up within Ray's half minute.
+RAYS = 2
+
+#: After how many files without Ray one with it follows, so that none has to wait for others.
+APART = 5
+
+WITH_RAY: pytest.StashKey[set[Path]] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Mark the quick tests, and let processes that share the files begin with the slowest."""
-    seconds: defaultdict[Path, dict[int, float]] = defaultdict(dict)
     for item in items:
         if ACCEPTANCE not in item.path.parents and not any(map(item.get_closest_marker, NOT_QUICK)):
             item.add_marker("quick")
-        # A mark is one object for all cases of a test, or all tests of a module.
-        for mark in item.iter_markers("slow"):
-            seconds[item.path][id(mark)] = mark.kwargs.get("seconds", 10.0)
+    yield
+    # What was not asked for is gone now.
+    config.stash[WITH_RAY] = {item.path for item in items if item.get_closest_marker("ray")}
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: -sum(seconds[item.path].values()))
+        places = _places(items, config.stash[WITH_RAY])
+        items.sort(key=lambda item: places[item.path])
+
+
+def _places(items: Iterable[pytest.Item], with_ray: set[Path]) -> dict[Path, float]:
+    """Return the order of the files: the slowest first, those with Ray between the others."""
+    seconds: defaultdict[Path, dict[int, float]] = defaultdict(dict)
+    for item in items:
+        # A mark is one object for all cases of a test, or all tests of a module.
+        marks = {id(mark): mark.kwargs.get("seconds", 10.0) for mark in item.iter_markers("slow")}
+        seconds[item.path] |= marks
+    slowest = sorted(seconds, key=lambda file: -sum(seconds[file].values()))
+    others = [file for file in slowest if file not in with_ray]
+    rays = [file for file in slowest if file in with_ray]
+    places = {file: APART * rank + 0.5 for rank, file in enumerate(rays)}
+    return places | {file: float(rank) for rank, file in enumerate(others)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_rays(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Iterator[None]:
+    """Wait until less than so many other files have clusters."""
+    if request.path not in request.config.stash[WITH_RAY]:
+        yield
+        return
+    base = tmp_path_factory.getbasetemp()
+    folder = base if worker_id == "master" else base.parent
+    locks = [FileLock(folder / f"ray-{number}.lock") for number in range(RAYS)]
+    for lock in cycle(locks):
+        with suppress(Timeout), lock.acquire(timeout=0.5):
+            yield
+            return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,7 @@ class OurNumbers:
         self._layers = layers
         self._networks = _one_run_a_label(sites, NETWORKS)
         runs = self._networks.drop_duplicates("run_id")[["run_id", "model", "family", "label"]]
-        self._runs: list[Row] = runs.to_dict("records")
+        self._runs: list[dict[Any, Any]] = runs.to_dict("records")
         self._named = {run["label"].replace(" ", "_"): run for run in self._runs}
         batched = models[["run_id", *_BATCHED_BY]].dropna().itertuples(index=False, name=None)
         self._images = {run_id: tuple(images) for run_id, *images in batched}

@@ -56,7 +56,7 @@ def mean_error(left_out: Sequence[LeftOut], runs: int, *, same_images: bool) -> 
     """
     if len(left_out) < runs or runs == 0 or min(map(len, left_out)) < 2:
         return np.nan
-    influences = np.concatenate([_influences(each.to_numpy()) for each in left_out])
+    influences = np.concatenate([_influences(np.asarray(each, np.float64)) for each in left_out])
     if same_images:
         batches = np.concatenate([each.index for each in left_out])
         influences = np.bincount(np.unique(batches, return_inverse=True)[1], influences)

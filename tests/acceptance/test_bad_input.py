@@ -162,7 +162,6 @@ def test_a_broken_image_is_named_skipped_and_counted(tmp_path):
     assert run["skipped_names"] == ["class1/033.png"]
 
 
-@pytest.mark.ray
 def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
     arguments = ("run", "-m", "small:digits_vgg7", "--address", "127.0.0.1:1")
     ended = survey(*arguments, home=tmp_path / "home", code=3)
