@@ -35,13 +35,21 @@ class Figure(alt.VConcatChart):
         }
 
 
-def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: int) -> Figure:
+def figure(
+    body: Any,
+    finding: str,
+    *,
+    note: str,
+    source: pd.DataFrame,
+    width: int,
+    params: Sequence[Any] = (),
+) -> Figure:
     """Return a drawing with its finding above and its caption below.
 
     Parameters
     ----------
     body : altair chart
-        The drawing.
+        The drawing, which becomes part of the figure.
     finding : str
         What it shows, a sentence made from its data.
     note : str
@@ -50,24 +58,29 @@ def figure(body: Any, finding: str, *, note: str, source: pd.DataFrame, width: i
         What it was made from, for the caption.
     width : int
         Width of the drawing with its labels, in pixels, at which text is broken into lines.
+    params : sequence of altair.VariableParameter, optional
+        What a reader can choose.
 
     Returns
     -------
     Figure
         Its description, which screen readers read out, is the finding and the note.
     """
-    titled = body.properties(
-        title=alt.Title(
-            wrapped(finding, width, TITLE_SIZE, bold=True),
-            subtitle=wrapped(note, width, NOTE_SIZE) if note else alt.Undefined,
-            anchor="start",
-        )
+    body.title = alt.Title(
+        wrapped(finding, width, TITLE_SIZE, bold=True),
+        subtitle=wrapped(note, width, NOTE_SIZE) if note else alt.Undefined,
+        anchor="start",
     )
     provenance = provenance_of(source)
     unknown = f"{provenance.selection}; which runs is not recorded; survey {__version__}"
     caption = provenance.caption() if provenance.runs else unknown
     described = f"{finding} {note}".strip()
-    framed = Figure(vconcat=[titled], title=below(caption, width), description=described)
+    framed = Figure(
+        vconcat=[body],
+        title=below(caption, width),
+        description=described,
+        params=list(params) or alt.Undefined,
+    )
     return cast("Figure", styled(framed))
 
 

@@ -96,7 +96,8 @@ def signature_chart(
         + _sampled(shown, lines),
         source=signatures,
         width=_width(len(panels)),
-    ).add_params(depth_choice())
+        params=[depth_choice()],
+    )
 
 
 def model_rows(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +174,8 @@ def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:
         + hollow_note(rows),
         source=source,
         width=620 if alone else _width(len(panels)),
-    ).add_params(depth_choice())
+        params=[depth_choice()],
+    )
 
 
 def _shown(lines: pd.DataFrame, most: int | None) -> pd.DataFrame:

@@ -66,27 +66,32 @@ def affinity_across(*drawn: pd.Series[float]) -> alt.X:
     return alt.X("affinity:Q", title="affinity score", scale=scale)
 
 
+#: The frame, the grid and the fonts of every figure. Labels for screen readers on every mark would
+#: make a figure several times as large.
+_CONFIG: dict[str, Any] = {
+    "aria": False, "font": FONT, "background": "white", "view": {"stroke": "#CCCCCC"},
+    "axis": {
+        "gridColor": "#EBEBEB", "domainColor": "#888888", "tickColor": "#888888",
+        "titleFontWeight": "normal", "labelFlush": False, "labelFontSize": LABEL_SIZE,
+        "titleFontSize": NOTE_SIZE, "labelLimit": 260, "titleColor": "#222222",
+    },
+    "legend": {
+        "labelFontSize": LABEL_SIZE, "titleFontSize": LABEL_SIZE, "titleFontWeight": "normal",
+        "labelLimit": 260, "symbolSize": 60, "columnPadding": 14, "padding": 7,
+    },
+    "header": {"labelFontSize": NOTE_SIZE, "titleFontSize": NOTE_SIZE, "labelLimit": 400},
+    "title": {
+        "fontSize": TITLE_SIZE, "subtitleFontSize": NOTE_SIZE, "subtitleColor": "#333333",
+        "subtitlePadding": 4, "offset": 10, "lineHeight": TITLE_SIZE + 4, "subtitleLineHeight": 15,
+    },
+}  # fmt: skip
+
+
 def styled(chart: Any) -> alt.TopLevelMixin:
-    """Return a chart with the frame, the grid and the fonts of every figure."""
-    # Labels for screen readers on every mark would make a figure several times as large.
-    result: alt.TopLevelMixin = (
-        chart.configure(aria=False, font=FONT, background="white")
-        .configure_view(stroke="#CCCCCC")
-        .configure_axis(
-            gridColor="#EBEBEB", domainColor="#888888", tickColor="#888888",
-            titleFontWeight="normal", labelFlush=False,
-            labelFontSize=LABEL_SIZE, titleFontSize=NOTE_SIZE, labelLimit=260, titleColor="#222222",
-        )
-        .configure_legend(
-            labelFontSize=LABEL_SIZE, titleFontSize=LABEL_SIZE, titleFontWeight="normal",
-            labelLimit=260, symbolSize=60, columnPadding=14, padding=7,
-        )
-        .configure_header(labelFontSize=NOTE_SIZE, titleFontSize=NOTE_SIZE, labelLimit=400)
-        .configure_title(
-            fontSize=TITLE_SIZE, subtitleFontSize=NOTE_SIZE, subtitleColor="#333333",
-            subtitlePadding=4, offset=10, lineHeight=TITLE_SIZE + 4, subtitleLineHeight=15,
-        )
-    )  # fmt: skip
+    """Give a chart the frame, the grid and the fonts of every figure, and return it."""
+    # Altair's own methods copy a chart with all charts in it, each of these some times over.
+    chart.config = _CONFIG
+    result: alt.TopLevelMixin = chart
     return result
 
 

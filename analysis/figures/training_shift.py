@@ -60,7 +60,8 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
         note="A line a checkpoint, a gap where a site has no score." + hollow_note(rows),
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
-    ).add_params(depth_choice())
+        params=[depth_choice()],
+    )
 
 
 def _panel(group: pd.DataFrame) -> Any:

@@ -30,7 +30,7 @@ _CHOSEN = " : ".join(
 def depth_choice() -> Any:
     """Return the chart parameter by which a reader chooses the depth that is shown."""
     bound = alt.binding_select(options=list(CHOICES), name="Depth as ")
-    return alt.param(name="depth_axis", value=next(iter(CHOICES)), bind=bound)
+    return alt.param(name="depth_axis", value=next(iter(CHOICES)), bind=bound).param
 
 
 def depths(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -109,8 +109,7 @@ def over_depth(
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
     drawn += hollowed(base.encode(y=y), data, size, shape)
-    layered: Any = alt.layer(*missing, *drawn, labels).properties(width=width, height=height)
-    return layered
+    return alt.layer(*missing, *drawn, labels, width=width, height=height)
 
 
 def thread(base: Any) -> Any:
