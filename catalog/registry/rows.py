@@ -49,7 +49,7 @@ class JobRow(JobEntry):
     """A run that is to be done, and where it stands."""
 
     state: JobState = column("todo, running, done, failed, parked or cancelled.")
-    losses: int = column("Workers lost in a row over it; a durable batch or measure ends the row.")
+    losses: int = column("Workers lost in a row over it without a batch that became durable.")
     created_at: datetime = column("When it was first asked for.")
     updated_at: datetime = column("When its state last changed.")
 

@@ -87,7 +87,7 @@ class RunRecord:
     started_at: datetime | None = optional("When the attempt began.")
     finished_at: datetime | None = optional("When the run ended, done or failed.")
     seconds: float | None = optional("Seconds of measuring, over all attempts that were kept.")
-    peak_memory: int | None = optional("Most bytes that a worker held, but for measures.", "BIGINT")
+    peak_memory: int | None = optional("Most bytes of memory that a worker held.", "BIGINT")
 
 
 @dataclass(frozen=True, slots=True)
