@@ -9,10 +9,19 @@ import sys
 
 from docs.generate.metrics_page import range_text
 from docs.generate.tables import markdown_table
-from survey.network_measures import MEASURES, active_fraction, intrinsic_dimension, linearisation
+from survey.network_measures import (
+    MEASURES,
+    absolute_deviation,
+    active_fraction,
+    hamming_density,
+    intrinsic_dimension,
+    linearisation,
+    region_density,
+)
 from survey.network_measures.base import NetworkMeasure, SampledMeasure
 from survey.network_measures.nonlinearity_coefficient import BLOCK, IMAGES, RESAMPLES, SEED
 from survey.network_measures.path_length import CONVENTIONS
+from survey.regions import MOST_SIDE
 
 _HEAD = """# Measures of whole networks
 
@@ -146,6 +155,43 @@ neighbours share distances. Fewer than {intrinsic_dimension.FEWEST} images whose
 leave it without a value.
 """
 
+_REGIONS = f"""## region_density
+
+The linear regions of Gamba and others 2022 (arXiv:2202.11749) around images. Copies of an image,
+moved along a circle, are the corners of a closed path of 8 lines
+([linear-regions.md](linear-regions.md)). Along a line the number of times at which any unit
+changes its piece is its density, one less than its regions: traced exactly, in float64. The value
+is the mean over the lines of a path and then over paths, whose spread `standard_error` is.
+`details` has the mean length of a line, as the network takes images, and the network's units;
+those of max-pooling do not count among them, though their changes do.
+
+A line with more than about {region_density.MOST_CHANGES} changes is divided into equal parts, and
+one part drawn with seed {region_density.SEED} is traced: its density is the part's times their
+number. The share of the lines that was traced is `traced` in `details`. The time is so bounded.
+Images above {MOST_SIDE} pixels are refused even so: `hamming_density` has no such limit. What is
+not piecewise linear, such as GELU or softmax, leaves the network without a value, with the call
+as the reason.
+
+## hamming_density
+
+The same paths at any size, each line divided into {hamming_density.STEPS} steps: units whose
+value is on the other side of a breakpoint after a step (Novak and others 2018, arXiv:1802.08760).
+It is a lower bound: of a unit's crossings in a step one or none is seen, and max-pooling is not
+looked at. `details` says how much steps miss: `with_half_the_steps` is what every second one
+sees, and `missed` the difference, which is about what {hamming_density.STEPS} steps miss too, as
+what is missed falls with their width. Units that change together count each, where
+`region_density` counts them once.
+
+## absolute_deviation
+
+How far the outputs leave the straight line between the ends of a line, integrated over its length
+by the trapezoid rule on {absolute_deviation.STEPS} steps, as the Euclidean norm over the outputs:
+on the same paths, for every network, whatever its activations. It grows with the length of a line
+and with the outputs. `absolute_deviation_relative` is divided by the length, and by the root of
+the outputs' summed variances over the images, and compares networks; its `standard_error` has the
+error of those variances in it. Outputs that are the same for all images leave it without a value.
+"""
+
 
 def markdown() -> str:
     """Return the page: what each measure gives, and how it counts."""
@@ -153,7 +199,7 @@ def markdown() -> str:
     rows = [row for measure in MEASURES for row in _rows(measure)]
     conventions = "\n".join(f"- {name}: {text}." for name, text in CONVENTIONS.items())
     path_length = f"{_PATH_LENGTH}\n{conventions}\n{_UNKNOWN}"
-    sections = [path_length, _ACTIVE, _LINEARISATION, _COEFFICIENT, _DIMENSION.rstrip()]
+    sections = [path_length, _ACTIVE, _LINEARISATION, _COEFFICIENT, _DIMENSION, _REGIONS.rstrip()]
     return "\n".join([_HEAD, markdown_table(head, rows), "", *sections, ""])
 
 

@@ -13,6 +13,9 @@ _FILES = (
     "linearisation",
     "nonlinearity_coefficient",
     "intrinsic_dimension",
+    "region_density",
+    "hamming_density",
+    "absolute_deviation",
 )
 
 #: Every measure.

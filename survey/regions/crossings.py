@@ -20,13 +20,11 @@ import torch
 from torch import nn
 
 from survey.errors import InputError, NotPiecewiseLinear
+from survey.regions import MOST_SIDE
 from survey.regions.bends import Bend
 from survey.regions.deviation import absolute_deviation
 from survey.regions.line import Line, check, nothing
 from survey.regions.watched_network import WatchedNetwork
-
-#: Positions of an image, above which tracing does not finish.
-MOST_POSITIONS = 64 * 64
 
 #: Regions above which tracing does not finish.
 MOST_REGIONS = 1_000_000
@@ -121,10 +119,10 @@ def check_size(image: torch.Tensor) -> None:
     InputError
         If it has more than 64 x 64 positions.
     """
-    if image.ndim > 2 and image[0].numel() > MOST_POSITIONS:
+    if image.ndim > 2 and image[0].numel() > MOST_SIDE**2:
         shape = " x ".join(map(str, image.shape))
         raise InputError(
-            f"linear regions are traced up to {MOST_POSITIONS:,} positions (64 x 64), not {shape}",
+            f"linear regions are traced up to {MOST_SIDE} x {MOST_SIDE} positions, not {shape}",
             hint=_HINT,
         )
 

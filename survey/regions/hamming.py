@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from survey.regions.deviation import trapezoid_deviation
-from survey.regions.line import Line, nothing
+from survey.regions.line import Changes, Line, nothing
 from survey.regions.watched_network import WatchedNetwork
 
 
@@ -28,6 +28,8 @@ class HammingDensity:
 
     #: Changes of sign between neighbouring points.
     flips: int
+    #: Of these, the changes that half as many steps see.
+    halved: int
     #: Units that were looked at; one with two breakpoints counts twice.
     units: int
     #: Steps that the segment was divided into.
@@ -86,4 +88,12 @@ def counted(line: Line, segments: int) -> HammingDensity:
     times = line.steps(segments)
     changes = line.changes(times, signs=True)
     deviation = trapezoid_deviation(times, changes.outputs, line.distance).cpu()
-    return HammingDensity(len(changes.at), changes.units, segments, line.distance, deviation)
+    halved = _halved(changes)
+    flips = len(changes.at)
+    return HammingDensity(flips, halved, changes.units, segments, line.distance, deviation)
+
+
+def _halved(changes: Changes) -> int:
+    """Return how many units have another sign after every second step: those that change once."""
+    pairs = torch.stack([changes.at // 2, changes.site, changes.unit])
+    return int((pairs.unique(dim=1, return_counts=True)[1] % 2).sum())

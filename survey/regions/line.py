@@ -85,6 +85,13 @@ class Line:
         #: Inputs that a pass may have.
         self.batch = max(3, _VALUES // widest)
 
+    def part(self, first: float, last: float) -> Line:
+        """Return the line between two of its times."""
+        start, end = (self._start + time * self._direction for time in (first, last))
+        part = Line(self._network, start, end, self._tick, watched=self._watched)
+        part.batch = self.batch
+        return part
+
     def times(self, values: Sequence[float]) -> torch.Tensor:
         """Return times as a tensor beside the network."""
         return torch.tensor(values, dtype=torch.float64, device=self._network.device)

@@ -1,57 +1,68 @@
-"""Regions around images: means over closed paths, and segments that have no length."""
+"""Lines around images: a row an image, a column a line, and lines that have no length."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Sequence
 
 import pytest
 import torch
-from torch import nn
 
-from survey import InputError, linear_regions
-from survey.regions.around_images import estimated_scores, exact_scores, mean_of
+from survey import InputError
+from survey.regions.around_images import along_paths, mean_of
 from survey.regions.closed_paths import closed_paths
+from survey.regions.line import Line
+from survey.regions.watched_network import WatchedNetwork
 from tests.survey.regions.networks import ConvNet
 
 IMAGES = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
 
-def test_a_row_an_image_and_a_column_a_segment() -> None:
+def of_line(line: Line) -> Sequence[float]:
+    ends = line.outputs(line.times([0.0, 1.0]))
+    return [line.distance, ends[0, 0].item(), ends[1, 0].item()]
+
+
+def ended(steps: Generator[float, None, torch.Tensor]) -> tuple[list[float], torch.Tensor]:
+    fractions = []
+    while True:
+        try:
+            fractions.append(next(steps))
+        except StopIteration as end:
+            return fractions, end.value
+
+
+def test_a_row_an_image_and_a_column_a_line() -> None:
     images = IMAGES.clone()
     images[1] = 0.5
-    net = ConvNet()
-    scores = exact_scores(net, images, anchors=4)
-    paths = closed_paths(images.double(), 4)
-    last = linear_regions(net, paths[2, 3], paths[2, 0])
-    assert scores.crossings[2, 3] == last.density
-    assert scores.deviation[2, 3].item() == pytest.approx(last.absolute_deviation.norm().item())
-    assert scores.distance[2, 3].item() == pytest.approx(last.distance)
+    network = WatchedNetwork(ConvNet(), exact=True)
+    fractions, values = ended(along_paths(network, images, of_line))
+    paths = closed_paths(images.double())
+    assert values.shape == (3, 8, 3)
     # An image of one colour does not move.
-    assert scores.crossings[1].isnan().all()
-    assert not scores.crossings[[0, 2]].isnan().any()
-    assert mean_of(scores.crossings).paths == 2
-    outputs = net.double().eval()(images.double())
-    assert scores.spread == pytest.approx(outputs.var(0).sum().sqrt().item())
-    assert torch.allclose(
-        scores.relative_bend[0], scores.deviation[0] / scores.distance[0] / scores.spread
+    assert values[1].isnan().all()
+    assert fractions == pytest.approx(
+        [*(k / 24 for k in range(1, 9)), *(k / 24 for k in range(17, 25))]
     )
+    for row in (0, 2):
+        starts, ends = network.run(paths[row])[:, 0], network.run(paths[row].roll(-1, 0))[:, 0]
+        lengths = (paths[row].roll(-1, 0) - paths[row]).flatten(1).norm(dim=1)
+        assert torch.allclose(values[row], torch.stack([lengths, starts, ends], 1))
 
 
-def test_estimates_are_near_and_below() -> None:
-    net = ConvNet()
-    exact = exact_scores(net, IMAGES[:1], anchors=3)
-    estimated = estimated_scores(net.double(), IMAGES[:1].double(), anchors=3, segments=128)
-    assert estimated.units == 2 * 6 * 36 + 6 * 9
-    assert torch.allclose(estimated.deviation, exact.deviation, rtol=1e-2)
-    assert (estimated.crossings > 0.5 * exact.crossings).all()
+def test_a_pass_has_no_more_inputs_than_a_micro_batch() -> None:
+    network = WatchedNetwork(ConvNet(), exact=True)
+    sizes: list[float] = []
+    steps = along_paths(
+        network, IMAGES, lambda line: sizes.append(line.batch) or [0.0], micro_batch=5
+    )
+    ended(steps)
+    assert set(sizes) == {5}
 
 
-def test_a_smooth_network_has_deviations_and_a_reason() -> None:
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(64, 2))
-    scores = estimated_scores(net, IMAGES, anchors=2, segments=16)
-    assert scores.reason == "gelu at 1#1 is not piecewise linear"
-    assert (scores.units, mean_of(scores.crossings).value) == (None, None)
-    assert (scores.deviation > 0).all()
+def test_images_of_one_colour_alone_have_no_lines() -> None:
+    with pytest.raises(InputError, match="one colour"):
+        ended(along_paths(WatchedNetwork(ConvNet(), exact=True), 0 * IMAGES, of_line))
 
 
 def test_the_standard_error_is_that_of_the_paths() -> None:
@@ -60,9 +71,3 @@ def test_the_standard_error_is_that_of_the_paths() -> None:
     assert (mean.value, mean.paths) == (5.0, 3)
     assert mean.standard_error == pytest.approx(3 / math.sqrt(3))
     assert mean_of(values[:1]).standard_error is None
-    assert mean_of(values[2:3]).value is None
-
-
-def test_large_images_are_refused() -> None:
-    with pytest.raises(InputError, match="64 x 64"):
-        exact_scores(ConvNet(), torch.randn(1, 3, 65, 65))
