@@ -80,6 +80,11 @@ class Home:
         return self.path / "datasets"
 
     @property
+    def linearisations(self) -> Path:
+        """The folder of trainings that make networks linear: their states and results."""
+        return self.path / "linearisations"
+
+    @property
     def progress(self) -> Path:
         """The file in which the last scan says how far it is."""
         return self.path / "scan.json"

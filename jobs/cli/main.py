@@ -25,7 +25,7 @@ VERBS = {
     "Explain measurements": (
         *("cluster", "neighbours", "correlate", "regress", "timeline", "trend", "compare", "drift"),
     ),
-    "Study activation functions": ("activations",),
+    "Study activation functions": ("activations", "linearise"),
     "Serve measurements": ("serve", "token"),
     "Browse what can be measured": ("models", "checkpoints", "datasets"),
     "Find and solve problems": ("doctor", "log", "retry", "cancel"),

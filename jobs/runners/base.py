@@ -11,13 +11,13 @@ from typing import Protocol, Self
 
 from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Event, Host
-from jobs.runners.task import Task
+from jobs.runners.task import AnyTask
 
 
 class TaskSource(Protocol):
     """Where a runner asks for tasks, one worker at a time, so that none waits in a queue."""
 
-    def next_tasks(self, host: Host) -> tuple[Task, ...]:
+    def next_tasks(self, host: Host) -> tuple[AnyTask, ...]:
         """Return the next tasks of an idle worker: several short ones, or one that is long.
 
         Empty where there is nothing to do at present: a task that another worker loses may come
@@ -39,6 +39,7 @@ class Runner(Protocol):
     The events of one attempt keep their order: ``Started``, then a ``NetworkRecord`` for each
     measure of the whole network that is asked for, with ``Measuring`` before it where it reads
     images, ``BatchRecord``, ``Skipped`` and ``Halved``, and at the end ``Finished`` or ``Failed``.
+    Of a training: ``Started``, a ``Trained`` for each pass, ``NetworkLinearised`` and ``Finished``.
     A worker that was given several tasks computes them one after another. The runner itself adds
     two events: ``Lost`` ends the attempt of a worker that died or hung, and ``Returned`` each of
     its tasks that had not begun. No event of an attempt follows its end. The attempt of a withdrawn

@@ -6,9 +6,14 @@ recognised by its number and ignored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from catalog.store.records import BatchRecord, NetworkRecord
+
+if TYPE_CHECKING:
+    from survey.linearising.training import TrainingState
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,23 @@ class Halved(_OfAttempt):
 
 
 @dataclass(frozen=True, slots=True)
+class Trained(_OfAttempt):
+    """A pass over the training images is done."""
+
+    #: What the training needs to go on from here.
+    state: TrainingState
+    #: What the pass took.
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLinearised(_OfAttempt):
+    """What is left of a network after the last pass: plain values by name."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(_OfAttempt):
     """Every image of the shard was measured, or as many as the precision needs."""
 
@@ -127,6 +149,8 @@ Event = (
     | BatchRecord
     | Skipped
     | Halved
+    | Trained
+    | NetworkLinearised
     | Finished
     | Failed
     | Lost

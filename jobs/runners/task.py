@@ -1,11 +1,28 @@
-"""A task: one attempt of one worker at one shard of a job."""
+"""Tasks: one attempt of one worker at one shard of a job, or at a training."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from jobs.planning.job import Job
+from jobs.planning.linearisation import LinearisationJob
 from survey.stopping import Spread
+
+if TYPE_CHECKING:
+    from survey.linearising.training import TrainingState
+
+
+class AnyTask(Protocol):
+    """What a runner knows of a task, whatever ``jobs.runners.worker.run_task`` does with it."""
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt at the job, counting from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,22 @@ class Task:
     measures: tuple[str, ...] = ()
     #: Images in one forward pass of these: 0 for as many as elsewhere, fewer after a loss in them.
     measure_micro_batch: int = 0
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+        return self.job.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTask:
+    """One attempt at a linearisation with training."""
+
+    job: LinearisationJob
+    #: As for ``Task``.
+    attempt: int
+    #: The state after the last pass that is kept; None to begin.
+    state: TrainingState | None = None
 
     @property
     def run_id(self) -> str:

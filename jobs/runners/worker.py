@@ -8,27 +8,21 @@ from __future__ import annotations
 import dataclasses
 import gc
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
-from catalog.checkpoint_references import Checkpoint, classes_of
-from catalog.datasets import open_dataset
-from catalog.datasets.label_map import label_map
-from catalog.downloads import FileStore
-from catalog.home import Home
-from catalog.model_loading import load_model
-from catalog.models import find
-from catalog.models.consent import admit
 from catalog.models.counting import model_cost
 from catalog.store.records import BatchRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
 from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.images import Feed, TaskImages
+from jobs.runners.loading import PlannedModel, Stage
 from jobs.runners.network_measures import network_measured
 from jobs.runners.pace import AttemptPace
-from jobs.runners.planned import ChangedWeights, require_images, require_planned
-from jobs.runners.task import Task
+from jobs.runners.planned import ChangedWeights
+from jobs.runners.task import AnyTask, Task, TrainingTask
+from jobs.runners.training import run_training
 from jobs.runners.worker_host import host_of, peak_memory, reset_peak_memory
 from survey import SurveyError, measure_batches
 from survey.out_of_memory import is_out_of_memory
@@ -36,13 +30,13 @@ from survey.text import storable
 
 
 def run_task(
-    task: Task, device: str, threads: int, heartbeat: Heartbeat | None = None
+    task: AnyTask, device: str, threads: int, heartbeat: Heartbeat | None = None
 ) -> Iterator[Event]:
-    """Compute one attempt at one shard of a job.
+    """Compute one attempt at one shard of a job, or at a training.
 
     Parameters
     ----------
-    task : Task
+    task : Task or TrainingTask
         The attempt.
     device : str
         A torch device: ``cpu`` or ``cuda:0``.
@@ -57,11 +51,12 @@ def run_task(
         ``Started``, a ``NetworkRecord`` for each measure that is asked for, after ``Measuring``
         where it reads images, a ``BatchRecord`` for each batch after a ``Skipped`` for each of its
         broken images, ``Halved`` wherever the memory was not enough, and ``Finished``; or
-        ``Failed`` at any point.
+        ``Failed`` at any point. Of a training see ``jobs.runners.training``.
     """
-    stage = _Stage()
+    stage = Stage()
+    compute = _COMPUTATIONS[type(task)]
     try:
-        yield from _run(task, torch.device(device), threads, stage, heartbeat or Heartbeat())
+        yield from compute(task, torch.device(device), threads, stage, heartbeat or Heartbeat())
     # The one place where a job's failure becomes a row: also of a network that calls sys.exit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
@@ -71,37 +66,23 @@ def run_task(
         yield Failed(task.run_id, task.attempt, stage.name, *texts, changed)
 
 
-class _Stage:
-    """The stage a worker has reached, for the record of a failure."""
-
-    name = "build"
-
-
 def _run(
-    task: Task, device: torch.device, threads: int, stage: _Stage, heartbeat: Heartbeat
+    task: Task, device: torch.device, threads: int, stage: Stage, heartbeat: Heartbeat
 ) -> Iterator[Event]:
     job, host = task.job, host_of(device, threads)
     torch.set_num_threads(threads)
     # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     reset_peak_memory(device)
-    if job.code_sha256 is not None:
-        admit([job.code_sha256])
-    (architecture,) = find(job.full_name)
-    require_planned("code", job.code_sha256, architecture.code_sha256)
-    stage.name = "load"
-    home = Home(job.home) if job.home else None
-    store, folder = (FileStore(home.files), home.datasets) if home else (None, None)
-    loaded = load_model(architecture, _present(job.checkpoint, store))
-    require_planned("checkpoint", job.checkpoint_sha256, loaded.sha256, ChangedWeights)
+    planned = PlannedModel(job, stage)
+    loaded = planned.loaded
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.size)
     model.to(device)
     stage.name = "data"
-    dataset = open_dataset(job.dataset, job.base, store, folder)
+    dataset = planned.dataset(job)
     signature = dataset.stat_signature()
-    require_images(dataset, job.dataset_stat, job)
-    labels = label_map(dataset.class_names, classes_of(architecture, job.checkpoint))
+    labels = planned.labels(dataset)
     yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
     images = TaskImages(dataset, job, labels, device, AttemptPace(heartbeat, task.deadline))
@@ -114,8 +95,7 @@ def _run(
     feed = Feed(images, task)
     yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
-    reopened = open_dataset(job.dataset, job.base, store, folder)
-    require_images(reopened, signature, job)
+    planned.dataset(job, signature)
     skipped = feed.take_skipped()
     yield from skipped
     names = tuple(image.name for image in skipped)
@@ -170,18 +150,15 @@ def _measured(
         yield Halved(task.run_id, task.attempt, feed.micro_batch, host.device_name, message)
 
 
-def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:
-    """Return a checkpoint whose file is on this machine: homes may not be shared by all."""
-    weights = checkpoint.published
-    remote = (weights.file,) if weights and weights.file else checkpoint.remote
-    here = all(path.exists() for path in checkpoint.files)
-    if here or not remote or store is None:
-        return checkpoint
-    return checkpoint.located(*(store.get(file) for file in remote))
-
-
 def _describe(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - another library's error may fail to format itself
         return type(error).__name__
+
+
+#: What computes each kind of task.
+_COMPUTATIONS: Mapping[type, Callable[..., Iterator[Event]]] = {
+    Task: _run,
+    TrainingTask: run_training,
+}

@@ -82,6 +82,7 @@ def test_importing_analysis_loads_nothing_heavy() -> None:
         ("cluster",),
         ("compare",),
         ("activations",),
+        ("linearise",),
         ("schedule", "tick"),
         ("serve",),
         ("token", "add"),

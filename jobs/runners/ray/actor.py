@@ -11,14 +11,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Host
 from jobs.runners.heartbeat import EventBatch, Heartbeat, event_batches
-from jobs.runners.task import Task
+from jobs.runners.task import AnyTask
 
 
 class TaskFunction(Protocol):
     """Computes a task; by default ``jobs.runners.worker.run_task``."""
 
     def __call__(
-        self, task: Task, device: str, threads: int, heartbeat: Heartbeat
+        self, task: Any, device: str, threads: int, heartbeat: Heartbeat
     ) -> Iterator[Event]:
         """Yield the task's events."""
 
@@ -52,7 +52,7 @@ class Worker:
             self._device = "cpu"
         return host_of(torch.device(self._device), self._threads)
 
-    def run_tasks(self, tasks: tuple[Task, ...]) -> Iterator[EventBatch]:
+    def run_tasks(self, tasks: tuple[AnyTask, ...]) -> Iterator[EventBatch]:
         """Yield the events of several tasks, one after another."""
         from jobs.runners.worker import run_task
 

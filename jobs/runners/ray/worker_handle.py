@@ -16,7 +16,7 @@ from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned
 from jobs.runners.heartbeat import EventBatch
 from jobs.runners.ray.actor import TaskFunction, start_worker
 from jobs.runners.ray.cluster import last_line
-from jobs.runners.task import Task
+from jobs.runners.task import AnyTask
 from survey import ClusterError
 from survey.text import first_line
 
@@ -42,7 +42,7 @@ class WorkerHandle:
     #: The reference to wait for: the actor's host, or the stream of its events; None while idle.
     awaited: Any = None
     _actor: Any = None
-    _tasks: deque[Task] = field(default_factory=deque)
+    _tasks: deque[AnyTask] = field(default_factory=deque)
     _heartbeat: int = -1
     _progressed_at: float = 0.0
 
@@ -72,7 +72,7 @@ class WorkerHandle:
         """Seconds since the last step of a worker that has something to do."""
         return time.monotonic() - self._progressed_at if self._tasks else 0.0
 
-    def begin(self, tasks: tuple[Task, ...]) -> None:
+    def begin(self, tasks: tuple[AnyTask, ...]) -> None:
         """Give tasks to an idle worker."""
         self._tasks = deque(tasks)
         method = self._actor.run_tasks.options(
@@ -150,7 +150,7 @@ class WorkerHandle:
     def _lose(self, message: str, *, of_memory: bool = False) -> tuple[Event, ...]:
         return self._end_tasks(lambda task: Lost(task.run_id, task.attempt, message, of_memory))
 
-    def _end_tasks(self, ending: Callable[[Task], Event]) -> tuple[Event, ...]:
+    def _end_tasks(self, ending: Callable[[AnyTask], Event]) -> tuple[Event, ...]:
         """Return how the present task ended, and the others as returned."""
         tasks, self._tasks = self._tasks, deque()
         return tuple(

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 import jobs.runners.images
+import jobs.runners.loading
 import jobs.runners.worker
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
@@ -324,7 +325,7 @@ def test_whatever_a_network_raises_is_a_failure_that_stores_and_logs_can_hold(
     def raising(*_):
         raise error
 
-    monkeypatch.setattr(jobs.runners.worker, "load_model", raising)
+    monkeypatch.setattr(jobs.runners.loading, "load_model", raising)
     (failed,) = events_of(job())
     assert (failed.stage, failed.message) == ("load", message)
     failed.traceback.encode()

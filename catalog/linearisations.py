@@ -1,0 +1,75 @@
+"""The linearisations that a home holds: their states and their results, a file each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from catalog.files import sync_folder, whole_file
+from catalog.home import Home
+from survey.errors import StoreError
+
+
+def state_path(home: Home, run_id: str) -> Path:
+    """Return where the state of a training lies, and when it is done that of the network."""
+    return home.linearisations / f"{run_id}.safetensors"
+
+
+def write_result(home: Home, result: Mapping[str, Any]) -> None:
+    """Write the result of a linearisation, whole or not at all.
+
+    Parameters
+    ----------
+    home : Home
+        Opened.
+    result : mapping
+        Plain values by name; ``run_id`` is one.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written.
+    """
+    path = _result_path(home, result["run_id"])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="free some disk space and run the same command again; it goes on from there",
+        ) from error
+
+
+def read_result(home: Home, run_id: str) -> dict[str, Any] | None:
+    """Return the result of a linearisation; None where it is not done.
+
+    Raises
+    ------
+    StoreError
+        If its file is damaged.
+    """
+    path = _result_path(home, run_id)
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{path} cannot be read: {error}",
+            hint="remove it and run the same command again: the trained network is kept",
+        ) from error
+    if not isinstance(result, dict):
+        raise StoreError(f"{path} is no result of a linearisation", hint="remove it")
+    return result
+
+
+def _result_path(home: Home, run_id: str) -> Path:
+    return home.linearisations / f"{run_id}.json"

@@ -1,0 +1,162 @@
+"""Linearisations with training: a sweep, and its jobs with keys of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from jobs.choices import PLAIN_EPOCHS
+from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
+from jobs.planning.job import RUN_ID_LENGTH, Job
+from jobs.planning.plan import make_plan
+from survey.errors import CatalogError, SettingsError
+from survey.linearising.settings import LinearisationSettings
+
+#: Whether the penalty comes when the network is trained, or from the start.
+Beginning = Literal["late", "early"]
+
+#: Raised whenever a change moves any number; part of every job's key.
+LINEARISING_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinearisationJob:
+    """One network, trained once under one penalty. It travels to other processes and machines."""
+
+    #: The network with the weights it begins with, on the images it is trained on.
+    trained: Job
+    #: The same network, on the images that it is judged by.
+    judged: Job
+    beginning: Beginning
+    settings: LinearisationSettings
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) over everything that determines the numbers, but for the machine."""
+        determinants = {
+            "architecture": self.trained.full_name,
+            "checkpoint": self.trained.checkpoint_sha256,
+            "datasets": [job.dataset_fingerprint for job in (self.trained, self.judged)],
+            "transform": dataclasses.asdict(self.trained.transform),
+            "settings": dataclasses.asdict(self.settings),
+            "linearising_version": LINEARISING_VERSION,
+        }
+        text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def run_id(self) -> str:
+        """The first digits of the key."""
+        return self.key[:RUN_ID_LENGTH]
+
+    @property
+    def title(self) -> str:
+        """Model, beginning, penalty and seed in one line."""
+        job, settings = self.trained, self.settings
+        return f"{job.full_name} / {self.beginning} / omega {settings.omega:g} / {settings.seed}"
+
+    def described(self) -> dict[str, object]:
+        """Return what is known of it before it is trained, as plain values by name."""
+        return {
+            "run_id": self.run_id,
+            "key": self.key,
+            "model": self.trained.full_name,
+            "checkpoint": self.trained.checkpoint.reference,
+            "checkpoint_sha256": self.trained.checkpoint_sha256,
+            "train": self.trained.dataset,
+            "heldout": self.judged.dataset,
+            "beginning": self.beginning,
+            "settings": dataclasses.asdict(self.settings),
+            "linearising_version": LINEARISING_VERSION,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearisationSweep:
+    """Networks, penalties and seeds, each with each.
+
+    From initial weights, which the seed draws too, the late network is first trained without the
+    penalty, and the early one has it in all of the passes: as many as those of the late one.
+    """
+
+    models: Sequence[str]
+    omegas: Sequence[float]
+    seeds: Sequence[int]
+    beginnings: Sequence[Beginning]
+    train: str
+    heldout: str
+    #: Weights of a trained network, with which late linearisations begin; by default they are
+    #: trained from initial weights.
+    checkpoint: str | None = None
+    #: What is alike in all; its omega and seed are not used.
+    settings: LinearisationSettings = field(
+        default_factory=lambda: LinearisationSettings(plain_epochs=PLAIN_EPOCHS)
+    )
+
+    def jobs(self, holdings: Holdings) -> tuple[LinearisationJob, ...]:
+        """Return the jobs, one a key, in the order declared.
+
+        Raises
+        ------
+        UnknownName, CatalogError
+            If a model, weights or dataset is unknown, unusable or not at hand.
+        SettingsError
+            If a value is not allowed.
+        """
+        if self.checkpoint is not None and "early" in self.beginnings:
+            raise SettingsError(
+                "early linearisations begin with initial weights, and a checkpoint is named",
+                hint="leave --checkpoint out, or ask for --beginning late alone",
+            )
+        if self.train == self.heldout:
+            raise SettingsError(
+                f"networks would be judged by the images they are trained on: {self.train}",
+                hint="name other images with --heldout",
+            )
+        jobs: dict[str, LinearisationJob] = {}
+        for model, seed in itertools.product(self.models, self.seeds):
+            pairs = self._pairs(model, seed, holdings)
+            for pair, omega, beginning in itertools.product(pairs, self.omegas, self.beginnings):
+                job = LinearisationJob(*pair, beginning, self._settings(omega, seed, beginning))
+                jobs.setdefault(job.key, job)
+        return tuple(jobs.values())
+
+    def _pairs(self, model: str, seed: int, holdings: Holdings) -> list[tuple[Job, Job]]:
+        """Return each network that a name stands for, on both datasets."""
+        values = {
+            "models": [{"name": model, "checkpoints": [self.checkpoint or f"init:{seed}"]}],
+            "datasets": [{"name": name} for name in (self.train, self.heldout)],
+        }
+        # No scores are measured, so that any number of images will do.
+        few = {"images_per_score": 2}
+        plan = make_plan(parse_definition(values, "linearisation", Path(), few), {}, holdings)
+        if plan.lacking:
+            lacking = plan.lacking[0]
+            raise CatalogError(
+                f"files of {lacking.architecture} / {lacking.checkpoint} / {lacking.dataset} are"
+                " not here",
+                hint="get them with survey fetch",
+            )
+        of_names = [[job for job in plan.jobs if job.dataset == name] for name in self._names()]
+        return list(zip(*of_names, strict=True))
+
+    def _names(self) -> tuple[str, str]:
+        return self.train, self.heldout
+
+    def _settings(self, omega: float, seed: int, beginning: Beginning) -> LinearisationSettings:
+        shared, plain = self.settings, self.settings.plain_epochs
+        epochs = shared.epochs
+        if self.checkpoint is not None:
+            plain = 0
+        elif beginning == "early":
+            plain, epochs = 0, epochs + plain
+        return dataclasses.replace(
+            shared, omega=omega, seed=seed, epochs=epochs, plain_epochs=plain
+        )

@@ -1,0 +1,274 @@
+"""Sweeps of linearisations: jobs, lost workers, kills within a training, and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.home import Home
+from catalog.linearisations import read_result, state_path, write_result
+from catalog.open_home import open_home
+from catalog.training_checkpoints import load_training
+from jobs.linearisation import (
+    LOSSES,
+    linearisation_table,
+    linearisations,
+    planned_linearisations,
+    run_linearisations,
+)
+from jobs.planning.holdings import Holdings
+from jobs.planning.linearisation import LinearisationJob, LinearisationSweep
+from jobs.runners.base import TaskSource
+from jobs.runners.events import Event, Failed, Lost, Returned, Trained
+from jobs.runners.local import LocalRunner
+from jobs.runners.options import RunnerOptions
+from jobs.runners.worker import run_task
+from jobs.runners.worker_host import host_of
+from survey import CatalogError, LinearisationSettings, SettingsError, StoreError, UnknownName
+from tests.acceptance.command import start, survey, survey_process
+
+pytestmark = pytest.mark.slow(seconds=30)
+
+#: Last bits depend on the threads.
+ON_CPU = RunnerOptions(device="cpu", threads=1)
+
+#: Two images in a step would train for hundreds of steps: a pass here has five.
+SETTINGS = LinearisationSettings(epochs=2, plain_epochs=1, images_per_step=25)
+
+FEW = {"train": "digits:train[:125]", "heldout": "digits:heldout[:100]"}
+
+
+def sweep(**changes: Any) -> LinearisationSweep:
+    values: dict[str, Any] = {
+        "models": ["small:digits_vgg7"],
+        "omegas": [0.02],
+        "seeds": [0],
+        "beginnings": ["late"],
+        "settings": SETTINGS,
+        **FEW,
+    }
+    return LinearisationSweep(**values | changes)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return open_home(tmp_path / "home", create=True)
+
+
+def ignore(job: LinearisationJob, event: Event, passes: int) -> None:
+    pass
+
+
+def numbers(home: Home, run_id: str) -> tuple[Any, ...]:
+    result, state = read_result(home, run_id), load_training(state_path(home, run_id))
+    assert result is not None
+    assert state is not None
+    tensors = {name: each.numpy().tobytes() for name, each in state.tensors.items()}
+    return result["top1"], result["path_length"], result["sites"], state.passes, tensors
+
+
+class Dying:
+    """Workers of this process that die after so many passes, task after task."""
+
+    name = "dying"
+    devices = LocalRunner(ON_CPU).devices
+    machines = LocalRunner(ON_CPU).machines
+
+    def __init__(self, *passes: int) -> None:
+        self._passes = list(passes)
+
+    def __enter__(self) -> Dying:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        import torch
+
+        while tasks := source.next_tasks(host_of(torch.device("cpu"), 1)):
+            for task in tasks:
+                yield from self._attempt(task)
+
+    def _attempt(self, task: Any) -> Iterator[tuple[Event, ...]]:
+        left = self._passes.pop(0) if self._passes else None
+        for event in run_task(task, "cpu", 1):
+            if left == 0:
+                yield (Lost(task.run_id, task.attempt, "the worker died"),)
+                # What a dead worker sent before is too late.
+                yield (event,)
+                return
+            yield (event,)
+            if isinstance(event, Trained) and left is not None:
+                left -= 1
+
+
+def test_jobs_are_the_product_of_what_is_named_and_passes_are_alike(home: Home) -> None:
+    jobs = sweep(omegas=[0.01, 0.02, 0.01], seeds=[0, 1], beginnings=["late", "early"]).jobs(
+        Holdings(home)
+    )
+    assert len({job.run_id for job in jobs}) == len(jobs) == 8
+    assert {job.trained.checkpoint.reference for job in jobs} == {"init:0", "init:1"}
+    assert all(job.settings.seed == job.trained.checkpoint.seed for job in jobs)
+    assert {job.settings.passes for job in jobs} == {3}
+    assert {(job.beginning, job.settings.plain_epochs) for job in jobs} == {
+        ("late", 1),
+        ("early", 0),
+    }
+    (trained,) = sweep(checkpoint="bundled").jobs(Holdings(home))
+    assert (trained.settings.plain_epochs, trained.settings.epochs) == (0, 2)
+
+
+def test_a_training_goes_on_where_its_worker_was_lost_to_the_same_numbers(
+    home: Home, tmp_path: Path
+) -> None:
+    whole = open_home(tmp_path / "whole", create=True)
+    for each, runner in ((whole, LocalRunner(ON_CPU)), (home, Dying(1, 0, 1))):
+        planned = planned_linearisations(each, sweep())
+        assert not run_linearisations(each, planned, runner, ignore)
+    run_id = planned[0].job.run_id
+    assert numbers(home, run_id) == numbers(whole, run_id)
+    (done,) = planned_linearisations(home, sweep())
+    assert done.result is not None
+    # Nothing is trained again: the runner is not even entered.
+    assert not run_linearisations(home, [done], None, ignore)  # type: ignore[arg-type]
+
+
+def test_a_training_that_loses_too_many_workers_fails_and_the_others_go_on(home: Home) -> None:
+    planned = planned_linearisations(home, sweep(seeds=[0, 1]))
+    seen: list[Event] = []
+    failed = run_linearisations(
+        home, planned, Dying(*[0] * LOSSES), lambda job, event, passes: seen.append(event)
+    )
+    assert [job.run_id for job, _ in failed] == [planned[0].job.run_id]
+    assert [type(event) for event in seen if isinstance(event, (Lost, Failed))] == [
+        *[Lost] * (LOSSES - 1),
+        Failed,
+    ]
+    first, second = linearisations(home, [each.job for each in planned])
+    assert (first.result, first.passes) == (None, 0)
+    assert second.result is not None
+
+
+def test_a_training_that_was_returned_is_given_out_again(home: Home) -> None:
+    class Returning(Dying):
+        def _attempt(self, task: Any) -> Iterator[tuple[Event, ...]]:
+            if task.attempt <= 5:
+                yield (Returned(task.run_id, task.attempt),)
+            else:
+                yield from super()._attempt(task)
+
+    planned = planned_linearisations(home, sweep())
+    assert not run_linearisations(home, planned, Returning(), ignore)
+    assert read_result(home, planned[0].job.run_id) is not None
+
+
+def test_the_table_has_what_was_trained_and_what_is_left(home: Home) -> None:
+    planned = planned_linearisations(home, sweep(seeds=[0, 1]))
+    run_linearisations(home, planned[:1], LocalRunner(ON_CPU), ignore)
+    rows = linearisation_table(planned_linearisations(home, sweep(seeds=[0, 1]))).to_pylist()
+    assert [row["state"] for row in rows] == ["done", "todo"]
+    done, todo = rows
+    result = read_result(home, done["run_id"])
+    assert result is not None
+    assert done["shape"] == " ".join(f"{s['active']}/{s['channels']}" for s in result["sites"])
+    shares = [s["active"] / s["channels"] for s in result["sites"]]
+    assert done["path_length"] == pytest.approx(sum(shares))
+    assert done["path_length_normalised"] == pytest.approx(sum(shares))
+    assert result["full_path_length"] == pytest.approx(6.0)
+    assert todo["top1"] is None
+    assert todo["seconds"] > 0
+
+
+def test_a_killed_command_goes_on_within_a_training(tmp_path: Path) -> None:
+    command = (
+        *("linearise", "--runner", "local", "--threads", "1", "--beginning", "late"),
+        *("--epochs", "6", "--plain-epochs", "1", "--images-per-step", "25", "--omega", "0.02"),
+        *("--train", FEW["train"], "--heldout", FEW["heldout"], "--json"),
+    )
+    killed = tmp_path / "killed"
+    process = start(*command, home=killed)
+    while not (states := list((killed / "linearisations").glob("*.safetensors"))):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = load_training(states[0])
+    assert before is not None
+    assert len(before.passes) < 7
+    (row,) = json.loads(survey(*command, home=killed).stdout)
+    survey(*command, home=tmp_path / "whole")
+    assert row["state"] == "done"
+    homes = (Home(killed), Home(tmp_path / "whole"))
+    assert numbers(homes[0], row["run_id"]) == numbers(homes[1], row["run_id"])
+
+
+@pytest.mark.long
+@pytest.mark.ray
+@pytest.mark.slow(seconds=60)
+def test_workers_of_ray_train_as_this_process_does(tmp_path: Path) -> None:
+    command = (
+        *("linearise", "--device", "cpu", "--threads", "1", "--epochs", "2", "--plain-epochs", "1"),
+        *("--images-per-step", "25", "--train", FEW["train"], "--heldout", FEW["heldout"]),
+    )
+    survey_process(*command, "--workers", "2", home=tmp_path / "ray")
+    survey_process(*command, "--runner", "local", home=tmp_path / "local")
+    results = sorted(path.stem for path in (tmp_path / "ray/linearisations").glob("*.json"))
+    assert len(results) == 2
+    for run_id in results:
+        assert numbers(Home(tmp_path / "ray"), run_id) == numbers(Home(tmp_path / "local"), run_id)
+
+
+def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
+    holdings = Holdings(home)
+    with pytest.raises(UnknownName):
+        sweep(models=["small:digits_vgg8"]).jobs(holdings)
+    with pytest.raises(CatalogError):
+        sweep(train="digits:trained").jobs(holdings)
+    with pytest.raises(SettingsError, match="initial weights"):
+        sweep(checkpoint="bundled", beginnings=["early"]).jobs(holdings)
+    with pytest.raises(SettingsError, match="trained on"):
+        sweep(heldout=FEW["train"]).jobs(holdings)
+    for wrong in (("--omega", "-1"), ("--beginning", "soon"), ("--epochs", "0"), ("--seed", "-1")):
+        ended = survey("linearise", *wrong, "--runner", "local", home=home.path, code=2)
+        assert wrong[1] in ended.stderr
+    assert not home.linearisations.exists()
+
+
+def test_images_without_labels_fail_the_training_with_a_reason(home: Home) -> None:
+    planned = planned_linearisations(home, sweep(train="random[:50]"))
+    ((_, failure),) = run_linearisations(home, planned, LocalRunner(ON_CPU), ignore)
+    assert failure.stage == "data"
+    assert "no image of random" in failure.message
+
+
+def test_damaged_results_and_states_are_named(home: Home) -> None:
+    (planned,) = planned_linearisations(home, sweep())
+    home.linearisations.mkdir()
+    write_result(home, {"run_id": planned.job.run_id})
+    path = home.linearisations / f"{planned.job.run_id}.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=path.name):
+        planned_linearisations(home, sweep())
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(StoreError, match=path.name):
+        read_result(home, planned.job.run_id)
+
+
+def test_two_sweeps_do_not_write_at_once(home: Home) -> None:
+    from filelock import FileLock
+
+    planned = planned_linearisations(home, sweep())
+    home.linearisations.mkdir()
+    with (
+        FileLock(home.linearisations / "writer.lock"),
+        pytest.raises(StoreError, match="another survey linearise"),
+    ):
+        run_linearisations(home, planned, LocalRunner(ON_CPU), ignore)
