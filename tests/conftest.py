@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -78,6 +79,20 @@ RAYS = 2
 APART = 5
 
 WITH_RAY: pytest.StashKey[set[Path]] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage among the modules: neither while all are imported nor in any test."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the modules end: DuckDB says at exit what is still there."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
