@@ -15,6 +15,7 @@ from catalog.store.records import BatchRecord, NetworkRecord
 from catalog.store.writer import Writer
 from survey.network_measures.base import NetworkScore
 from survey.results import BatchScores, SiteScore
+from tests.catalog.homes import new_home
 from tests.catalog.records import run, score
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -31,7 +32,8 @@ class Builder:
     """Stores runs into a home, each an hour after the one before; within ``with`` all at once."""
 
     def __init__(self, path: Path) -> None:
-        self.home = open_home(path, create=True)
+        there = (path / "signatures.duckdb").exists()
+        self.home = open_home(path, create=False) if there else new_home(path)
         self.number = 0
         self.writer: Writer | None = None
 

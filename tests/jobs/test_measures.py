@@ -13,7 +13,6 @@ import torch
 from rich.console import Console
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord, NetworkRecord
@@ -41,6 +40,7 @@ from survey import SettingsError
 from survey.network_measures import MEASURES
 from survey.network_measures.base import NetworkScore, SampledMeasure, Steps
 from survey.network_measures.sample import ImageSample
+from tests.catalog.homes import new_home
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=14)
@@ -60,7 +60,7 @@ def declared(*measures: str) -> Definition:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    return open_home(tmp_path / "home", create=True)
+    return new_home(tmp_path / "home")
 
 
 def scan(home: Home, *measures: str) -> Outcome:

@@ -29,6 +29,7 @@ from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores, SiteScore
 from tests.analysis.figures import drawn
+from tests.catalog.homes import new_home
 from tests.catalog.records import run, score
 
 pytestmark = pytest.mark.slow(seconds=9)
@@ -48,7 +49,7 @@ def up(scores: Sequence[float], by: float) -> list[float]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    open_home(tmp_path, create=True)
+    new_home(tmp_path)
     return tmp_path
 
 

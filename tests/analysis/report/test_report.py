@@ -39,6 +39,7 @@ from catalog.store.writer import Writer
 from survey.errors import SettingsError
 from survey.results import BatchScores
 from tests.analysis.homes import Builder
+from tests.catalog.homes import new_home
 from tests.catalog.records import run, score
 
 pytestmark = pytest.mark.slow(seconds=25)
@@ -83,7 +84,7 @@ def curve(seed: int, sites: int, level: float) -> list[list[float | None]]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six networks of two families, one of them with a hostile name; one failed, one unscored."""
     place = tmp_path_factory.mktemp("report") / "home"
-    open_home(place, create=True)
+    new_home(place)
     for number, (name, family, year, level) in enumerate(
         [
             ("digits_resnet14", "ResNet", 2015, 0.9),
@@ -215,7 +216,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_rest_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
-    open_home(home, create=True)
+    new_home(home)
     store(home, "r0", curve(0, 5, 0.5))
     draw, drawn = vl_convert.vegalite_to_svg, []
 
@@ -289,7 +290,7 @@ def test_the_page_of_clusters_has_the_number_of_draws(written: Report) -> None:
 
 
 def test_one_batch_says_nothing_of_stability(tmp_path: Path) -> None:
-    open_home(tmp_path, create=True)
+    new_home(tmp_path)
     for number in range(3):
         scores = [batches[:1] for batches in curve(number, 5, 0.5)]
         store(tmp_path, f"r{number}", scores, architecture=f"net{number}", family="F")
@@ -331,7 +332,7 @@ def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
 
 
 def test_families_whose_names_a_file_cannot_tell_apart_have_a_figure_each(tmp_path: Path) -> None:
-    open_home(tmp_path, create=True)
+    new_home(tmp_path)
     for number, family in enumerate(("A <b>", "A <b>", "A b!", "A b!")):
         scores = curve(number, 4 + number, 0.5)
         store(tmp_path, f"{number}" * 12, scores, architecture=f"net{number}", family=family)
@@ -473,7 +474,7 @@ def test_a_file_says_around_its_drawing_what_the_page_says_beside_it() -> None:
 
 
 def test_a_name_is_no_formula_in_a_spreadsheet(tmp_path: Path) -> None:
-    open_home(tmp_path / "home", create=True)
+    new_home(tmp_path / "home")
     scores = curve(0, 5, 0.5)
     store(tmp_path / "home", "r0", scores, architecture="=HYPERLINK(1)", family="-2+3")
     folder = write_report(tmp_path / "home", tmp_path / "out").folder

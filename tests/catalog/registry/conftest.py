@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.address import checked_url, record_url
+from tests.catalog.homes import new_home
 from tests.postgresql import PASSWORD, Server, serving
 
 _numbers = itertools.count()
@@ -32,13 +32,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def home(
     request: pytest.FixtureRequest,
-    empty_home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Home:
     """A new home, with its registry in a file or on a server."""
-    home = Home(tmp_path / "home")
-    shutil.copytree(empty_home, home.path)
+    home = new_home(tmp_path / "home")
     if request.param == "sqlite":
         return home
     server, name = request.getfixturevalue("server"), f"registry_{os.getpid()}_{next(_numbers)}"

@@ -15,6 +15,7 @@ from jobs.cli.main import app
 from jobs.operations import control
 from jobs.operations.control import move_jobs
 from survey import SettingsError
+from tests.catalog.homes import new_home
 from tests.catalog.records import begin, end
 from tests.jobs.jobs import job
 
@@ -22,7 +23,7 @@ from tests.jobs.jobs import job
 @pytest.fixture
 def registry(tmp_path: Path):
     """Give the registry of a home with one job that waits."""
-    with Registry(open_home(tmp_path / "home", create=True)) as registry:
+    with Registry(new_home(tmp_path / "home")) as registry:
         registry.add_jobs(registry.record_survey("s", {}), [job().to_entry()])
         yield registry
 

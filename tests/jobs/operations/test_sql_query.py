@@ -20,12 +20,12 @@ import pyarrow.parquet
 import pytest
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.tags import RunLabels
 from jobs.operations.sql_query import LIMITS, QueryLimits, SqlQuery
 from jobs.operations.sql_worker import write_result
 from survey.errors import SettingsError, StoreError
+from tests.catalog.homes import new_home
 from tests.style.repository import ROOT
 
 pytestmark = pytest.mark.slow(seconds=7)
@@ -41,7 +41,7 @@ LARGE = "SELECT repeat('x', 1000) AS x FROM range(150000)"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return open_home(tmp_path_factory.mktemp("sql") / "home", create=True)
+    return new_home(tmp_path_factory.mktemp("sql") / "home")
 
 
 def result(home: Home, sql: str, form: Any = "json", limits: QueryLimits | None = None) -> bytes:
@@ -79,7 +79,7 @@ def test_a_call_that_cannot_be_interrupted_ends_at_its_time(home: Home) -> None:
 
 
 def test_damaged_labels_are_missing_from_a_result_and_that_is_told(tmp_path: Path) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     with Registry(home) as registry:
         registry.labels.set({"r1": RunLabels("VGG")})
     query = SqlQuery(home, "SELECT count(*) AS n FROM models", "json")

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
 from jobs.operations.status import standing
+from tests.catalog.homes import new_home
 from tests.catalog.records import begin, end
 
 
@@ -19,7 +19,7 @@ def entry(number: int) -> JobEntry:
 
 
 def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     with Registry(home) as registry:
         registry.add_jobs(registry.record_survey("s", {}), [entry(n) for n in range(6)])
         for number, outcome in ((3, "failed"), (1, "done")):
@@ -40,7 +40,7 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
 
 def test_looking_imports_nothing_that_takes_long(tmp_path: Path) -> None:
     """Half of a short verb's time is imports: those of tables are for verbs that make them."""
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     looking = (
         "import sys\n"
         "from jobs.cli.main import app\n"

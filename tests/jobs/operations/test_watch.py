@@ -25,6 +25,7 @@ from jobs.operations.watch_screen import json_line, plain_line, screen
 from jobs.scan.download_file import STALE_SECONDS, DownloadProgress
 from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress, write_progress
 from survey.errors import SettingsError
+from tests.catalog.homes import new_home
 
 
 class Clock:
@@ -89,7 +90,7 @@ def test_a_home_and_a_scan_are_waited_for_until_the_scan_ends(tmp_path: Path, cl
 
 
 def test_a_killed_scan_is_given_time_for_its_last_word(tmp_path: Path, clock: Clock) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     writer = Writer.open(home)
     write(home, SCAN)
     clock.then = [writer.close]
@@ -101,7 +102,7 @@ def test_a_killed_scan_is_given_time_for_its_last_word(tmp_path: Path, clock: Cl
 
 @pytest.mark.parametrize("end", [None, "done"])
 def test_a_scan_of_yesterday_is_not_watched(tmp_path: Path, clock: Clock, end: str | None) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     ended = {"ended_at": 900.0, "end": end} if end else {}
     write(home, dataclasses.replace(SCAN, began_at=800.0, **ended))  # type: ignore[arg-type]
     later = dataclasses.replace(SCAN, ended_at=1002.0, end="done")
@@ -113,7 +114,7 @@ def test_watching_takes_no_lock_before_a_scan_should_hold_it(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scan that begins while its lock is looked at would be refused its home."""
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     monkeypatch.setattr(watching, "writing_process", lambda _: pytest.fail("asked for the lock"))
     looks = watch(home.path, 1.0)
     assert next(looks).state == "waiting"
@@ -129,7 +130,7 @@ def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_downloads_are_shown_while_their_process_is_there(tmp_path: Path, clock: Clock) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     clock.then = [
         lambda: write_progress(home.downloads, dataclasses.replace(DOWNLOAD, at=clock.now)),
         *[lambda: None] * int(STALE_SECONDS),
@@ -216,7 +217,7 @@ def test_a_line_of_json_holds_what_the_screen_shows() -> None:
     ("end", "code"), [("done", 0), ("failed", 1), ("interrupted", 130), ("error", 3)]
 )
 def test_watching_ends_as_the_scan_does(tmp_path: Path, end: str, code: int) -> None:
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     ended = dataclasses.replace(SCAN, ended_at=time.time() + 60, end=end, error_code=3)  # type: ignore[arg-type]
     write(home, ended)
     done = command("status", "--watch", "--json", home=home.path)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from catalog.open_home import open_home
 from jobs.planning.capacity import (
     BARE_BYTES,
     memory_bytes,
@@ -23,6 +22,7 @@ from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter
 from survey import ClusterError, StoreError
+from tests.catalog.homes import new_home
 from tests.jobs.jobs import ON_CPU, declared, job
 
 GB = 10**9
@@ -53,7 +53,7 @@ def test_decoded_images_are_counted_once_for_jobs_that_share_them():
 
 
 def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     jobs = [job(), job(model="torchvision:vgg16")]
     with pytest.raises(ClusterError, match=r"vgg16.*1\.29 GB.*1 GB"):
         require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
@@ -68,7 +68,7 @@ def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp
 def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
     with pytest.raises(StoreError, match="100 bytes"):
         run_survey(home, declared(), LocalRunner(ON_CPU), Reporter())
@@ -99,6 +99,6 @@ def test_a_scan_warns_of_tight_memory_and_goes_on(tmp_path: Path):
     runner, reporter = LocalRunner(ON_CPU), Warned()
     assert runner.machines[0].memory == local_memory() > GB
     runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     assert run_survey(home, declared(), runner, reporter).done
     assert "cifar_resnet8" in reporter.warning

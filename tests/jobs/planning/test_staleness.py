@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from catalog.models.base import InputTransform
-from catalog.open_home import open_home
 from catalog.store.writer import Writer
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
@@ -19,6 +18,7 @@ from jobs.planning.job import Job
 from jobs.planning.plan import make_plan
 from jobs.planning.staleness import Staleness, compared, staleness, summary
 from survey import MEASURING_VERSION, MeasureSettings, UnknownName
+from tests.catalog.homes import new_home
 from tests.catalog.records import run
 from tests.jobs.jobs import job
 
@@ -132,7 +132,7 @@ def test_versions_enter_the_key_as_a_survey_chooses() -> None:
 
 
 def test_the_newest_finished_run_of_the_names_is_what_counts(tmp_path: Path, planned: Job) -> None:
-    home = open_home(tmp_path, create=True)
+    home = new_home(tmp_path)
     names = {
         "source": planned.source,
         "architecture": planned.architecture,

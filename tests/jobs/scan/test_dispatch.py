@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.writer import Writer
 from jobs.planning.estimate import Estimate
@@ -21,6 +20,7 @@ from jobs.scan.dispatch import TOGETHER, Dispatcher
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.recorder import Recorder
 from survey import SettingsError
+from tests.catalog.homes import new_home
 from tests.jobs.jobs import declared, job
 
 HERE = Host("cpu", "a processor", 1, "here", 1)
@@ -29,7 +29,7 @@ HERE = Host("cpu", "a processor", 1, "here", 1)
 @pytest.fixture
 def scan_of(tmp_path: Path):
     """Make scans of so many jobs, each expected to take so many seconds."""
-    home = open_home(tmp_path / "home", create=True)
+    home = new_home(tmp_path / "home")
     registry, writers = Registry(home), []
 
     def make(count: int, seconds: float | Estimate, workers: int = 2) -> Dispatcher:

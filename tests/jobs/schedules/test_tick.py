@@ -20,7 +20,6 @@ import duckdb
 import pytest
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.claims import ProcessIdentity, Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
@@ -37,6 +36,7 @@ from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
 from jobs.schedules.tick import Ran, look, tick
+from tests.catalog.homes import new_home
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=12)
@@ -62,24 +62,17 @@ def small_survey(model: str = "small:digits_vgg7") -> Definition:
 
 
 @pytest.fixture(scope="module")
-def measured(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that holds what the survey asks for, so that running it again is quick."""
     path = tmp_path_factory.mktemp("measured") / "home"
-    shutil.copytree(empty, path)
-    run_survey(Home(path), small_survey(), LocalRunner(ON_CPU), Reporter())
+    run_survey(new_home(path), small_survey(), LocalRunner(ON_CPU), Reporter())
     return path
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return open_home(tmp_path_factory.mktemp("empty") / "home", create=True).path
-
-
 @pytest.fixture
-def fresh(empty: Path, tmp_path: Path) -> Home:
+def fresh(tmp_path: Path) -> Home:
     """A home that holds nothing."""
-    shutil.copytree(empty, tmp_path / "home")
-    return Home(tmp_path / "home")
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
+from tests.catalog.homes import new_home
 
 #: Returns a client of a service; keyword arguments are its settings.
 Serve = Callable[..., TestClient]
@@ -23,7 +23,7 @@ Serve = Callable[..., TestClient]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return open_home(tmp_path_factory.mktemp("served") / "survey-home", create=True)
+    return new_home(tmp_path_factory.mktemp("served") / "survey-home")
 
 
 @pytest.fixture

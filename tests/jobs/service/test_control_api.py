@@ -16,7 +16,6 @@ from fastapi.testclient import TestClient
 from hypothesis import strategies
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.claims import Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry
@@ -29,6 +28,7 @@ from jobs.service.api import progress
 from jobs.service.application import make_application
 from jobs.service.driver_state import DriverFile, only_driver
 from jobs.service.settings import ServiceSettings
+from tests.catalog.homes import new_home
 
 ZOO: dict[str, Any] = {"name": "zoo", "models": [{"name": "small:digits_vgg7"}]}
 
@@ -37,7 +37,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    return open_home(tmp_path / "home", create=True)
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture

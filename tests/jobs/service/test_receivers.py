@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from catalog.home import Home
-from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry, EventKind
 from jobs.service import deliveries, receivers
 from jobs.service.deliveries import delivering
 from jobs.service.receivers import DriftCommand, NotAccepted, Webhook, parsed_secret, signature
 from survey.errors import SettingsError
+from tests.catalog.homes import new_home
 
 SECRET = b"sixteen bytes or more"
 
@@ -65,7 +65,7 @@ def answering(*statuses: int) -> Iterator[tuple[str, list]]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    return open_home(tmp_path / "home", create=True)
+    return new_home(tmp_path / "home")
 
 
 def happened(home: Home, number: int, kind: EventKind = "finished") -> None:
