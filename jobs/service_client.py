@@ -57,8 +57,7 @@ class ServiceClient:
 
     def saved_queries(self) -> dict[str, str]:
         """Return the queries that are kept, their SQL by name."""
-        items = self.ask("GET", "/saved_queries").json()["items"]
-        return {each["name"]: each["sql"] for each in items}
+        return {each["name"]: each["sql"] for each in self.listed("saved_queries").to_pylist()}
 
     def save_query(self, name: str, sql: str) -> None:
         """Keep a query for everybody, in the place of another of that name."""

@@ -128,7 +128,7 @@ class Material:
 
         keep = self._keep_flagged
         frame = self.selected.signatures(self.role, keep_flagged=keep, columns=columns)
-        frame.attrs |= counts_of(frame)
+        frame.attrs |= counts_of(frame) | {"rows": len(frame)}
         return frame
 
     def of_ridge(self, ridge: str) -> Material:

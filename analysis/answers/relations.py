@@ -53,7 +53,7 @@ class MetricCorrelations(Answer):
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
         *("q", "reason"),
     )
-    computed_by = "analysis.relations.metric_correlations:correlations"
+    computed_by = "analysis.relations.metric_correlations:mean_correlations"
     figure = "correlation"
     needed = "pearson"
     source = (
@@ -80,23 +80,19 @@ class MetricCorrelations(Answer):
         """The columns that it is computed from, with those to correlate with."""
         return *self.source, *self.metrics
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of the means: tests of single models are computed where they are shown."""
-        return super().options | {"tested": False}
-
     @cached_property
-    def _tested(self) -> pd.DataFrame:
+    def _of_models(self) -> pd.DataFrame:
+        """Those of all levels: rows and tests of models are computed where they are shown."""
         from analysis.relations.metric_correlations import correlations
 
-        return correlations(*self.inputs, **self.options | {"tested": True})
+        return correlations(*self.inputs, **self.options)
 
     @property
     def drawn(self) -> Sequence[Any]:
         """The correlations, and the level that is shown."""
         families = (self.statistics["level"] == "family").any()
         level = self.level or ("family" if families else "model")
-        return self._tested if level == "model" else self.statistics, level
+        return self._of_models if level == "model" else self.statistics, level
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -126,10 +122,10 @@ class MetricCorrelations(Answer):
 
     @property
     def _models(self) -> int:
-        return int((self.statistics["level"] == "model").sum()) // len(self.metrics)
+        return int(self.statistics.attrs["models"])
 
     def _at(self, level: Level) -> pd.DataFrame:
-        every = self._tested if level == "model" else self.statistics
+        every = self._of_models if level == "model" else self.statistics
         table: pd.DataFrame = every[every["level"] == level]
         return table.reset_index(drop=True)
 

@@ -18,9 +18,21 @@ HASH_DIGITS = 12
 
 def counts_of(*frames: pd.DataFrame) -> dict[str, Any]:
     """Return what ``attrs`` say of the number of runs in frames, and of sites by their flags."""
-    ids = set().union(*(run_ids(frame) for frame in frames))
-    counts = {"runs": len(ids), "runs_hash": runs_hash(ids)} if ids else {}
+    if len(frames) == 1 and is_whole(frames[0]):
+        attrs = frames[0].attrs
+        counts = {name: attrs[name] for name in ("runs", "runs_hash") if name in attrs}
+    else:
+        ids = set().union(*(run_ids(frame) for frame in frames))
+        counts = {"runs": len(ids), "runs_hash": runs_hash(ids)} if ids else {}
     return counts | next((each for each in map(flagged, frames) if any(each.values())), {})
+
+
+def is_whole(frame: pd.DataFrame) -> bool:
+    """Return whether a frame has as many ``rows`` as its ``attrs`` were counted of.
+
+    To count those of thousands of runs again takes as long as to read them.
+    """
+    return bool(frame.attrs.get("rows") == len(frame))
 
 
 def runs_hash(ids: Iterable[str]) -> str:
@@ -31,7 +43,8 @@ def runs_hash(ids: Iterable[str]) -> str:
 
 def flagged(frame: pd.DataFrame) -> dict[str, Any]:
     """Return how many of a frame's sites bear each flag; without their columns, those carried."""
-    if not {"flags", "affinity", "site"} <= set(frame.columns) or "batch" in frame:
+    known = {"flags", "affinity", "site"} <= set(frame.columns) and "batch" not in frame
+    if not known or is_whole(frame):
         counts = {name: dict(frame.attrs.get(name, {})) for name in ("left_out", "marked")}
         return counts | {"enough_images": frame.attrs.get("enough_images")}
     # Many sites have few combinations of flags.
@@ -55,4 +68,5 @@ def flagged(frame: pd.DataFrame) -> dict[str, Any]:
 def run_ids(frame: pd.DataFrame) -> set[str]:
     """Return the ids of all runs that rows of a frame are about."""
     columns = [name for name in frame.columns if str(name).endswith("run_id")]
-    return {str(each) for name in columns for each in frame[name].dropna().unique().tolist()}
+    distinct = (pd.Series(frame[name].unique()).dropna() for name in columns)
+    return {str(each) for values in distinct for each in values.tolist()}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.data.counts import counts_of, flagged, run_ids, runs_hash
+from analysis.data.counts import counts_of, flagged, is_whole, run_ids, runs_hash
 from analysis.data.model_names import short_names
 from analysis.text import listed
 from survey import __version__
@@ -112,7 +112,8 @@ def provenance_of(frame: pd.DataFrame) -> Provenance:
     Provenance
         Its selection is ``runs as given`` where the frame carries none.
     """
-    attrs, flags, ids = frame.attrs, flagged(frame), run_ids(frame)
+    attrs, flags = frame.attrs, flagged(frame)
+    ids = set() if {"runs", "runs_hash"} <= attrs.keys() else run_ids(frame)
     return Provenance(
         selection=str(attrs.get("selection") or "runs as given"),
         runs=int(attrs.get("runs", len(ids))),
@@ -243,7 +244,7 @@ def narrowed(frame: pd.DataFrame, part: str) -> pd.DataFrame:
 
 def _conditions(frame: pd.DataFrame) -> list[str]:
     """Return the conditions of a frame's remaining rows; without their columns, those carried."""
-    if set(CONDITIONS) <= set(frame.columns):
+    if set(CONDITIONS) <= set(frame.columns) and not is_whole(frame):
         values = [frame[name].unique() for name in CONDITIONS]
         combined: Iterable[tuple[Any, ...]] = product(*values)
         if sum(len(each) > 1 for each in values) > 1:
@@ -256,6 +257,6 @@ def _conditions(frame: pd.DataFrame) -> list[str]:
 
 def _mixed(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Return the mixed settings of a frame's rows; without their columns, those carried."""
-    if set(COMPARED) <= set(frame.columns):
+    if set(COMPARED) <= set(frame.columns) and not is_whole(frame):
         return mixed_settings(frame)
     return dict(frame.attrs.get("mixed", {}))

@@ -42,15 +42,22 @@ def timeline_rows(timeline: pd.DataFrame) -> pd.DataFrame:
         The same columns, and ``time``: the year, and within it the models side by side in an order
         that says nothing of them, at most 0.4 of a year away from it.
     """
+    return _side_by_side(_dated(timeline))
+
+
+def _dated(timeline: pd.DataFrame) -> pd.DataFrame:
     require_columns(timeline, ("model", "year", "lowest", "median"), "timeline(signatures)")
-    rows = timeline[timeline["year"].notna() & timeline["median"].notna()].copy()
-    rows["year"] = rows["year"].astype("int64")
+    rows = timeline[timeline["year"].notna() & timeline["median"].notna()]
+    return rows.assign(year=rows["year"].astype("int64"))
+
+
+def _side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
     # Any order that means something would look like a trend within the year.
     shuffled = rows.sort_values("model", key=lambda names: names.map(_hashed)).groupby("year")
     among = shuffled["model"].cumcount().reindex(rows.index) + 0.5
     size = rows.groupby("year")["model"].transform("size")
-    rows["time"] = rows["year"] + 0.8 * (among / size - 0.5)
-    return rows.sort_values(["time", "model"], ignore_index=True)
+    placed = rows.assign(time=rows["year"] + 0.8 * (among / size - 0.5))
+    return placed.sort_values(["time", "model"], ignore_index=True)
 
 
 def crowded_years(rows: pd.DataFrame) -> pd.DataFrame:
@@ -87,7 +94,7 @@ def timeline_chart(timeline: pd.DataFrame, colours: ModelColours = FAMILIES) -> 
     colours : ModelColours
         What colour and shape of the medians stand for.
     """
-    rows = timeline_rows(timeline)
+    rows = _dated(timeline)
     first, last = (int(rows["year"].min()), int(rows["year"].max())) if len(rows) else (0, 0)
     busiest = int(rows["year"].value_counts().max()) if len(rows) else 1
     width = max(420, (last - first + 1) * max(YEAR, min(busiest * MODEL, 76)))
@@ -97,7 +104,7 @@ def timeline_chart(timeline: pd.DataFrame, colours: ModelColours = FAMILIES) -> 
         axis=alt.Axis(values=list(range(first, last + 1)), format="d", grid=False),
     )  # fmt: skip
     crowded = crowded_years(rows)
-    single = rows[~rows["year"].isin(crowded["year"])]
+    single = _side_by_side(rows[~rows["year"].isin(crowded["year"])])
     layers = [*_boxes(crowded, across, 0.5 * width / (last - first + 1))] if len(crowded) else []
     layers += _models(single, across, width, colours) if len(single) or not len(crowded) else []
     left_out = len(timeline) - len(rows)

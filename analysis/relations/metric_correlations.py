@@ -6,7 +6,7 @@ the reason why there is none. ``analysis.statistics.pearson`` computes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -112,19 +112,37 @@ def correlations(
     .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
        Journal of Statistics 6 (1979), 65-70.
     """
-    require_columns(signatures, _NEEDED)
-    if not metrics:
-        raise SettingsError("no metric to correlate the affinity with", hint="name at least one")
-    numbers = _numbers(signatures)
-    for metric in metrics:
-        if metric not in numbers:
-            raise UnknownName("metric", metric, numbers)
     sites = _Sites(signatures, metrics)
     models = sites.correlations(untrained=untrained)
-    means = [row for by in ("family", "all") for row in _mean_rows(models, metrics, by)]
+    means = _means(models, metrics)
     if tested:
         models = models.join(sites.tests(models["pearson"].to_numpy()))
-    parts = (models, pd.DataFrame(means))
+    return _table((models, means), signatures, untrained=untrained)
+
+
+def mean_correlations(
+    signatures: pd.DataFrame, metrics: Sequence[str] = PAPER_METRICS, *, untrained: bool = False
+) -> pd.DataFrame:
+    """Return the means of ``correlations``, without rows of models.
+
+    Its parameters and errors are those of ``correlations``. ``attrs`` say how many ``models``
+    there are: rows of thousands take longer than their means.
+    """
+    models = _Sites(signatures, metrics).correlations(untrained=untrained)
+    result = _table((_means(models, metrics),), signatures, untrained=untrained)
+    result.attrs["models"] = len(models) // len(metrics)
+    return result
+
+
+def _means(models: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    rows = (row for by in ("family", "all") for row in _mean_rows(models, metrics, by))
+    return pd.DataFrame(rows)
+
+
+def _table(
+    parts: Iterable[pd.DataFrame], signatures: pd.DataFrame, *, untrained: bool
+) -> pd.DataFrame:
+    """Return rows of all levels as one table, with tests corrected for their number."""
     tables = [each.reindex(columns=list(COLUMNS)).astype(COLUMNS) for each in parts]
     result = carried(pd.concat(tables, ignore_index=True), signatures)
     for places in result.groupby("level").groups.values():
@@ -201,6 +219,14 @@ class _Sites:
     """The scores of each run, and its correlations, one a run and metric in this order."""
 
     def __init__(self, signatures: pd.DataFrame, metrics: Sequence[str]) -> None:
+        require_columns(signatures, _NEEDED)
+        if not metrics:
+            reason = "no metric to correlate the affinity with"
+            raise SettingsError(reason, hint="name at least one")
+        numbers = _numbers(signatures)
+        for metric in metrics:
+            if metric not in numbers:
+                raise UnknownName("metric", metric, numbers)
         self._signatures, self._metrics = signatures, metrics
         self._run = pd.factorize(signatures["run_id"])[0]
         self._affinity = signatures["affinity"].to_numpy(float)
@@ -208,7 +234,10 @@ class _Sites:
 
     def correlations(self, *, untrained: bool) -> pd.DataFrame:
         """Return the rows of the models but for their tests, with what means are taken over."""
-        first = self._signatures.iloc[np.unique(self._run, return_index=True)[1]]
+        # Runs are numbered as they appear.
+        first = self._signatures.iloc[
+            np.flatnonzero(np.diff(np.maximum.accumulate(self._run), prepend=-1))
+        ]
         # Texts of Arrow are slow to take one by one.
         place = first.filter(_MEASURED_ON).astype("object")
         names, places = list(place), list(place.itertuples(index=False, name=None))
@@ -230,7 +259,7 @@ class _Sites:
         reasons = np.full(len(r), "", object)
         for lacking in np.flatnonzero(np.isnan(r)):
             reasons[lacking] = self._reason(int(lacking))
-        metric = pd.Categorical([*self._metrics] * len(runs))
+        metric = pd.Categorical(np.tile(np.asarray(self._metrics, object), len(runs)))
         return rows.assign(metric=metric, n=n, pearson=r, reason=reasons)
 
     def tests(self, r: Floats) -> pd.DataFrame:

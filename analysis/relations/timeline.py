@@ -48,7 +48,8 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     require_columns(signatures, _NEEDED)
     by_run = signatures.groupby("run_id", sort=False)
     scores = by_run["affinity"].agg(lowest="min", median="median", highest="max", sites="count")
-    rows = by_run[list(_OF_RUN)].first().join(scores)
+    # What describes a run is the same in all of its rows.
+    rows = signatures.drop_duplicates("run_id").set_index("run_id")[list(_OF_RUN)].join(scores)
     rows["year"] = pd.to_numeric(rows["year"])
     ordered = rows.sort_values(["year", "family", "median", "model"], na_position="last")
     return carried(ordered.reset_index().astype(COLUMNS)[list(COLUMNS)], signatures)

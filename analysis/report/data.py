@@ -40,6 +40,8 @@ class ReportMaterial(Material):
     def selected(self) -> SelectedRuns:
         """The runs that answers are about, by the names that they have among all."""
         every = self.with_untrained
+        if every is not self and self._all_trained:
+            return every.selected
         among = None if every is self else every.selected
         return SelectedRuns(self.home, self.selection, copied=self._copied, among=among)
 
@@ -52,7 +54,12 @@ class ReportMaterial(Material):
     def of_every_run(self) -> Material:
         """The material of all runs, those of random weights included."""
         # Without any, the rows are not read again: they take a minute of thousands of runs.
-        return self if trained(self.models["checkpoint"]).all() else self.with_untrained
+        return self if self._all_trained else self.with_untrained
+
+    @cached_property
+    def _all_trained(self) -> bool:
+        """Whether no run is of random weights: answers are about all of them then."""
+        return bool(trained(self.models["checkpoint"]).all())
 
     @cached_property
     def gaps(self) -> pd.DataFrame:

@@ -82,31 +82,37 @@ def pearson_by_group(
         NaN as in ``pearson_where_known``.
     """
     pairs, r = np.zeros((groups, len(others)), np.int64), np.full((groups, len(others)), np.nan)
+    if (group[1:] < group[:-1]).any():
+        order = np.argsort(group, kind="stable")
+        x, others, group = x[order], [y[order] for y in others], group[order]
     last: NDArray[np.bool_] | None = None
     for place, y in enumerate(others):
         known = np.isfinite(x) & np.isfinite(y)
         # Most often the others lack values at the same sites.
         if last is None or not np.array_equal(known, last):
-            last, members = known, group[known]
-            sizes = np.bincount(members, minlength=groups)
-            a, x_varies = _within(x[known], members, sizes)
-            x_squares = np.bincount(members, a * a, groups)
-        b, y_varies = _within(y[known], members, sizes)
-        varied = (sizes >= LEAST_SITES) & x_varies & y_varies
-        products, squares = (np.bincount(members, c * b, groups)[varied] for c in (a, b))
+            last, sizes = known, np.bincount(group[known], minlength=groups)
+            there = sizes >= LEAST_SITES
+            # Sums over neighbours take a tenth of the time of those by group.
+            kept = np.flatnonzero(known)[np.repeat(there, sizes)]
+            sizes_there = sizes[there]
+            starts = sizes_there.cumsum() - sizes_there
+            a, x_varies = _within(x[kept], starts, sizes_there)
+            x_squares = np.add.reduceat(a * a, starts)
+        b, y_varies = _within(y[kept], starts, sizes_there)
+        varies = x_varies & y_varies
+        products, squares = (np.add.reduceat(c * b, starts)[varies] for c in (a, b))
         pairs[:, place] = sizes
-        scaled = products / np.sqrt(x_squares[varied]) / np.sqrt(squares)
-        r[varied, place] = np.clip(scaled, -1.0, 1.0)
+        scaled = products / np.sqrt(x_squares[varies]) / np.sqrt(squares)
+        r[np.flatnonzero(there)[varies], place] = np.clip(scaled, -1.0, 1.0)
     return pairs, r
 
 
-def _within(values: Floats, group: Integers, sizes: Integers) -> tuple[Floats, NDArray[np.bool_]]:
+def _within(values: Floats, starts: Integers, sizes: Integers) -> tuple[Floats, NDArray[np.bool_]]:
     """Return values less their group's mean, and which groups are not ``constant``."""
-    least, most = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
-    np.minimum.at(least, group, values)
-    np.maximum.at(most, group, values)
-    means = np.bincount(group, values, len(sizes)) / np.maximum(sizes, 1)
-    return values - means[group], most - least > ROUNDING * np.maximum(most, -least)
+    least, most = (each.reduceat(values, starts) for each in (np.minimum, np.maximum))
+    means = np.add.reduceat(values, starts) / sizes
+    varies = most - least > ROUNDING * np.maximum(most, -least)
+    return values - np.repeat(means, sizes), varies
 
 
 def correlation_p(r: float, n: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,13 +51,17 @@ def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
 def without_folders(value: Any) -> Any:
     """Return a value whose texts name files without the folders that they lie in."""
     if isinstance(value, str):
-        if "/" not in value:
-            return value
-        return without_paths(_REFERENCE.sub(r"\1", value) if _REFERENCE.match(value) else value)
+        return _bare(value) if "/" in value else value
     if isinstance(value, dict):
         return {name: without_folders(each) for name, each in value.items()}
     # A map is a list of pairs.
     return type(value)(map(without_folders, value)) if isinstance(value, list | tuple) else value
+
+
+# The same files are named again and again, and looking for paths takes longer than all else.
+@lru_cache(maxsize=50_000)
+def _bare(text: str) -> str:
+    return without_paths(_REFERENCE.sub(r"\1", text) if _REFERENCE.match(text) else text)
 
 
 def without_paths_in(rows: Rows) -> Rows:

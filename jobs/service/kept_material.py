@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,9 @@ from analysis.choices import Role
 from analysis.data.selection import Selection
 from catalog.copied_home import copy_of
 from catalog.open_home import open_home
+
+#: The one that is kept.
+_LAST: list[Material] = []
 
 
 @lru_cache(maxsize=1)
@@ -23,8 +25,10 @@ def kept_material(
     What a home holds is read once for each revision of it. One is kept, as of 30,000 runs it takes
     gigabytes.
     """
-    # Its answers name it: without collecting, it would be held while the next one is read.
+    # Its answers name it: without forgetting them, it would be held while the next one is read.
     kept_material.cache_clear()
-    gc.collect()
+    while _LAST:
+        _LAST.pop().answers.clear()
     copy_of(open_home(home, create=False)).update()
-    return kind(home, selection, role, copied=True)
+    _LAST.append(kind(home, selection, role, copied=True))
+    return _LAST[0]

@@ -71,6 +71,7 @@ def table_response(
     beside: Mapping[str, Any],
     as_json: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
+    as_sent: Collection[str] = (),
 ) -> Response:
     """Return a table as a response.
 
@@ -86,8 +87,10 @@ def table_response(
         Columns whose text is JSON, which JSON has as it is.
     headers : mapping of str to str, optional
         Headers of the response.
+    as_sent : collection of str
+        Columns of texts that clients sent, which stay as they are.
     """
-    table = _bare(table, as_json)
+    table = _bare(table, as_json, as_sent)
     if format == "json":
         rest = json.dumps(dict(beside))[1:]
         content = f'{{"items": {_json(table, as_json)}, {rest}'.encode()
@@ -105,18 +108,24 @@ def page_headers(request: Request, token: str | None) -> dict[str, str]:
     return headers
 
 
-def item_content(table: pa.Table, as_json: Collection[str] = ()) -> bytes:
+def item_content(
+    table: pa.Table, as_json: Collection[str] = (), as_sent: Collection[str] = ()
+) -> bytes:
     """Return the one row of a table as JSON."""
-    return _json(_bare(table, as_json), as_json)[1:-1].strip().encode()
+    return _json(_bare(table, as_json, as_sent), as_json)[1:-1].strip().encode()
 
 
-def _bare(table: pa.Table, as_json: Collection[str]) -> pa.Table:
+def _bare(table: pa.Table, as_json: Collection[str], as_sent: Collection[str]) -> pa.Table:
     """Return a table whose texts, also those within JSON, name files without their folders."""
+    sent = {name: table[name] for name in as_sent if name in table.column_names}
     for name in set(as_json).intersection(table.column_names):
         bare = [json.dumps(without_folders(json.loads(each))) for each in table[name].to_pylist()]
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.array(bare, pa.string()))
-    return without_paths_in(table)
+    table = without_paths_in(table)
+    for name, texts in sent.items():
+        table = table.set_column(table.schema.get_field_index(name), name, texts)
+    return table
 
 
 def _json(table: pa.Table, as_json: Collection[str]) -> str:

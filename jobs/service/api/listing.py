@@ -60,6 +60,9 @@ class Listing:
     slashes: bool = False
     #: Whether an item never changes once its ``status`` is done.
     lasting: bool = False
+    #: Columns of texts that clients sent: they are given back as they came, with what looks like a
+    #: path.
+    as_sent: frozenset[str] = frozenset()
 
     @property
     def scalars(self) -> tuple[Column, ...]:

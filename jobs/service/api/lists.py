@@ -12,7 +12,7 @@ from catalog.home import Home
 from catalog.listing import list_datasets
 from catalog.models import index
 from catalog.registry.pages import SENT_EVENTS, SUBMITTED_SURVEYS, RegistryRows
-from catalog.registry.tables import JOBS, SURVEYS
+from catalog.registry.tables import JOBS, SAVED_QUERIES, SURVEYS
 from catalog.store.pages import RowsInMemory, StoredRows
 from catalog.store.schema import BATCH_SCORES, RUNS
 from catalog.store.views import FAILURES, LABELLED, VIEWS, with_labels
@@ -103,6 +103,13 @@ LISTINGS = (
         itemised=False,
     ),
     Listing("events", "One notice of what happened.", SENT_EVENTS, ("id",), sort=("-timestamp",)),
+    Listing(
+        "saved_queries",
+        "One query that users of the service keep.",
+        RegistryRows(SAVED_QUERIES),
+        ("name",),
+        as_sent=frozenset(("name", "sql")),
+    ),
     replace(
         _catalog(
             "schedules",

@@ -54,7 +54,8 @@ def router_of(listing: Listing) -> APIRouter:
         token = listing.next_token(table, wanted)
         headers = page_headers(request, token)
         rows = table.slice(0, wanted.limit).select(list(wanted.fields))
-        return table_response(rows, form, {"next": token}, listing.as_json, headers)
+        beside = {"next": token}
+        return table_response(rows, form, beside, listing.as_json, headers, listing.as_sent)
 
     def count_values(
         request: Request, home: HomeOfService, asked: Any, suffix: Suffix | None = None
@@ -169,7 +170,7 @@ def _facet(counts: pa.Table, by: str) -> pa.Table:
 
 def _item_response(request: Request, table: pa.Table, listing: Listing) -> Response:
     """Return an item; one that lasts has a tag by which clients keep it."""
-    content = item_content(table, listing.as_json)
+    content = item_content(table, listing.as_json, listing.as_sent)
     headers = {}
     if listing.lasting and table["status"][0].as_py() == "done":
         headers["ETag"] = f'"{hashlib.sha256(content).hexdigest()[:32]}"'

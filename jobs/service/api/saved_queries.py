@@ -1,8 +1,7 @@
-"""Saved queries over HTTP: listed, kept and removed."""
+"""Saved queries over HTTP: kept and removed."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
@@ -41,19 +40,6 @@ class ShownQuery(BaseModel):
     name: str
     sql: str
     saved_at: datetime
-
-
-class SavedQueryPage(BaseModel):
-    """All queries that are kept."""
-
-    items: list[ShownQuery]
-    next: None = None
-
-
-@router.get("/saved_queries", operation_id="saved_queries")
-def list_all(registry: RegistryOfService) -> SavedQueryPage:
-    """List the queries that are kept, by name; the page of SQL offers them."""
-    return SavedQueryPage(items=[ShownQuery(**asdict(q)) for q in registry.saved_queries.all()])
 
 
 @router.post("/saved_queries", status_code=HTTPStatus.CREATED)

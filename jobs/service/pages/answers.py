@@ -233,7 +233,8 @@ def _measured(material: ServiceMaterial) -> bool:
 
 def _latest(material: ServiceMaterial) -> Sequence[tuple[Link, Any]]:
     """Return the runs that finished last, with when."""
-    done = material.models.dropna(subset="finished_at").sort_values("finished_at").tail(10)
+    named = material.models[["run_id", "model", "finished_at"]]
+    done = named.dropna(subset="finished_at").sort_values("finished_at").tail(10)
     rows = zip(done["run_id"], done["model"], done["finished_at"], strict=True)
     return [(Link(model, material.pages[run]), moment) for run, model, moment in rows][::-1]
 

@@ -65,6 +65,24 @@ def test_sites_that_the_ridge_decides_are_left_out_and_others_marked(home) -> No
     assert provenance_of(kept).marked == {"ridge": 2, "few_images": 4}
 
 
+def test_a_part_of_the_kept_frames_is_counted_anew(home) -> None:
+    selection = Selection(ridges="*", newest=False)
+    frame = Material(home, selection).signatures
+    whole = carried(frame[["model"]].copy(), frame)
+    assert provenance_of(whole) == provenance_of(signatures(home, selection))
+    part = frame[frame["run_id"] == "vgg7-absolute"]
+    counted = carried(part[["model"]].copy(), part).attrs
+    assert (whole.attrs["runs"], counted["runs"]) == (4, 1)
+    assert (whole.attrs["left_out"], counted["left_out"]) == (
+        {"ridge": 2, "few_images": 2},
+        {"ridge": 1, "few_images": 1},
+    )
+    assert len(whole.attrs["conditions"]) == 2
+    assert counted["conditions"] == ["64 images a score, ridge absolute"]
+    assert whole.attrs["mixed"] == {"ridge": ["absolute", "relative"]}
+    assert counted["mixed"] == {}
+
+
 def test_the_flag_ridge_means_nothing_under_the_relative_one(home) -> None:
     frame = signatures(home, Selection(ridges="relative"))
     assert frame["affinity"].notna().all()

@@ -15,7 +15,7 @@ from analysis.answers.material import Material
 from analysis.answers.relations import MetricCorrelations
 from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.provenance import provenance_of
-from analysis.relations.metric_correlations import correlations
+from analysis.relations.metric_correlations import correlations, mean_correlations
 from analysis.statistics.pearson import LEAST_SITES, pearson, population_std
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import signature, signatures
@@ -133,7 +133,10 @@ def test_means_are_the_same_without_the_tests_of_models() -> None:
     over = [table[table["level"] != "model"] for table in (full, means)]
     pd.testing.assert_frame_equal(*over, check_exact=True)
     assert full.attrs == means.attrs
+    alone = mean_correlations(store)
+    pd.testing.assert_frame_equal(alone, over[1].reset_index(drop=True), check_exact=True)
     models = means[means["level"] == "model"]
+    assert alone.attrs == means.attrs | {"models": models["name"].nunique()}
     assert models[["n_effective", "low", "high", "p", "q"]].isna().all(axis=None)
 
 

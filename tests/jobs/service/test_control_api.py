@@ -157,12 +157,17 @@ def test_schedules_are_added_paused_resumed_and_removed(client):
 
 
 def test_queries_are_kept_listed_and_removed(client):
-    for name, sql in (("b c", "SELECT 1"), ("a", "SELECT 2"), ("b c", "SELECT 3")):
+    divided = "SELECT affinity /(1 + depth), 'file:/a/b.pth' FROM models"
+    for name, sql in (("b c", "SELECT 1"), ("a", divided), ("b c", "SELECT 3")):
         assert client.post("/saved_queries", json={"name": name, "sql": sql}).status_code == 201
     listed = client.get("/saved_queries").json()["items"]
     assert [(each["name"], each["sql"]) for each in listed] == [
-        ("a", "SELECT 2"),
+        ("a", divided),
         ("b c", "SELECT 3"),
+    ]
+    assert client.get("/saved_queries/a").json()["sql"] == divided
+    assert [each["name"] for each in client.get("/saved_queries?search=3").json()["items"]] == [
+        "b c"
     ]
     for wrong in (
         {"name": "a/b"},
@@ -176,6 +181,7 @@ def test_queries_are_kept_listed_and_removed(client):
         assert client.post("/saved_queries", json=query).status_code == 422
     assert client.delete("/saved_queries/b%20c").status_code == 204
     assert client.delete("/saved_queries/b%20c").status_code == 404
+    assert client.get("/saved_queries/b%20c").status_code == 404
     assert len(client.get("/saved_queries").json()["items"]) == 1
 
 

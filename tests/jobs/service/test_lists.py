@@ -30,7 +30,7 @@ from tests.analysis.homes import Builder
 from tests.jobs.service.conftest import shown_paths
 
 #: Lists of each place that rows come from.
-SEVERAL = ("runs", "models", "jobs", "surveys", "events", "schedules")
+SEVERAL = ("runs", "models", "jobs", "surveys", "events", "schedules", "saved_queries")
 
 #: Folders that no answer may name.
 SECRET = "/srv/secret folder"
@@ -80,6 +80,7 @@ def notice(registry: Registry) -> None:
             "UTC", "latest", "skip",
         )  # fmt: skip
         registry.schedules.add(entry, moment)
+        registry.saved_queries.save(f"query {number}", f"SELECT {number}", moment)
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -131,6 +132,7 @@ def test_every_page_in_every_order_shows_each_item_once(client: TestClient) -> N
         "surveys": ["state", "-submitted_at"],
         "events": ["-timestamp"],
         "schedules": ["-cron"],
+        "saved_queries": ["-saved_at"],
     }
     for name, sort in orders.items():
         (listing,) = (each for each in LISTINGS if each.name == name)
