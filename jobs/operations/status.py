@@ -79,7 +79,8 @@ def standing(home: Home, most: int | None = None) -> Standing:
 def _urgency(item: tuple[str, JobOverview]) -> tuple[Any, ...]:
     state, job = item
     names = (f"{job.source}:{job.architecture}", job.checkpoint, job.dataset)
-    return _PLACES[state], *map(natural_order, names), job.run_id
+    whole = state == "done" and job.error is None
+    return _PLACES[state], whole, *map(natural_order, names), job.run_id
 
 
 def _state(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> str:

@@ -7,7 +7,7 @@ import torch
 from survey.capture.elementwise import ELEMENTWISE, Family
 from survey.capture.expressions import SWAPPED
 from survey.network_measures.paths.counts import Paths, joined
-from survey.network_measures.paths.trace import PathCall, Trace, Unfollowed, is_statistic
+from survey.network_measures.paths.trace import PathCall, Sum, Trace, Unfollowed, is_statistic
 
 #: Calls that read the shape or the type of their second argument alone.
 _ONE_VALUE = ("type_as", "to")
@@ -45,17 +45,19 @@ def summed(call: PathCall) -> Paths:
     return joined(parts, [trace.terms for trace in traces], call.results[0].shape)
 
 
-def terms_of(call: PathCall) -> int:
-    """Return of how many terms the result of an elementwise call is the sum.
+def sum_of(call: PathCall) -> Sum:
+    """Return the sum that the result of an elementwise call is.
 
     What only shifts or scales a value is no term.
     """
     _, family = ELEMENTWISE[call.function]
     if family is Family.SUM and _shifted(call) is None and call.name not in _ONE_VALUE:
-        return sum(trace.terms for _, trace in call.inputs)
+        if len(call.inputs) > 1:
+            return Sum(sum(trace.terms for _, trace in call.inputs))
+        return call.inputs[0][1].copied()
     values = [trace for tensor, trace in call.inputs if not is_statistic(tensor)]
     linear = family in (Family.SUM, Family.PRODUCT, Family.QUOTIENT)
-    return values[0].terms if linear and len(values) == 1 else 1
+    return values[0].copied() if linear and len(values) == 1 else Sum()
 
 
 def _of_one(call: PathCall, family: Family) -> Paths:

@@ -8,7 +8,7 @@ them. A product of two values, such as a squeeze-and-excitation's, is a sum of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
 from survey.capture.pooling import spread
 from survey.network_measures.paths.contractions import dense
 from survey.network_measures.paths.counts import Paths, absent, concatenated, joined, origin
-from survey.network_measures.paths.rules import results_of, stacked_by, terms_of
+from survey.network_measures.paths.rules import results_of, stacked_by, sum_of
 from survey.network_measures.paths.trace import PathCall, Trace, Unfollowed
 
 _PATHS = f"{MARK}_paths"
@@ -85,9 +85,10 @@ class PathFollowing:
             if depends(tensor)
         ]
         call = PathCall(function, args, read, results, inputs, self.conventions)
-        for tensor, trace in inputs:
-            self._mark(tensor, replace(trace, terms=1), keep=True)
-        for result, trace in zip(results, _results(call), strict=False):
+        made = _results(call)
+        for _, trace in inputs:
+            trace.sum.readers += 1
+        for result, trace in zip(results, made, strict=False):
             self._mark(result, trace)
 
     def open(
@@ -162,7 +163,7 @@ class PathFollowing:
     def _read(self, tensor: torch.Tensor) -> Trace:
         """Return what is known of a tensor that something other than a sum reads."""
         trace = self._trace(tensor)
-        self._mark(tensor, replace(trace, terms=1), keep=True)
+        trace.sum.readers += 1
         return trace
 
     def _trace(self, tensor: torch.Tensor, *, changed: bool = False) -> Trace:
@@ -174,14 +175,10 @@ class PathFollowing:
             return Trace(None, "a value is changed through a view of its memory")
         return held.trace
 
-    def _mark(self, tensor: torch.Tensor, trace: Trace, *, keep: bool = False) -> None:
-        """Attach what is known of a tensor, or of what it held before a call changed it."""
-        if isinstance(tensor, torch.nn.Parameter):
-            return
-        held: _Held | None = getattr(tensor, _PATHS, None)
-        version = held.version if keep and held is not None else tensor._version
-        if not keep or held is not None:
-            setattr(tensor, _PATHS, _Held(trace, version))
+    def _mark(self, tensor: torch.Tensor, trace: Trace) -> None:
+        """Attach what is known of a tensor."""
+        if not isinstance(tensor, torch.nn.Parameter):
+            setattr(tensor, _PATHS, _Held(trace, tensor._version))
 
 
 def _results(call: PathCall) -> list[Trace]:
@@ -191,8 +188,8 @@ def _results(call: PathCall) -> list[Trace]:
         paths = results_of(call)
     except Unfollowed as error:
         return [Trace(None, str(error), attention)] * len(call.results)
-    terms, stacked = terms_of(call), stacked_by(call)
-    return [Trace(each, "", attention, terms, stacked) for each in paths]
+    stacked = stacked_by(call)
+    return [Trace(each, "", attention, sum_of(call), stacked) for each in paths]
 
 
 def _over_channels(active: torch.Tensor, axes: Axes, images: int) -> torch.Tensor:

@@ -19,8 +19,8 @@ from survey.network_measures.paths.contractions import RULES as CONTRACTIONS
 from survey.network_measures.paths.contractions import contracted
 from survey.network_measures.paths.counts import Paths, absent, concatenated
 from survey.network_measures.paths.elementwise import elementwise
-from survey.network_measures.paths.elementwise import terms_of as elementwise_terms
-from survey.network_measures.paths.trace import PathCall, Unfollowed
+from survey.network_measures.paths.elementwise import sum_of as elementwise_sum
+from survey.network_measures.paths.trace import PathCall, Sum, Unfollowed
 
 Rule = Callable[[PathCall], list[Paths]]
 
@@ -47,19 +47,19 @@ def results_of(call: PathCall) -> list[Paths]:
     return rule(call)
 
 
-def terms_of(call: PathCall) -> int:
-    """Return of how many terms a call's result is the sum.
+def sum_of(call: PathCall) -> Sum:
+    """Return the sum that each result of a call is.
 
     What scales, shifts or moves the values of a sum leaves its terms alone.
     """
-    _, trace = call.inputs[0]
+    tensor, trace = call.inputs[0]
     if call.function in ELEMENTWISE:
-        return elementwise_terms(call)
+        return elementwise_sum(call)
     if call.function in _KEEPING and len(call.inputs) == 1:
-        return trace.terms
+        return trace.copied()
     if call.name in (*_SUMS, *_MEANS) and _is_of_stack(call):
-        return call.inputs[0][0].shape[trace.stacked or 0]
-    return 1
+        return Sum(tensor.shape[trace.stacked or 0])
+    return Sum()
 
 
 def stacked_by(call: PathCall) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,18 @@ class Unfollowed(Exception):
     """The reason, as half a sentence, for which the paths to a call's results are not known."""
 
 
+@dataclass(slots=True)
+class Sum:
+    """A sum of values, for the sums that read it: with one of them it is a single sum."""
+
+    #: Of how many terms.
+    terms: int = 1
+    #: What it is a scaled or moved copy of.
+    copied: Sum | None = None
+    #: The calls that have read it.
+    readers: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What is known of the paths to one tensor."""
@@ -26,10 +38,25 @@ class Trace:
     reason: str = ""
     #: Whether its values are weights that a softmax made, which average other values.
     attention: bool = False
-    #: Of how many terms it is the sum, as far as nothing else has read it.
-    terms: int = 1
+    #: The sum that it is.
+    sum: Sum = field(default_factory=Sum)
     #: The axis, from the right, along which several values were stacked; None where none were.
     stacked: int | None = None
+
+    @property
+    def terms(self) -> int:
+        """Of how many terms it is the sum; 1 where anything else has read that sum."""
+        held, most = self.sum, 0
+        while held.readers <= most:
+            if held.copied is None:
+                return self.sum.terms
+            # A copy is one reader of what it copies.
+            held, most = held.copied, 1
+        return 1
+
+    def copied(self) -> Sum:
+        """Return the sum that a scaled or moved copy of it is."""
+        return Sum(self.terms, self.sum)
 
     @property
     def paths(self) -> Paths:

@@ -255,6 +255,36 @@ def test_a_sum_that_is_scaled_or_moved_before_the_next_one_is_one_with_it(betwee
     assert both(net, vectors()) == pytest.approx((32 / 21, 2 / 3))
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda y: 0.5 * y,
+        lambda y: y.reshape(2, 2, 2).flatten(1),
+        lambda y: functional.dropout(2.0 * y, 0.1, training=False),
+    ],
+)
+def test_a_sum_that_a_branch_reads_too_is_one_way_on(
+    between: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        y = x + net.one(x)
+        shortcut = between(y)
+        return shortcut + net.two(y)
+
+    net = Computed(forward, one=perceptron(1), two=perceptron(2))
+    assert both(net, vectors())[1] == pytest.approx((0.5 + 2.5) / 2)
+
+
+def test_parts_of_a_sum_have_its_terms_each() -> None:
+    def forward(net: Any, x: torch.Tensor) -> Any:
+        first, second = (x + net.linear(x)).chunk(2, 1)
+        return torch.cat([first, second], 1) if net.training else first + net.two(x) + second
+
+    net = Computed(forward, linear=nn.Linear(4, 4))
+    net.two = nn.Sequential(perceptron(2), nn.Linear(4, 2))
+    assert both(net, vectors())[1] == pytest.approx(2 / 5)
+
+
 def test_a_layer_between_two_sums_keeps_them_apart() -> None:
     def forward(net: Any, x: torch.Tensor) -> Any:
         return net.norm(x + net.linear(x)) + net.two(x)
