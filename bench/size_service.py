@@ -146,13 +146,18 @@ def alone(url: str, pid: int, ids: list[str]) -> None:
 
 
 def about_all(url: str, pid: int, home: Home) -> None:
-    """Print what answers about all runs take while a scan writes."""
+    """Print what answers about all runs take, where nothing is new and while a scan writes."""
+    for what, address in ABOUT_ALL.items():
+        # The first of its kind loads libraries, and reads what is kept.
+        requests.get(url + address, timeout=600).raise_for_status()
+        began, before = time.monotonic(), busy_seconds(pid)
+        requests.get(url + address, timeout=600).raise_for_status()
+        taken, busy = time.monotonic() - began, busy_seconds(pid) - before
+        print(f"  {what}, nothing new: {taken:.1f} s, {busy:.1f} s of the processor", flush=True)
     load = Load()
     scanning = threading.Thread(target=scan, args=(load, home, 20 * RUNS + os.getpid() * 1000))
     scanning.start()
     for what, address in ABOUT_ALL.items():
-        # The first of its kind loads libraries.
-        requests.get(url + address, timeout=600).raise_for_status()
         times, before = [], busy_seconds(pid)
         for _ in range(ROUNDS):
             # An answer is kept while the home is not looked at again.
@@ -208,7 +213,7 @@ def main(path: str, runs: int = RUNS, seconds: int = 60) -> None:
         print(f"{runs:,} runs, the first list after {time.monotonic() - began:.1f} s")
         print("one request at a time:")
         alone(url, pid, ids)
-        print("what is about all runs, while a scan writes:")
+        print("what is about all runs, at last while a scan writes:")
         about_all(url, pid, home)
         print(f"{READERS} readers for {seconds} s, while a scan writes:")
         loaded(url, pid, home, ids, seconds)

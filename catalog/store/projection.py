@@ -202,43 +202,47 @@ class Projection:
     def _copy(self) -> None:
         """Copy runs that changed, the newest first, with what is computed from their scores."""
         with reading(self._home) as store:
-            facts = "run_id, attempt, status, finished_at"
-            stored = store.sql(f"SELECT {facts} FROM runs").to_arrow_table()
-            # Few, and added to runs that stay as they are otherwise.
-            measures = store.sql("FROM network_scores").to_arrow_table()
-        if self._stamp is None:
-            self._prepare()
+            if self._stamp is None:
+                self._prepare(store)
+            changed, gone = self._changes(store)
+            # To open a store takes long where segments wait: few runs are read at the same time.
+            at_once = changed[:_RUNS_AT_ONCE]
+            tables = _rows_of(store, at_once) if at_once else {}
+        self._replace([*at_once, *gone], tables)
+        for first in range(_RUNS_AT_ONCE, len(changed), _RUNS_AT_ONCE):
+            at_once = changed[first : first + _RUNS_AT_ONCE]
+            with reading(self._home) as store:
+                tables = _rows_of(store, at_once)
+            self._replace(at_once, tables)
+
+    def _changes(self, store: duckdb.DuckDBPyConnection) -> tuple[list[str], list[str]]:
+        """Return which runs changed, and which are gone; copy the measures of whole networks."""
+        facts = "run_id, attempt, status, finished_at"
         with self._connection.cursor() as mine:
-            mine.register("stored", stored)
-            mine.register("measures", measures)
+            mine.register("stored", store.sql(f"SELECT {facts} FROM runs").to_arrow_table())
+            # Few, and added to runs that stay as they are otherwise.
+            mine.register("measures", store.sql("FROM network_scores").to_arrow_table())
             mine.execute("CREATE OR REPLACE TABLE network_scores AS FROM measures").fetchall()
             newer = f"(FROM stored EXCEPT SELECT {facts} FROM runs) ORDER BY finished_at DESC"
-            changed = [row[0] for row in mine.execute(f"SELECT run_id FROM {newer}").fetchall()]
-            lost = "SELECT run_id FROM runs ANTI JOIN stored USING (run_id)"
-            gone = [row[0] for row in mine.execute(lost).fetchall()]
-        for first in range(0, len(changed), _RUNS_AT_ONCE):
-            self._copy_runs(changed[first : first + _RUNS_AT_ONCE])
-        if gone:
-            self._replace(gone, {})
+            lost = "runs ANTI JOIN stored USING (run_id)"
+            changed, gone = (
+                [row[0] for row in mine.execute(f"SELECT run_id FROM {each}").fetchall()]
+                for each in (newer, lost)
+            )
+        return changed, gone
 
-    def _prepare(self) -> None:
+    def _prepare(self, store: duckdb.DuckDBPyConnection) -> None:
         """Make the tables and views that are not there."""
-        self._copy_runs([])
+        self._replace([], _rows_of(store, []))
         made = [f"CREATE OR REPLACE VIEW {v.name} AS {with_labels(v).sql}" for v in _VIEWS]
         made.append("CREATE INDEX IF NOT EXISTS signatures_by_run ON signatures (run_id)")
         for statement in made:
             self._connection.execute(statement).fetchall()
 
-    def _copy_runs(self, ids: Sequence[str]) -> None:
-        with reading(self._home) as store:
-            before = _of_runs(store, ids)
-            parts = {"runs": "FROM runs SEMI JOIN wanted_runs USING (run_id)"}
-            parts |= {name: before + sql for name, sql in _COMPUTED_ROWS.items()}
-            tables = {name: store.sql(sql).to_arrow_table() for name, sql in parts.items()}
-        self._replace(ids, tables)
-
     def _replace(self, ids: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
         """Put rows in the place of those of some runs, all at once."""
+        if not ids and not tables:
+            return
         wanted = {"ids": list(ids)}
         with self._connection.cursor() as mine:
             mine.execute("BEGIN").fetchall()
@@ -264,6 +268,14 @@ def _make_table(mine: duckdb.DuckDBPyConnection, name: str, columns: Sequence[st
     for metric in set(columns).difference(mine.sql(f"FROM {name}").columns):
         added = f"ALTER TABLE {name} ADD COLUMN {quoted_name(metric)} DOUBLE"
         mine.execute(added).fetchall()
+
+
+def _rows_of(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> dict[str, pa.Table]:
+    """Return what is copied of some runs, by table."""
+    before = _of_runs(store, ids)
+    parts = {"runs": "FROM runs SEMI JOIN wanted_runs USING (run_id)"}
+    parts |= {name: before + sql for name, sql in _COMPUTED_ROWS.items()}
+    return {name: store.sql(sql).to_arrow_table() for name, sql in parts.items()}
 
 
 def _of_runs(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,13 @@ def test_a_copy_is_kept_and_another_process_has_one_of_its_own(tmp_path: Path) -
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that are read from the store."""
-    ids, original = list[str](), Projection._copy_runs
+    ids, original = list[str](), projection._rows_of
 
-    def watched(self: Projection, asked: Any) -> None:
+    def watched(store: Any, asked: Sequence[str]) -> Any:
         ids.extend(asked)
-        original(self, asked)
+        return original(store, asked)
 
-    monkeypatch.setattr(Projection, "_copy_runs", watched)
+    monkeypatch.setattr(projection, "_rows_of", watched)
     return ids
 
 
@@ -113,6 +114,27 @@ def test_only_what_is_new_is_read(tmp_path: Path, read: list[str]) -> None:
     add(home, 3, 4)
     assert_alike(home, copy)
     assert read == ["r03"]
+
+
+def test_the_store_is_opened_once_for_a_few_runs_and_again_for_more(
+    tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 2)
+    copy = Projection(home, labels_of)
+    opened, original = list[Home](), projection.reading
+
+    def watched(home: Home) -> Any:
+        opened.append(home)
+        return original(home)
+
+    monkeypatch.setattr(projection, "reading", watched)
+    monkeypatch.setattr(projection, "_RUNS_AT_ONCE", 2)
+    assert_alike(home, copy)
+    assert len(opened) == 1
+    add(home, 2, 7)
+    assert_alike(home, copy)
+    assert (len(opened), len(read)) == (4, 7)
 
 
 def test_a_copy_that_is_lent_is_not_read_again(
