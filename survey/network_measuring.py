@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import gc
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -23,7 +24,7 @@ from survey.network_measures.base import (
     StructuralMeasure,
 )
 from survey.network_measures.sample import ImageSample
-from survey.out_of_memory import is_of_machine
+from survey.out_of_memory import is_of_machine, is_out_of_memory
 from survey.text import first_line, storable
 
 
@@ -65,7 +66,7 @@ def measure_network(
     sample = _sample(batches, wanted, shape)
     scores: dict[str, NetworkScore] = {}
     for measure in chosen:
-        scores |= _result(measuring_steps(measure, model, shape, sample))
+        scores |= _result(fitting_steps(measure, model, shape, sample))
     return scores
 
 
@@ -133,6 +134,47 @@ def measuring_steps(
     return {name: replace(score, version=measure.version) for name, score in scores.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """A measure that begins anew: the memory was not enough."""
+
+    #: Images in one pass from now on.
+    micro_batch: int
+    #: What was raised, in a line.
+    message: str
+
+
+def fitting_steps(
+    measure: NetworkMeasure, model: nn.Module, shape: Sequence[int], sample: ImageSample | None
+) -> Generator[float | Halving, None, Mapping[str, NetworkScore]]:
+    """Compute one measure, with half as many images at once where the memory is not enough.
+
+    Parameters, fractions and scores are those of ``measuring_steps``, with a ``Halving`` before
+    each new beginning. A measure without room for one image has no value, and that as its reason.
+
+    Raises
+    ------
+    torch.AcceleratorError
+        If a GPU failed.
+    """
+    while True:
+        try:
+            with closing(measuring_steps(measure, model, shape, sample)) as steps:
+                return (yield from steps)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            message = storable(f"{type(error).__name__}: {first_line(error)}")
+        # Outside of the except clause: the error holds on to the tensors that were too many.
+        gc.collect()
+        torch.cuda.empty_cache()
+        if sample is None or sample.micro_batch == 1:
+            room = "it" if sample is None else "one image at once"
+            return measure.without_value(f"the memory is not enough for {room}: {message}")
+        sample = replace(sample, micro_batch=sample.micro_batch // 2)
+        yield Halving(sample.micro_batch, message)
+
+
 def _of_images(measure: SampledMeasure, model: nn.Module, sample: ImageSample | None) -> Steps:
     if sample is None:
         return measure.without_value("it reads images, and none were given")
@@ -186,7 +228,9 @@ def _sample(batches: Iterable[object], wanted: int, shape: Sequence[int]) -> Ima
     return ImageSample(part.images, part.labels)
 
 
-def _result(steps: Steps) -> Mapping[str, NetworkScore]:
+def _result(
+    steps: Generator[object, None, Mapping[str, NetworkScore]],
+) -> Mapping[str, NetworkScore]:
     while True:
         try:
             next(steps)

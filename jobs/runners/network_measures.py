@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import gc
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 
-import torch
 from torch import nn
 
 from catalog.store.records import NetworkRecord
 from jobs.runners.events import Halved, Host, Measuring
 from jobs.runners.images import TaskImages
 from jobs.runners.task import Task
-from survey.network_measures.base import NetworkMeasure, NetworkScore, SampledMeasure, Steps
+from survey.network_measures.base import NetworkMeasure, NetworkScore, SampledMeasure
 from survey.network_measures.sample import ImageSample
-from survey.network_measuring import measures_named, measuring_steps
-from survey.out_of_memory import is_out_of_memory
-from survey.text import first_line, storable
+from survey.network_measuring import Halving, fitting_steps, measures_named
 
 #: Seconds between two reports of how far a measure is.
 REPORT_SECONDS = 1.0
@@ -63,44 +58,22 @@ def _scored(
     task: Task,
     host: Host,
 ) -> Generator[Measuring | Halved, None, Mapping[str, NetworkScore]]:
-    """Compute a measure, again with half as many images at once where the memory is not enough.
-
-    One that has not even room for one image is without a value, and takes nothing else with it.
-    """
-    size = task.job.transform.size
-    while True:
-        try:
-            with closing(measuring_steps(measure, model, (3, size, size), sample)) as steps:
-                return (yield from _reported(steps, measure, images, task))
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            message = storable(f"{type(error).__name__}: {first_line(error)}")
-        # Outside of the except clause: the error holds on to the tensors that were too many.
-        gc.collect()
-        torch.cuda.empty_cache()
-        if sample is None or sample.micro_batch == 1:
-            room = "it" if sample is None else "one image at once"
-            return measure.without_value(f"the memory is not enough for {room}: {message}")
-        sample = dataclasses.replace(sample, micro_batch=sample.micro_batch // 2)
-        sizes = sample.micro_batch, host.device_name, message
-        yield Halved(task.run_id, task.attempt, *sizes, measure.name)
-
-
-def _reported(
-    steps: Steps, measure: NetworkMeasure, images: TaskImages, task: Task
-) -> Generator[Measuring, None, Mapping[str, NetworkScore]]:
-    """Report how far a measure is that reads images, now and then."""
+    """Compute a measure; report how far one is that reads images, and whether it begins anew."""
     if isinstance(measure, SampledMeasure):
         yield Measuring(task.run_id, task.attempt, measure.name, 0.0)
-    reported = time.monotonic()
-    while True:
-        try:
-            fraction = next(steps)
-        except StopIteration as end:
-            scores: Mapping[str, NetworkScore] = end.value
-            return scores
-        images.pace.step()
-        if time.monotonic() - reported >= REPORT_SECONDS:
-            reported = time.monotonic()
-            yield Measuring(task.run_id, task.attempt, measure.name, fraction)
+    size, reported = task.job.transform.size, time.monotonic()
+    with closing(fitting_steps(measure, model, (3, size, size), sample)) as steps:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                scores: Mapping[str, NetworkScore] = end.value
+                return scores
+            if isinstance(step, Halving):
+                sizes = step.micro_batch, host.device_name, step.message
+                yield Halved(task.run_id, task.attempt, *sizes, measure.name)
+                continue
+            images.pace.step()
+            if time.monotonic() - reported >= REPORT_SECONDS:
+                reported = time.monotonic()
+                yield Measuring(task.run_id, task.attempt, measure.name, step)

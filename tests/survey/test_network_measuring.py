@@ -148,6 +148,32 @@ def test_a_failure_of_the_machine_is_raised_and_no_reason(error: Exception) -> N
         next(steps)
 
 
+@pytest.mark.parametrize(
+    ("enough", "value", "tried"), [(8, 7.0, [32, 16, 8]), (0, None, [32, 16, 8, 4, 2, 1])]
+)
+def test_too_little_memory_is_met_with_fewer_images_and_ends_as_a_reason(
+    monkeypatch: pytest.MonkeyPatch, enough: int, value: float | None, tried: list[int]
+) -> None:
+    sizes: list[int] = []
+
+    def scarce(_: object, sample: ImageSample) -> Steps:
+        sizes.append(sample.micro_batch)
+        yield 0.5
+        if sample.micro_batch > enough:
+            raise MemoryError("no room")
+        return {"seen": NetworkScore(7.0)}
+
+    (quantity, *_) = PATH_LENGTH.quantities
+    declared = replace(sampled(scarce), quantities=(replace(quantity, name="seen"),))
+    monkeypatch.setattr(network_measuring, "MEASURES", (PATH_LENGTH, declared))
+    names = ["path_length", declared.name]
+    scores = measure_network(Net(), SHAPE, names, [torch.zeros(40, *SHAPE)])
+    assert scores["path_length"].value is not None
+    assert (scores["seen"].value, sizes) == (value, tried)
+    reason = scores["seen"].reason
+    assert reason is None if value else "one image at once: MemoryError: no room" in str(reason)
+
+
 def test_a_reason_is_one_line_that_can_be_stored() -> None:
     def fail(*_: object) -> Steps:
         yield 0.5
