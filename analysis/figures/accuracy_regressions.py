@@ -119,4 +119,4 @@ def _panel(group: pd.DataFrame) -> Any:
         filled=True, size=52, opacity=1, color=ACCENT if ours else CONTRAST,
         shape="circle" if ours else "square",
     ).encode(y=y, tooltip=["model:N", "value:Q", "top1:Q"])  # fmt: skip
-    return alt.layer(line, points).properties(width=WIDTH, height=HEIGHT, title=title)
+    return alt.layer(line, points, width=WIDTH, height=HEIGHT, title=title)

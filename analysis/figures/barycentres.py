@@ -130,4 +130,4 @@ def _panel(rows: pd.DataFrame, looks: dict[str, Any], table: pd.DataFrame) -> An
         text if table["colour"].nunique() > 1 else "",
         limit=WIDTH + 30,
     )
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    return alt.layer(*layers, width=WIDTH, height=HEIGHT, title=title)

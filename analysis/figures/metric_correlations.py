@@ -88,7 +88,7 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
     left_out = "" if correlations.attrs.get("untrained") else ", random weights left out"
     means = "" if level == "model" else f" Cells: mean and deviation over architectures{left_out}."
     return figure(
-        alt.layer(cells, labels).properties(width=width, height=HIGH * max(len(names), 1)),
+        alt.layer(cells, labels, width=width, height=HIGH * max(len(names), 1)),
         correlations_finding(correlations, level),
         note="Pearson's correlation of the affinity with each metric over the sites of a model."
         f"{means} *: below {SIGNIFICANT} after Holm's correction.",

@@ -129,7 +129,7 @@ def novelty_chart(
     )
     left_out = len(novelty) - len(every)
     return figure(
-        alt.layer(stems, points).properties(width=WIDTH, height=ROW * max(len(rows), 1)),
+        alt.layer(stems, points, width=WIDTH, height=ROW * max(len(rows), 1)),
         novelty_finding(novelty),
         note="Distance to the nearest architecture of a known family, over what is usual between"
         " architectures of one family: at 1 as near as relatives are."

@@ -137,7 +137,7 @@ def alignment_chart(signatures: pd.DataFrame) -> Figure:
     lines = alt.Chart(curves).mark_line(point=True, strokeWidth=1.4).encode(x=x, y=y, **looks)
     distance = float(np.sqrt(((rows["affinity"] - rows["other_affinity"]) ** 2).sum()))
     return figure(
-        alt.layer(links, lines).properties(width=WIDTH, height=HEIGHT),
+        alt.layer(links, lines, width=WIDTH, height=HEIGHT),
         f"The signatures of {listed(names)} are {number(distance)} apart by dynamic time warping",
         note=f"A line joins sites that are aligned; the upper signature is raised by {_APART:g}.",
         source=signatures,

@@ -98,4 +98,4 @@ def _panel(group: pd.DataFrame) -> Any:
         tooltip=["name:N", "quantity:N", "paper:Q", "ours:Q", "difference:Q"],
     )
     title = head(f"{group['panel'].iloc[0]} (n = {len(group)})")
-    return alt.layer(diagonal, bars, points).properties(width=SIDE, height=SIDE, title=title)
+    return alt.layer(diagonal, bars, points, width=SIDE, height=SIDE, title=title)

@@ -88,8 +88,9 @@ def signature_chart(
         _family_panel(shown[shown["family"] == name], name, models[name], looks) for name in drawn
     ]
     scales: Any = "independent" if looks is None else "shared"
+    resolved = alt.ScaleResolveMap(color=scales, strokeDash=scales)
     return figure(
-        alt.concat(*panels, columns=COLUMNS).resolve_scale(color=scales, strokeDash=scales),
+        alt.concat(*panels, columns=COLUMNS, resolve=alt.Resolve(scale=resolved)),
         _family_finding(lines, medians, networks),
         note="One line a model, a gap where a site has no score. 1 is affine."
         + hollow_note(shown)
@@ -215,9 +216,8 @@ def _family_panel(
 
     drawn = over_depth(lines, strokes, points, width=WIDTH, height=HEIGHT)
     some = "" if len(names) == models else f", {len(names)} shown"
-    return drawn.properties(
-        title=head(f"{family}{network} (n = {models:,}{some})", limit=WIDTH + 40)
-    )
+    drawn.title = head(f"{family}{network} (n = {models:,}{some})", limit=WIDTH + 40)
+    return drawn
 
 
 def _family_finding(
@@ -271,10 +271,9 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     drawn = over_depth(
         group, thread, points, width=size[0], height=size[1], size=point, shape=shape
     )
-    if rows["run_id"].nunique() == 1:
-        return drawn
-    above = head(str(group["model"].iloc[0]), _summary(group), limit=size[0])
-    return drawn.properties(title=above)
+    if rows["run_id"].nunique() > 1:
+        drawn.title = head(str(group["model"].iloc[0]), _summary(group), limit=size[0])
+    return drawn
 
 
 def _summary(group: pd.DataFrame) -> str:

@@ -110,7 +110,7 @@ def timeline_chart(timeline: pd.DataFrame, colours: ModelColours = FAMILIES) -> 
     left_out = len(timeline) - len(rows)
     note = " ".join([*([_KEPT] if len(single) else []), *([_BOXED] if len(crowded) else [])])
     return figure(
-        alt.layer(*layers).properties(width=width, height=300),
+        alt.layer(*layers, width=width, height=300),
         timeline_finding(timeline),
         note=note
         + (f" {counted(left_out, 'model')} without a year or score left out." if left_out else ""),

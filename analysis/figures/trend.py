@@ -97,7 +97,7 @@ def _panel(group: pd.DataFrame) -> Any:
     layers = [*([_thin(sites, x)] if len(sites) else []), thick, marks]
     runs = counted(means["run_id"].nunique(), "run")
     title = head(str(group["network"].iloc[0]), f"n = {runs}")
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    return alt.layer(*layers, width=WIDTH, height=HEIGHT, title=title)
 
 
 def _thin(sites: pd.DataFrame, x: alt.X) -> Any:

@@ -9,9 +9,16 @@ import altair as alt
 
 from analysis.figures import svg
 
+#: The chart that was drawn last, and its drawing: a test asks several things of one chart.
+_last: tuple[alt.TopLevelMixin, ElementTree.Element] | None = None
+
 
 def parsed(chart: alt.TopLevelMixin) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(chart))
+    """Return the SVG of a chart, which is not changed later."""
+    global _last  # noqa: PLW0603
+    if _last is None or _last[0] is not chart:
+        _last = chart, ElementTree.fromstring(svg(chart))
+    return _last[1]
 
 
 def words(chart: alt.TopLevelMixin) -> str:
