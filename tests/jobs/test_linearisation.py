@@ -131,8 +131,15 @@ def test_a_training_goes_on_where_its_worker_was_lost_to_the_same_numbers(
 ) -> None:
     whole = open_home(tmp_path / "whole", create=True)
     for each, runner in ((whole, LocalRunner(ON_CPU)), (home, Dying(1, 0, 1))):
-        planned = planned_linearisations(each, sweep())
-        assert not run_linearisations(each, planned, runner, ignore)
+        planned, trained = planned_linearisations(each, sweep()), []
+
+        def note(job: LinearisationJob, event: Event, passes: int) -> None:
+            if isinstance(event, Trained):
+                trained.append(passes)  # noqa: B023 - called in this round alone
+
+        assert not run_linearisations(each, planned, runner, note)
+        # No pass is trained twice.
+        assert trained == [1, 2, 3]
     run_id = planned[0].job.run_id
     assert numbers(home, run_id) == numbers(whole, run_id)
     (done,) = planned_linearisations(home, sweep())
