@@ -26,7 +26,7 @@ from jobs.runners.options import RunnerOptions
 from survey import LinearisationSettings
 
 SWEEP: dict[str, Any] = {
-    "omegas": (0.02, 0.05, 0.15),
+    "omegas": (0.01, 0.02, 0.03, 0.05, 0.15),
     "beginnings": ("late", "early"),
     # A quarter of the images: with all, nearly every network is right of nearly every image.
     "train": "digits:train[:360]",

@@ -26,7 +26,7 @@ from jobs.linearisation import (
 from jobs.planning.holdings import Holdings
 from jobs.planning.linearisation import LinearisationJob, LinearisationSweep
 from jobs.runners.base import TaskSource
-from jobs.runners.events import Event, Failed, Lost, Returned, Trained
+from jobs.runners.events import Event, Failed, Lost, Returned, Started, Trained
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.worker import run_task
@@ -159,6 +159,8 @@ def test_a_training_that_loses_too_many_workers_fails_and_the_others_go_on(home:
         *[Lost] * (LOSSES - 1),
         Failed,
     ]
+    # What came of an attempt after its end is not reported.
+    assert {event.run_id for event in seen if isinstance(event, Started)} == {planned[1].job.run_id}
     first, second = linearisations(home, [each.job for each in planned])
     assert (first.result, first.passes) == (None, 0)
     assert second.result is not None
