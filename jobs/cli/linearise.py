@@ -127,8 +127,9 @@ def linearise(
     from jobs.planning.targets import require_names
 
     declared = sweep.sweep()
+    weights = [declared.checkpoint or "init:0"]
     names = {
-        "models": [{"name": name} for name in declared.models],
+        "models": [{"name": name, "checkpoints": weights} for name in declared.models],
         "datasets": [{"name": name} for name in (declared.train, declared.heldout)],
     }
     definition = parse_definition(names, "linearisation", Path())

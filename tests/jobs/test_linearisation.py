@@ -235,6 +235,17 @@ def test_workers_of_ray_train_as_this_process_does(tmp_path: Path) -> None:
         assert numbers(Home(tmp_path / "ray"), run_id) == numbers(Home(tmp_path / "local"), run_id)
 
 
+def test_networks_without_weights_of_their_own_are_planned(home: Home) -> None:
+    few = ("--model", "small:cifar_resnet8", "--train", FEW["train"], "--heldout", FEW["heldout"])
+    planned = survey("linearise", *few, "--plan", "--runner", "local", "--json", home=home.path)
+    rows = json.loads(planned.stdout)
+    assert [(row["beginning"], row["state"]) for row in rows] == [
+        ("late", "todo"),
+        ("early", "todo"),
+    ]
+    assert all(row["seconds"] > 0 for row in rows)
+
+
 def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
     holdings = Holdings(home)
     with pytest.raises(UnknownName):
