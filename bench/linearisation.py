@@ -35,7 +35,7 @@ SWEEP: dict[str, Any] = {
 }
 
 #: Path lengths of the tables of gaps, and the confidence of their intervals.
-LENGTHS, CONFIDENCE = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0), 0.95
+LENGTHS, CONFIDENCE = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0), 0.95
 
 Result = dict[str, Any]
 
