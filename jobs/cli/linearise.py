@@ -51,8 +51,8 @@ class SweepOptions:
     )
     beginning: list[str] | None = option(
         None,
-        "late: the network is trained before the penalty comes; early: it has it from the start."
-        " May be repeated.",
+        "When the penalty comes: late, to a trained network, or early, from the start; may be"
+        " repeated.",
         none="both",
     )
     checkpoint: str | None = option(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.reader import query
 from survey.errors import SettingsError, StoreError
+from tests.catalog.homes import new_home
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def mounted(*arguments: object) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.slow(seconds=2)
-def test_wherever_the_disk_ends_nothing_half_made_is_left(empty_home: Path, disk: Path) -> None:
-    store = Home(empty_home).signatures.stat().st_size >> 10
+def test_wherever_the_disk_ends_nothing_half_made_is_left(tmp_path: Path, disk: Path) -> None:
+    store = new_home(tmp_path / "home").signatures.stat().st_size >> 10
     refusals: list[str] = []
     # From no room for the store to room for the registry beside it.
     for kilobytes in (store // 8, store // 2, *range(store, 2 * store, 48)):

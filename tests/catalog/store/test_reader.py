@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from catalog.store.records import BatchRecord, Span
 from catalog.store.schema import METRIC_COLUMNS
 from catalog.store.writer import Writer
 from survey.errors import SettingsError, StoreError, UnknownName
+from tests.catalog.homes import new_home
 from tests.catalog.records import SITES, batch, run, score, stored
 
 pytestmark = pytest.mark.slow(seconds=10)
@@ -297,12 +297,12 @@ UNTRUSTED = [
 
 @pytest.fixture(scope="module", params=[True, False], ids=["merged", "unmerged"])
 def besieged(
-    request: pytest.FixtureRequest, empty_home: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Home]:
     """A home with a file beside it: all statements try the same one, since none may change it."""
     folder = tmp_path_factory.mktemp("besieged")
     (folder / "secret.csv").write_text("a\n1\n")
-    home = Home(Path(shutil.copytree(empty_home, folder / "home")))
+    home = new_home(folder / "home")
     with Writer.open(home) as writer:
         writer.write([run()])
         if request.param:
