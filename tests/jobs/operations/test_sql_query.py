@@ -75,7 +75,8 @@ def test_a_call_that_cannot_be_interrupted_ends_at_its_time(home: Home) -> None:
         result(home, ENDLESS, limits=QueryLimits(seconds=1.5))
     assert time.monotonic() - began < 10
     assert "--timeout" in str(caught.value.hint)
-    assert children(os.getpid()) == others
+    # What tests before this one started may end meanwhile.
+    assert set(children(os.getpid())) <= set(others)
 
 
 def test_damaged_labels_are_missing_from_a_result_and_that_is_told(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_a_query_whose_reader_goes_away_ends(home: Home) -> None:
     next(pieces)
     assert children(os.getpid()) != others
     pieces.close()
-    assert children(os.getpid()) == others
+    assert set(children(os.getpid())) <= set(others)
 
 
 def test_a_result_larger_than_the_memory_is_given_whole(home: Home, tmp_path: Path) -> None:
