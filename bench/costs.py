@@ -105,7 +105,7 @@ def count(source: str, name: str) -> Row:
     architecture = SOURCES[source].get(name)
     model, size = without_data(architecture.build), architecture.transform.size
     image = torch.zeros(1, 3, size, size, device="meta")
-    cost = model_cost(model, size)
+    cost = model_cost(model, (3, size, size))
     return {
         "source": source,
         "name": name,

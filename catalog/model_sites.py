@@ -107,8 +107,7 @@ def followed(
     from survey.capture.forward import Capture
     from survey.errors import CaptureError
 
-    size = architecture.transform.size
-    images = torch.empty(IMAGES, 3, size, size, device="meta")
+    images = torch.empty(IMAGES, *architecture.transform.shape, device="meta")
     try:
         with torch.device("meta"):
             model = architecture.build().eval()

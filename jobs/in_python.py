@@ -171,20 +171,21 @@ def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tupl
         raise InputError("no images were given")
     together = torch.cat(images)
     held = HeldImages(together, torch.cat(labels) if labels else None)
-    size = together.shape[-1]
-    return hold_model(model, size=size, classes=len(held.class_names)), hold_images(held)
+    _, channels, size, _ = together.shape
+    name = hold_model(model, size=size, classes=len(held.class_names), channels=channels)
+    return name, hold_images(held)
 
 
 def _prepared(images: object) -> torch.Tensor:
-    """Return a batch on the CPU; refuse what is no batch of prepared, square colour images."""
+    """Return a batch on the CPU; refuse what is no batch of prepared, square images."""
     if not isinstance(images, torch.Tensor):
         raise InputError(f"a batch is a {type(images).__name__}, must be a tensor of images")
     square = images.ndim == _DIMENSIONS and images.shape[2] == images.shape[3]
-    if not square or images.shape[1] != 3 or not images.is_floating_point():
+    if not square or images.shape[1] not in (1, 3) or not images.is_floating_point():
         shape = " x ".join(map(str, images.shape))
         raise InputError(
             f"a batch is {shape} of {images.dtype}, must be N x 3 x S x S of torch.float32",
-            hint="prepare the images as the network takes them",
+            hint="prepare the images as the network takes them; grey ones have one channel",
         )
     return images.detach().to("cpu", torch.float32)
 

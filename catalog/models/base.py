@@ -31,13 +31,18 @@ class InputTransform:
     resize: int
     #: How resizing interpolates.
     interpolation: Literal["bilinear", "bicubic"] = "bilinear"
-    #: Per-channel mean subtracted from pixels in [0, 1].
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    #: Per-channel deviation divided by.
-    std: tuple[float, float, float] = IMAGENET_STD
+    #: Per-channel mean subtracted from pixels in [0, 1]: three, or one for grey.
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    #: Per-channel deviation divided by, as many.
+    std: tuple[float, ...] = IMAGENET_STD
     #: How a picture becomes a square: ``center`` keeps its proportions, and the crop cuts off what
     #: is left over; ``squash`` resizes both sides to ``resize``, whatever the proportions.
     crop: Literal["center", "squash"] = "center"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of one image as the network takes it: channels and both sides."""
+        return len(self.mean), self.size, self.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,18 +62,20 @@ def cost_of(architecture: Architecture) -> CountedCost:
 
     from catalog.models.counting import model_cost, weighted_depth
 
-    size = architecture.transform.size
+    shape = architecture.transform.shape
     with torch.random.fork_rng(devices=[]):
         model = architecture.build().eval()
     try:
-        cost = model_cost(model, size)
-        depth = weighted_depth(model, torch.zeros(1, 3, size, size))
+        cost = model_cost(model, shape)
+        depth = weighted_depth(model, torch.zeros(1, *shape))
     except Exception as problem:
         raise CatalogError(
-            f"{architecture.full_name} fails on an image of 3 x {size} x {size}:"
+            f"{architecture.full_name} fails on an image of {' x '.join(map(str, shape))}:"
             f" {type(problem).__name__}: {problem}",
-            hint="mend the network, or the input size that it declares",
+            hint="mend the network, or the input that it declares: its size, and one mean and std"
+            " if it takes grey images",
         ) from problem
+    *_, size = shape
     return CountedCost(size, cost.parameters, cost.gflops, depth, "this machine")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,15 +35,15 @@ class Cost:
     gflops: float
 
 
-def model_cost(model: nn.Module, size: int) -> Cost:
+def model_cost(model: nn.Module, shape: Sequence[int]) -> Cost:
     """Count a network's parameters, and its work on one image.
 
     Parameters
     ----------
     model : torch.nn.Module
         In eval mode, on any device.
-    size : int
-        Side of the square input, in pixels.
+    shape : sequence of int
+        Of one image: channels, height and width.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def model_cost(model: nn.Module, size: int) -> Cost:
     device = parameters[0].device if parameters else torch.device("cpu")
     work = _WorkMode()  # type: ignore[no-untyped-call]
     with plain_attention(), torch.no_grad(), work:
-        model(torch.zeros(1, 3, size, size, device=device))
+        model(torch.zeros(1, *shape, device=device))
     # torch counts a multiplication and an addition apart; the field's tables count them as one.
     return Cost(sum(p.numel() for p in parameters), work.flops / 2e9)
 

@@ -6,6 +6,7 @@ import copy
 import functools
 import hashlib
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.models.base import Architecture, InputTransform, ModelSource
@@ -39,7 +40,7 @@ class MemorySource(ModelSource):
         return _HELD[name]
 
 
-def hold(model: nn.Module, *, size: int, classes: int) -> str:
+def hold(model: nn.Module, *, size: int, classes: int, channels: int = 3) -> str:
     """Make a network known to this process and return the full name it has there.
 
     Parameters
@@ -50,6 +51,8 @@ def hold(model: nn.Module, *, size: int, classes: int) -> str:
         Side of its square images, in pixels.
     classes : int
         Number of classes of the labels; 0 without labels.
+    channels : int
+        Of its images, 3 or 1.
 
     Returns
     -------
@@ -59,12 +62,15 @@ def hold(model: nn.Module, *, size: int, classes: int) -> str:
         the weights, which are the checkpoint ``built``.
     """
     name = f"{type(model).__name__}-{_code_sha256(model)[:_DIGITS]}"
+    transform = InputTransform(size=size, resize=size)
+    if channels == 1:
+        transform = replace(transform, mean=(0.0,), std=(1.0,))
     _HELD[name] = Architecture(
         source=MemorySource.name,
         name=name,
         family="own",
         classes=classes,
-        transform=InputTransform(size=size, resize=size),
+        transform=transform,
         brings_weights=True,
         build=functools.partial(_copy_of, copy.deepcopy(model)),
     )

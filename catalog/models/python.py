@@ -64,8 +64,8 @@ class SurveyAttribute(pydantic.BaseModel):
     resize: PositiveInt = TRANSFORM.resize
     interpolation: Literal["bilinear", "bicubic"] = TRANSFORM.interpolation
     crop: Literal["center", "squash"] = TRANSFORM.crop
-    mean: Annotated[tuple[_Number, _Number, _Number], _Channels] = TRANSFORM.mean
-    std: Annotated[tuple[_Deviation, _Deviation, _Deviation], _Channels] = TRANSFORM.std
+    mean: Annotated[tuple[_Number, ...], _Channels] = TRANSFORM.mean
+    std: Annotated[tuple[_Deviation, ...], _Channels] = TRANSFORM.std
     #: 0 where outputs are no classes.
     classes: pydantic.NonNegativeInt = 0
     family: str = Field("own", pattern=r"\S")
@@ -76,6 +76,14 @@ class SurveyAttribute(pydantic.BaseModel):
             self.resize = self.size
         if self.resize < self.size:
             raise ValueError("what is cropped must be no larger than what it is cut from")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _channels_fit(self) -> Self:
+        if len(self.mean) not in (1, 3) or len(self.std) != len(self.mean):
+            raise ValueError(
+                "mean and std must have three numbers each, or one each for grey images"
+            )
         return self
 
 

@@ -157,8 +157,8 @@ class ModelChoice(SurveyTable):
     tags: Tags = Field(default_factory=dict)
 
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
-    mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
-    std: tuple[Deviation, Deviation, Deviation] | None = None
+    mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | tuple[FiniteFloat] | None = None
+    std: tuple[Deviation, Deviation, Deviation] | tuple[Deviation] | None = None
 
     #: Fraction its checkpoints should recognise first, for all datasets or by dataset name. A run
     #: that differs by more than chance is marked suspect.

@@ -17,7 +17,7 @@ from catalog.tags import RunLabels
 from jobs.planning.definition import Definition
 from jobs.planning.survey_tables import CheckpointChoice, ModelChoice, require_one
 from jobs.planning.user_models import without_unconsented
-from survey import CatalogError
+from survey import CatalogError, SettingsError
 
 #: References that not every architecture has; a glob skips architectures without them.
 OPTIONAL = (None, "bundled", "default")
@@ -90,6 +90,11 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
             any_weights = True
             transform = input_transform(each.architecture, checkpoint)
             mean, std = choice.mean or transform.mean, choice.std or transform.std
+            if not len(mean) == len(std) == len(transform.mean):
+                raise SettingsError(
+                    f"{choice.name!r} has {len(mean)} means and {len(std)} deviations, must have"
+                    f" {len(transform.mean)} of each, as many as the network has channels"
+                )
             transform = dataclasses.replace(transform, mean=mean, std=std)
             labels = _labels(definition, choice, weights)
             yield Target(each.architecture, checkpoint, transform, choice, labels)

@@ -27,12 +27,12 @@ def seconds_a_pass(job: LinearisationJob) -> float:
     """
     images = job.trained.images
     size = max(min(job.settings.images_per_step, images), 1)
-    seconds = _seconds_a_step(job.trained.full_name, job.trained.transform.size, size)
+    seconds = _seconds_a_step(job.trained.full_name, job.trained.transform.shape, size)
     return seconds * max(images // size, 1)
 
 
 @functools.cache
-def _seconds_a_step(name: str, side: int, size: int) -> float:
+def _seconds_a_step(name: str, shape: tuple[int, ...], size: int) -> float:
     import torch
 
     from survey.linearising.training import Training
@@ -40,7 +40,7 @@ def _seconds_a_step(name: str, side: int, size: int) -> float:
     (architecture,) = find(name)
     model = load_model(architecture, resolve("init:0", architecture, Path())).model
     generator = torch.Generator().manual_seed(0)
-    images = torch.randn(size * (STEPS + 1), 3, side, side, generator=generator)
+    images = torch.randn(size * (STEPS + 1), *shape, generator=generator)
     labels = torch.zeros(len(images), dtype=torch.long)
     settings = LinearisationSettings(epochs=1, images_per_step=size)
     training = Training(model, LabelledImages(images, labels), settings)

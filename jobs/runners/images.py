@@ -20,6 +20,9 @@ from jobs.runners.pace import AttemptPace
 from jobs.runners.task import Task
 from survey.network_measures.sample import ImageSample
 
+#: Thousandths of red, green and blue in the luma of ITU-R BT.601, which Pillow takes too.
+LUMA = (299.0, 587.0, 114.0)
+
 
 class TaskImages:
     """The images of a task's dataset, whatever its shard.
@@ -151,6 +154,8 @@ class Feed:
 def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
     """Scale uint8 pixels to [0, 1] and standardise each channel; floats pass unchanged.
 
+    Where the transform has one channel, colours become their luma (ITU-R BT.601).
+
     Parameters
     ----------
     pixels : torch.Tensor
@@ -161,10 +166,15 @@ def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
     Returns
     -------
     torch.Tensor
-        float32, on the same device.
+        float32, on the same device, of the transform's channels.
     """
     if pixels.is_floating_point():
         return pixels
     mean = torch.tensor(transform.mean, device=pixels.device)[:, None, None]
     std = torch.tensor(transform.std, device=pixels.device)[:, None, None]
-    return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
+    values = pixels.to(torch.float32)
+    if len(mean) == 1:
+        # Whole numbers that float32 holds: grey pixels keep their values.
+        parts = values.new_tensor(LUMA)[:, None, None]
+        values = (values * parts).sum(dim=1, keepdim=True).div_(sum(LUMA))
+    return values.div_(255).sub_(mean).div_(std)

@@ -61,8 +61,8 @@ def _scored(
     """Compute a measure; report how far one is that reads images, and whether it begins anew."""
     if isinstance(measure, SampledMeasure):
         yield Measuring(task.run_id, task.attempt, measure.name, 0.0)
-    size, reported = task.job.transform.size, time.monotonic()
-    with closing(fitting_steps(measure, model, (3, size, size), sample)) as steps:
+    shape, reported = task.job.transform.shape, time.monotonic()
+    with closing(fitting_steps(measure, model, shape, sample)) as steps:
         while True:
             try:
                 step = next(steps)

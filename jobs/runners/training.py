@@ -54,7 +54,7 @@ def _trained(
     reset_peak_memory(device)
     planned = PlannedModel(job.trained, stage)
     model = planned.loaded.model
-    cost = model_cost(model, job.trained.transform.size)
+    cost = model_cost(model, job.trained.transform.shape)
     stage.name = "data"
     pace = AttemptPace(heartbeat, None)
     images, heldout = (_labelled(planned, each, pace) for each in (job.trained, job.judged))

@@ -77,7 +77,7 @@ def _run(
     planned = PlannedModel(job, stage)
     loaded = planned.loaded
     model = loaded.model.eval()
-    cost = model_cost(model, job.transform.size)
+    cost = model_cost(model, job.transform.shape)
     model.to(device)
     stage.name = "data"
     dataset = planned.dataset(job)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from catalog.home import Home
+from catalog.models import consent
 from jobs import survey_models
 from jobs.scan.scan_progress import read_progress
 from survey import MeasureSettings, measure
@@ -122,7 +125,7 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
         (nn.ReLU(), "digits", {}),
         (nn.ReLU(), [], {}),
         (nn.ReLU(), [torch.zeros(2, 3, 8, 9)], {}),
-        (nn.ReLU(), [torch.zeros(2, 1, 8, 8)], {}),
+        (nn.ReLU(), [torch.zeros(2, 2, 8, 8)], {}),
         (nn.ReLU(), [torch.zeros(2, 3, 8, 8, dtype=torch.uint8)], {}),
         (nn.ReLU(), [[1, 2]], {}),
         (nn.ReLU(), [(torch.zeros(2, 3, 8, 8), torch.zeros(2))], {}),
@@ -141,3 +144,42 @@ def test_bad_input_is_refused_and_makes_no_home(
     with pytest.raises(SurveyError):
         survey_models(models, data, home=tmp_path / "home", **settings)  # type: ignore[arg-type]
     assert not (tmp_path / "home").exists()
+
+
+def test_a_network_of_one_channel_is_measured_in_memory_and_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grey_nets.py").write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "def net():\n"
+        "    torch.manual_seed(0)\n"
+        "    head = nn.Flatten(), nn.Linear(144, 10)\n"
+        "    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), *head)\n"
+        "net.survey = {'size': 8, 'mean': [0.0], 'std': [1.0], 'classes': 10}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    consent.trust("python:grey_nets:net")
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    folder = tmp_path / "digits"
+    for index, (image, label) in enumerate(zip(digits.images[:96], digits.target, strict=False)):
+        path = folder / str(label) / f"{index:03}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 15).astype("uint8")).save(path)
+    named = survey_models(
+        "python:grey_nets:net",
+        f"folder:{folder}",
+        home=tmp_path / "home",
+        images_per_score=96,
+        measures=["path_length", "nonlinearity_coefficient"],
+    )
+    assert named.outcome.done
+    network = importlib.import_module("grey_nets").net()
+    images = torch.from_numpy(digits.images[:96] * 15).floor().float()[:, None] / 255
+    (row,) = measure(network, [images], MeasureSettings(images_per_score=96))
+    assert named.signatures()["affinity"].tolist() == pytest.approx([row.affinity], abs=1e-6)
+    held = survey_models(network, [images], home=tmp_path / "home", images_per_score=96)
+    assert held.signatures()["affinity"].tolist() == pytest.approx([row.affinity], abs=1e-6)

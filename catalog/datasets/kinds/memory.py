@@ -26,7 +26,7 @@ class HeldImages(ImageDataset):
     Parameters
     ----------
     images : torch.Tensor
-        Of shape (n, 3, side, side), float32.
+        Of shape (n, channels, side, side), float32.
     labels : torch.Tensor or None
         Class of each image, of shape (n,); None without labels.
     """

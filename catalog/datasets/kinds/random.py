@@ -78,13 +78,12 @@ class RandomDataset(ImageDataset):
         return hashlib.sha256(recipe.encode()).hexdigest()
 
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
-        """Yield float32 images of shape (3, size, size) that are not to be normalised."""
+        """Yield float32 images of the network's shape that are not to be normalised."""
         import torch
 
-        shape = (3, transform.size, transform.size)
         for position in positions:
             generator = torch.Generator().manual_seed((ORDER_SEED << 32) + position)
-            pixels = torch.randn(shape, generator=generator, dtype=torch.float32)
+            pixels = torch.randn(transform.shape, generator=generator, dtype=torch.float32)
             yield Sample(position=position, name=str(position), pixels=pixels, label=None)
 
 

@@ -36,7 +36,7 @@ def test_a_network_counted_anew_costs_what_the_table_says(source: str, name: str
         known = counted(source, name)
         assert known is not None
         image = torch.zeros(1, 3, known.size, known.size)
-    cost = model_cost(network, known.size)
+    cost = model_cost(network, (3, known.size, known.size))
     assert cost.parameters == known.parameters
     assert cost.gflops == pytest.approx(known.gflops, abs=1e-6)
     assert weighted_depth(network, image) == known.depth
@@ -89,7 +89,7 @@ def test_a_network_that_passes_its_parameters_to_modules_can_be_counted() -> Non
     network = timm.create_model("test_vit3").eval()
     known = counted("timm", "test_vit3")
     assert known is not None
-    assert model_cost(network, known.size).parameters == known.parameters
+    assert model_cost(network, (3, known.size, known.size)).parameters == known.parameters
     assert all(parameter.requires_grad for parameter in network.parameters())
 
 

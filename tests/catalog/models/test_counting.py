@@ -78,7 +78,7 @@ def test_fused_attention_hides_no_work_and_no_depth(device: str) -> None:
         ).eval()  # fmt: skip
         image = torch.zeros(1, 3, 32, 32)
     fused = torch.backends.mha.get_fastpath_enabled()
-    cost = model_cost(network, 32)
+    cost = model_cost(network, (3, 32, 32))
     # Patches, then four projections, two products with the attention and the MLP, then the head.
     layer = tokens * (4 * width**2 + 2 * tokens * width + 2 * width * hidden)
     expected = 16 * 3 * 8**2 * width + layers * layer + 5 * width

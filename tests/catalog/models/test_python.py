@@ -65,6 +65,13 @@ half = described({"size": 8.5})
 nameless = described({"family": " "})
 narrow = described({"size": 32, "resize": 16})
 no_dict = described([32])
+one_mean = described({"mean": [0.5]})
+two_channels = described({"mean": [0.5] * 2, "std": [0.5] * 2})
+
+def grey():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU())
+
+grey.survey = {"size": 8, "mean": [0.1], "std": [0.3]}
 whole = described({"mean": [0, 0.5, 1], "size": 8, "resize": 10, "crop": "squash"})
 CONSTANT = 4
 """
@@ -124,6 +131,8 @@ def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
         ("own_nets:half", r"size = 8\.5"),
         ("own_nets:nameless", "family = ' '"),
         ("own_nets:narrow", "'resize': 16"),
+        ("own_nets:one_mean", "'mean'"),
+        ("own_nets:two_channels", "'mean'"),
         ("own_nets:no_dict", r"\[32\]"),
         ("own_nets:needy", "'width'"),
         ("own_nets:needy?widht=3", "'widht'"),
@@ -199,6 +208,8 @@ def test_a_network_is_counted_at_its_own_size_and_says_where_it_fails() -> None:
     assert (cost_of(plain).size, cost_of(plain).parameters, cost_of(plain).depth) == (8, 112, 1)
     with pytest.raises(CatalogError, match="3 x 2 x 2: RuntimeError"):
         cost_of(net)
+    (grey,) = find("python:own_nets:grey")
+    assert (grey.transform.shape, cost_of(grey).parameters) == ((1, 8, 8), 40)
 
 
 class Brought:

@@ -342,3 +342,16 @@ def test_normalising_is_torchvisions(tmp_path):
     assert torch.allclose(normalise(pixels, transform), expected, atol=1e-6)
     floats = torch.randn(2, 3, 8, 8)
     assert normalise(floats, transform) is floats
+
+
+def test_a_network_of_one_channel_takes_the_luma_of_colours():
+    every = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16)
+    plain = InputTransform(16, 16, mean=(0.0,), std=(1.0,))
+    assert torch.equal(normalise(every.expand(2, 3, 16, 16), plain)[:1], every.float() / 255)
+    pixels = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
+    pictures = [Image.fromarray(each.permute(1, 2, 0).numpy()).convert("L") for each in pixels]
+    luma = torch.stack([torch.from_numpy(np.array(each)) for each in pictures])[:, None]
+    grey = InputTransform(8, 8, mean=(0.1,), std=(0.5,))
+    expected = (luma.float() / 255 - 0.1) / 0.5
+    # Pillow rounds to whole numbers.
+    assert (normalise(pixels, grey) - expected).abs().max() <= 1 / 255 / 0.5
