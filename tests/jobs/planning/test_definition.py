@@ -71,7 +71,7 @@ def test_without_a_dataset_it_is_digits(tmp_path, datasets):
         ("base='/'\n[[models]]\nname='x'", "survey key 'base'", ""),
         ("[[models]]\nname = 3", "models.name:", ""),
         ("[[models]]\nname='x'\ncheckpoints=[1]", "models.checkpoints:", ""),
-        ("[[models]]\nname='x'\nmean=[1.0]", "models.mean:", ""),
+        ("[[models]]\nname='x'\nmean=[1.0, 0.5]", "models.mean:", ""),
         ("[[models]]\nname='x'\nmean=[nan, 0.0, 0.0]", "models.mean:", ""),
         ("[[models]]\nname='x'\nstd=[inf, 1.0, 1.0]", "models.std:", ""),
         ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nlimit=0", "datasets.limit:", ""),
