@@ -139,18 +139,20 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
 
     sizes = np.array([curve.size for curve in curves], np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    flat, turned = np.concatenate(curves), np.concatenate([curve[::-1] for curve in curves])
+    flat = np.concatenate(curves)
+    # The shorter curve first.
+    pairs = np.where((sizes[pairs[:, 0]] > sizes[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
+    lengths = sizes[pairs]
 
     def compute(places: Integers) -> None:
         results = np.empty(len(places))
         first, second = np.ascontiguousarray(pairs[places].T)
-        fill_sums(flat, turned, starts, sizes, first, second, radius, results)
+        fill_sums(flat, starts, sizes, first, second, radius, results)
         sums[places] = results
 
-    cells = sizes[pairs].prod(axis=1)
-    threads = 1 if cells.sum() < CELLS_ALONE else processors()
-    # Longest first, so that the last chunks are short.
-    order = np.argsort(-cells, kind="stable")
+    threads = 1 if lengths.prod(axis=1).sum() < CELLS_ALONE else processors()
+    # Pairs of like lengths side by side, as they are warped together.
+    order = np.lexsort((lengths[:, 0], lengths[:, 1] - lengths[:, 0]))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(compute, np.array_split(order, threads * _CHUNKS)))
 

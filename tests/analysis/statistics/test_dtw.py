@@ -115,6 +115,16 @@ def test_threads_and_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         assert (squared_sums(curves, pairs) == alone).all()
 
 
+@pytest.mark.parametrize("band", [None, 0, 3])
+def test_pairs_beside_each_other_do_not_touch(band: int | None) -> None:
+    """Curves of many and few lengths, each pair as if it were alone, to the last bit."""
+    rng = np.random.default_rng(2)
+    curves = [rng.random(size) for size in (*rng.integers(1, 30, 25), *[9] * 10)]
+    pairs = np.argwhere(np.ones((len(curves),) * 2, dtype=bool))
+    alone = [squared_sums(curves, [pair], band)[0] for pair in pairs]
+    assert squared_sums(curves, pairs, band).tolist() == alone
+
+
 def test_without_pairs_nothing_is_computed() -> None:
     assert squared_sums([], np.empty((0, 2))).shape == (0,)
 
