@@ -51,8 +51,8 @@ class SweepOptions:
     )
     beginning: list[str] | None = option(
         None,
-        "When the penalty comes: late, to a trained network, or early, from the start; may be"
-        " repeated.",
+        "When the penalty comes: late, to a trained network, or early, before the passes"
+        " without it; may be repeated.",
         none="both",
     )
     checkpoint: str | None = option(
@@ -66,7 +66,7 @@ class SweepOptions:
     epochs: int = option(_DEFAULTS.epochs, "Passes over the images with the penalty.")
     plain_epochs: int = option(
         _DEFAULTS.plain_epochs,
-        "Passes that train a network before late linearisations; early ones have as many more.",
+        "Passes without it: before them in late linearisations, after them in early ones.",
     )
     images_per_step: int = option(_DEFAULTS.images_per_step, "Images in one step.")
     learning_rate: float = option(_DEFAULTS.learning_rate, "The highest learning rate.")

@@ -11,19 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from catalog.checkpoint_references import classes_of
+from catalog.datasets.label_map import label_map
+from catalog.models import find
 from jobs.choices import PLAIN_EPOCHS
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import RUN_ID_LENGTH, Job
-from jobs.planning.plan import make_plan
-from survey.errors import CatalogError, SettingsError
+from jobs.planning.plan import Plan, make_plan
+from survey.errors import CatalogError, CheckpointError, DatasetError, SettingsError
 from survey.linearising.settings import LinearisationSettings
+from survey.text import counted
 
 #: Whether the penalty comes when the network is trained, or from the start.
 Beginning = Literal["late", "early"]
 
 #: Raised whenever a change moves any number; part of every job's key.
-LINEARISING_VERSION = 1
+LINEARISING_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class LinearisationSweep:
     """Networks, penalties and seeds, each with each.
 
     From initial weights, which the seed draws too, the late network is first trained without the
-    penalty, and the early one has it in all of the passes: as many as those of the late one.
+    penalty. The early one has it first, in as many passes, and then as many passes without it, in
+    which its slopes stay: only when the penalty comes differs.
     """
 
     models: Sequence[str]
@@ -106,7 +111,8 @@ class LinearisationSweep:
         Raises
         ------
         UnknownName, CatalogError
-            If a model, weights or dataset is unknown, unusable or not at hand.
+            If a model, weights or dataset is unknown, unusable or not at hand; if the weights do
+            not fit a model, or the classes of a dataset are not its outputs.
         SettingsError
             If a value is not allowed.
         """
@@ -144,6 +150,9 @@ class LinearisationSweep:
                 " not here",
                 hint="get them with survey fetch",
             )
+        for job in plan.jobs:
+            _require_weights(job, plan)
+            _require_labels(job, holdings)
         of_names = [[job for job in plan.jobs if job.dataset == name] for name in self._names()]
         return list(zip(*of_names, strict=True))
 
@@ -151,12 +160,31 @@ class LinearisationSweep:
         return self.train, self.heldout
 
     def _settings(self, omega: float, seed: int, beginning: Beginning) -> LinearisationSettings:
-        shared, plain = self.settings, self.settings.plain_epochs
-        epochs = shared.epochs
-        if self.checkpoint is not None:
-            plain = 0
-        elif beginning == "early":
-            plain, epochs = 0, epochs + plain
         return dataclasses.replace(
-            shared, omega=omega, seed=seed, epochs=epochs, plain_epochs=plain
+            self.settings,
+            omega=omega,
+            seed=seed,
+            plain_epochs=0 if self.checkpoint is not None else self.settings.plain_epochs,
+            penalty_first=beginning == "early",
+        )
+
+
+def _require_weights(job: Job, plan: Plan) -> None:
+    if (why := plan.misfit(job)) is not None:
+        raise CheckpointError(f"{job.checkpoint.reference} does not fit {job.full_name}: {why}")
+
+
+def _require_labels(job: Job, holdings: Holdings) -> None:
+    """Refuse a dataset whose images have no class among the network's outputs."""
+    dataset = holdings.open(job.dataset, job.base)
+    if dataset is None:
+        raise DatasetError(f"files of {job.dataset} are not here")
+    (architecture,) = find(job.full_name)
+    outputs = classes_of(architecture, job.checkpoint)
+    if label_map(dataset.class_names, outputs) is None:
+        classes = counted(len(dataset.class_names), "class", "classes")
+        raise DatasetError(
+            f"{job.dataset} has {classes}, and {job.full_name} has {outputs} outputs: no image has"
+            " a label to train or judge with",
+            hint="name a dataset with labels, whose classes are the network's outputs",
         )

@@ -9,6 +9,17 @@ from survey.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """Passes in a row that are alike; the learning rate rises and falls once in them."""
+
+    #: The number of its first pass.
+    first: int
+    passes: int
+    #: Whether its passes have the penalty.
+    penalised: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LinearisationSettings:
     """How a network is trained while a penalty makes its channels linear.
 
@@ -24,8 +35,10 @@ class LinearisationSettings:
     seed: int = 0
     #: Passes over the training images with the penalty, 1 or more.
     epochs: int = 20
-    #: Passes before these in which every ReLU stays one and there is no penalty, 0 or more.
+    #: Passes without it, in which all slopes stay as they are, 0 or more.
     plain_epochs: int = 0
+    #: Whether the passes with the penalty come before the plain ones, and not after them.
+    penalty_first: bool = False
     #: Images in one step.
     images_per_step: int = 32
     #: The highest learning rate: it rises to it over 30 % of the steps and falls along a cosine, in
@@ -44,6 +57,8 @@ class LinearisationSettings:
                 raise SettingsError(f"{name} is {value!r}, must be a whole number from {least} on")
         if self.seed >= 1 << 63:
             raise SettingsError(f"seed is {self.seed}, must be below 2^63")
+        if not isinstance(self.penalty_first, bool):
+            raise SettingsError(f"penalty_first is {self.penalty_first!r}, must be True or False")
         for name in ("omega", "learning_rate", "momentum", "weight_decay"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -59,6 +74,13 @@ class LinearisationSettings:
     def passes(self) -> int:
         """All passes over the training images."""
         return self.plain_epochs + self.epochs
+
+    def phase(self, number: int) -> Phase:
+        """Return the phase that a pass is in, passes counted from 0."""
+        turn = self.epochs if self.penalty_first else self.plain_epochs
+        if number < turn:
+            return Phase(0, turn, self.penalty_first)
+        return Phase(turn, self.passes - turn, not self.penalty_first)
 
     def learning_rate_at(self, step: float, steps: float) -> float:
         """Return the learning rate of one of the steps that a rise and a fall have."""

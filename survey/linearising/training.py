@@ -255,14 +255,12 @@ class Training:
     def _pass(self, number: int, tick: Callable[[float], object]) -> Pass:
         """Train on every image once."""
         settings, device = self.settings, self.network.slopes.device
-        plain = number < settings.plain_epochs
-        self.network.slopes.requires_grad_(not plain)
-        if number == settings.plain_epochs:
-            # What was learnt as a ReLU network ends with it.
+        phase = settings.phase(number)
+        self.network.slopes.requires_grad_(phase.penalised)
+        if number == phase.first:
+            # Momentum is of one loss, and the other phase has another.
             self._optimiser.state.clear()
-        first, passes = (
-            (0, settings.plain_epochs) if plain else (settings.plain_epochs, settings.epochs)
-        )
+        omega = settings.omega if phase.penalised else 0.0
         size = min(settings.images_per_step, len(self._images))
         # A last smaller step would move the running means of batch normalisation at random.
         steps = len(self._images) // size
@@ -272,8 +270,9 @@ class Training:
             order = torch.randperm(len(self._images))[: steps * size]
             self.network.train()
             for step, chosen in enumerate(order.split(size)):
-                rate = settings.learning_rate_at((number - first) * steps + step, passes * steps)
-                losses.append(self._step(chosen.to(self._images.images.device), rate, plain=plain))
+                reached = (number - phase.first) * steps + step
+                rate = settings.learning_rate_at(reached, phase.passes * steps)
+                losses.append(self._step(chosen.to(self._images.images.device), rate, omega))
                 tick((number * steps + step + 1) / (settings.passes * steps))
         loss = torch.stack(losses).mean().item()
         if not math.isfinite(loss) or not self.network.slopes.isfinite().all():
@@ -283,12 +282,12 @@ class Training:
             )
         return Pass(loss, int((~self.network.linear).sum()))
 
-    def _step(self, chosen: torch.Tensor, rate: float, *, plain: bool) -> torch.Tensor:
+    def _step(self, chosen: torch.Tensor, rate: float, omega: float) -> torch.Tensor:
         """Take one step and return its cross-entropy."""
-        network, omega, device = self.network, self.settings.omega, self.network.slopes.device
+        network, device = self.network, self.network.slopes.device
         images, labels = (each[chosen].to(device) for each in _pair(self._images))
         loss = cross_entropy = functional.cross_entropy(network(images), labels.long())
-        if omega and not plain:
+        if omega:
             loss = loss + omega * network.penalty()
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -296,7 +295,7 @@ class Training:
         loss.backward()
         before = network.slopes.detach().clone()
         self._optimiser.step()
-        if omega and not plain:
+        if omega:
             network.freeze(before)
         return cross_entropy.detach()
 

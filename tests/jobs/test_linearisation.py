@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from catalog.home import Home
 from catalog.linearisations import read_result, state_path, write_result
@@ -31,7 +32,15 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from jobs.runners.worker import run_task
 from jobs.runners.worker_host import host_of
-from survey import CatalogError, LinearisationSettings, SettingsError, StoreError, UnknownName
+from survey import (
+    CatalogError,
+    CheckpointError,
+    DatasetError,
+    LinearisationSettings,
+    SettingsError,
+    StoreError,
+    UnknownName,
+)
 from tests.acceptance.command import start, survey, survey_process
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -118,10 +127,11 @@ def test_jobs_are_the_product_of_what_is_named_and_passes_are_alike(home: Home) 
     assert {job.trained.checkpoint.reference for job in jobs} == {"init:0", "init:1"}
     assert all(job.settings.seed == job.trained.checkpoint.seed for job in jobs)
     assert {job.settings.passes for job in jobs} == {3}
-    assert {(job.beginning, job.settings.plain_epochs) for job in jobs} == {
-        ("late", 1),
-        ("early", 0),
-    }
+    # As many of them have the penalty, too: only when it comes differs.
+    assert {
+        (job.beginning, *(job.settings.phase(number).penalised for number in range(3)))
+        for job in jobs
+    } == {("late", False, True, True), ("early", True, True, False)}
     (trained,) = sweep(checkpoint="bundled").jobs(Holdings(home))
     assert (trained.settings.plain_epochs, trained.settings.epochs) == (0, 2)
 
@@ -262,11 +272,33 @@ def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
     assert not home.linearisations.exists()
 
 
-def test_images_without_labels_fail_the_training_with_a_reason(home: Home) -> None:
-    planned = planned_linearisations(home, sweep(train="random[:50]"))
-    ((_, failure),) = run_linearisations(home, planned, LocalRunner(ON_CPU), ignore)
-    assert failure.stage == "data"
-    assert "no image of random" in failure.message
+@pytest.mark.parametrize("option", ["--train", "--heldout"])
+@pytest.mark.parametrize("plan", [(), ("--plan",)], ids=["run", "plan"])
+def test_images_without_labels_are_refused_and_leave_nothing(
+    option: str, plan: tuple[str, ...], home: Home
+) -> None:
+    command = ("linearise", option, "random[:50]", *plan, "--runner", "local")
+    ended = survey(*command, home=home.path, code=2)
+    assert "random[:50] has 0 classes" in ended.stderr
+    assert "10 outputs" in ended.stderr
+    assert not home.linearisations.exists()
+
+
+def test_classes_and_weights_that_are_not_the_network_s_are_refused(
+    home: Home, tmp_path: Path
+) -> None:
+    import torch
+
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(2):
+            picture = Image.new("RGB", (32, 32), (number, 0, 0))
+            picture.save(tmp_path / "pets" / name / f"{number}.png")
+    with pytest.raises(DatasetError, match="2 classes, and small:digits_vgg7 has 10 outputs"):
+        sweep(heldout=f"folder:{tmp_path / 'pets'}").jobs(Holdings(home))
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "other.pt")
+    with pytest.raises(CheckpointError, match="does not fit small:digits_vgg7"):
+        sweep(checkpoint=f"file:{tmp_path / 'other.pt'}").jobs(Holdings(home))
 
 
 def test_damaged_results_and_states_are_named(home: Home) -> None:

@@ -45,10 +45,11 @@ def bits(result: Linearised) -> dict[str, bytes]:
     return {name: each.numpy().tobytes() for name, each in result.network.state_dict().items()}
 
 
-@pytest.fixture(scope="module")
-def whole() -> tuple[Linearised, list[TrainingState]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["late", "early"])
+def whole(request: pytest.FixtureRequest) -> tuple[Linearised, list[TrainingState]]:
     states: list[TrainingState] = []
-    return trained(keep=states.append), states
+    settings = replace(SETTINGS, penalty_first=request.param)
+    return trained(settings, keep=states.append), states
 
 
 @pytest.mark.parametrize("done", [1, 2, 3, 4, 5])
@@ -60,7 +61,7 @@ def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(
     save_training(path, states[done - 1])
     torch.manual_seed(done)
     kept: list[TrainingState] = []
-    resumed = trained(resume=load_training(path), keep=kept.append)
+    resumed = trained(result.settings, resume=load_training(path), keep=kept.append)
     assert len(kept) == 5 - done
     assert bits(resumed) == bits(result)
     assert resumed.passes == result.passes
@@ -103,6 +104,28 @@ def test_plain_passes_leave_every_relu_one() -> None:
     assert [bool(state.tensors["network.slopes"].any()) for state in states] == [
         False, False, True, True, True,
     ]  # fmt: skip
+
+
+def test_plain_passes_after_the_penalty_keep_its_slopes_and_train_the_weights() -> None:
+    states: list[TrainingState] = []
+    result = trained(replace(SETTINGS, omega=0.3, penalty_first=True), keep=states.append)
+    assert len(states) == 5
+    slopes = [state.tensors["network.slopes"] for state in states]
+    assert slopes[0].any()
+    assert torch.equal(slopes[2], slopes[4])
+    assert states[2].passes[-1].active == result.passes[-1].active
+    weights = [state.tensors["network.model.2.weight"] for state in states]
+    assert not torch.equal(weights[2], weights[4])
+
+
+def test_both_orders_have_the_same_passes() -> None:
+    late = replace(SETTINGS, epochs=3, plain_epochs=2)
+    early = replace(late, penalty_first=True)
+    for settings, firsts in ((late, [0, 0, 2, 2, 2]), (early, [0, 0, 0, 3, 3])):
+        phases = [settings.phase(number) for number in range(settings.passes)]
+        assert sum(each.penalised for each in phases) == 3
+        assert [each.first for each in phases] == firsts
+        assert all(each.passes == (3 if each.penalised else 2) for each in phases)
 
 
 def test_a_great_penalty_makes_the_network_affine() -> None:
@@ -199,7 +222,7 @@ def test_a_damaged_state_is_refused_and_a_missing_one_is_none(
         ("omega", -0.1), ("omega", float("nan")), ("omega", float("inf")), ("omega", "0.1"),
         ("seed", -1), ("seed", 1.5), ("seed", 1 << 63), ("epochs", 0), ("plain_epochs", -1),
         ("images_per_step", 0), ("learning_rate", 0), ("momentum", 1), ("weight_decay", -1),
-        ("epochs", True),
+        ("epochs", True), ("penalty_first", 1),
     ],
 )  # fmt: skip
 def test_settings_that_are_not_allowed_are_refused(name: str, value: object) -> None:
