@@ -4,7 +4,7 @@
 (``bench.large_home``), starts a service of it, and prints what requests take of the processor, how
 long they take 50 readers, each of which asks once in two seconds for the page or the signature of
 some run, beside /healthz, which reads nothing, and how many segments wait once they have left. What
-is about all runs is asked one at a time while the scan writes: each is computed anew.
+is about all runs is asked one at a time while the scan writes, with the age of what is given.
 """
 
 from __future__ import annotations
@@ -158,15 +158,18 @@ def about_all(url: str, pid: int, home: Home) -> None:
     scanning = threading.Thread(target=scan, args=(load, home, 20 * RUNS + os.getpid() * 1000))
     scanning.start()
     for what, address in ABOUT_ALL.items():
-        times, before = [], busy_seconds(pid)
+        times, ages, before = list[float](), list[int](), busy_seconds(pid)
         for _ in range(ROUNDS):
             # An answer is kept while the home is not looked at again.
             time.sleep(FRESH_SECONDS + 1)
             began = time.monotonic()
-            requests.get(url + address, timeout=600).raise_for_status()
+            answer = requests.get(url + address, timeout=600)
+            answer.raise_for_status()
             times.append(time.monotonic() - began)
+            ages.append(int(answer.headers.get("Age", 0)))
         busy = (busy_seconds(pid) - before) / ROUNDS
-        print(f"  {what}: {min(times):.1f} to {max(times):.1f} s, {busy:.1f} s of the processor")
+        cost = f"{min(times):.2f} to {max(times):.2f} s, {busy:.1f} s of the processor"
+        print(f"  {what}: {cost}, of {min(ages)} to {max(ages)} s before", flush=True)
     load.over.set()
     scanning.join()
 

@@ -29,6 +29,7 @@ from jobs.service.first_copy import FirstCopy
 from jobs.service.pages import routes as pages
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
+from jobs.service.recent_answers import RecentAnswers
 from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 from jobs.service.store_turns import store_turns
@@ -87,6 +88,7 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     app.state.stopping = False
     app.state.queries = Queries(settings.home, settings.sql)
     app.state.renderer, app.state.first_copy = Renderer(), FirstCopy()
+    app.state.recent_answers = RecentAnswers(app.state.renderer)
     app.state.store_turns = store_turns()
     explain_errors(app, (settings.home.path, *settings.allowed))
     app.include_router(health.router)

@@ -10,6 +10,7 @@ from catalog.home import Home
 from catalog.registry.registry import Registry
 from jobs.service.access.callers import Caller
 from jobs.service.queries import Queries
+from jobs.service.recent_answers import RecentAnswers
 from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 
@@ -43,9 +44,15 @@ def _renderer(request: Request) -> Renderer:
     return renderer
 
 
+def _recent_answers(request: Request) -> RecentAnswers:
+    recent_answers: RecentAnswers = request.app.state.recent_answers
+    return recent_answers
+
+
 SettingsOfService = Annotated[ServiceSettings, Depends(_settings)]
 QueriesOfService = Annotated[Queries, Depends(_queries)]
 RendererOfService = Annotated[Renderer, Depends(_renderer)]
+RecentAnswersOfService = Annotated[RecentAnswers, Depends(_recent_answers)]
 HomeOfService = Annotated[Home, Depends(_home)]
 #: One for all requests; threads may share it.
 RegistryOfService = Annotated[Registry, Depends(_registry)]

@@ -22,6 +22,7 @@ from fastapi import Request
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
+from jobs.service.libraries import load_libraries
 from jobs.service.problems import Refusal
 from jobs.service.queries import ended_with_client
 from jobs.service.settings import NICENESS
@@ -107,6 +108,25 @@ class Renderer:
         async with ended_with_client(request, future.cancel):
             return await line.result(future)
 
+    def load(self) -> None:
+        """Let the processes load the libraries of answers."""
+        for line in (self._quick, self._slow):
+            line.submit(load_libraries)
+
+    def begin(self, function: Callable[..., Computed], *given: Any) -> Future[Computed]:
+        """Let a function of a module be called about all runs, whoever waits for it.
+
+        Raises
+        ------
+        Refusal
+            If too many wait.
+        """
+        return self._slow.submit(function, *given)
+
+    async def result(self, begun: asyncio.Task[Computed]) -> Computed:
+        """Return what comes of what was begun, or raise as ``compute`` does."""
+        return await self._slow.result(begun)
+
     def close(self) -> None:
         """End the processes."""
         for line in (self._quick, self._slow):
@@ -129,13 +149,13 @@ class _Line:
             self._process = _new_process()
             return self._process.submit(function, *given)
 
-    async def result(self, future: Future[Computed]) -> Computed:
-        """Return what a function that was submitted returns."""
+    async def result(self, future: Future[Computed] | asyncio.Task[Computed]) -> Computed:
+        """Return what a function that was submitted returns, or what a task makes of it."""
         self._waiting += 1
         try:
             async with asyncio.timeout(PAGE_SECONDS):
                 # Others may wait for it too: it goes on where this request does not.
-                return await asyncio.shield(asyncio.wrap_future(future))
+                return await asyncio.shield(_awaitable(future))
         except TimeoutError:
             raise _unavailable(
                 f"the answer is not ready after {PAGE_SECONDS:.0f} seconds",
@@ -149,13 +169,17 @@ class _Line:
         except asyncio.CancelledError:
             if not future.cancelled():
                 raise
-            raise _unavailable("the answer is not wanted any more", "ask again") from None
+            raise _unavailable("the request was cancelled", "ask again") from None
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
         """End the process."""
         self._process.shutdown(wait=False, cancel_futures=True)
+
+
+def _awaitable(future: Future[Computed] | asyncio.Task[Computed]) -> asyncio.Future[Computed]:
+    return asyncio.wrap_future(future) if isinstance(future, Future) else future
 
 
 def _failed(future: Future[Any]) -> bool:

@@ -56,6 +56,8 @@ def serve(
             ws="none",
         )
         app.state.first_copy.begin(settings.home)
+        # Beside that copy: whoever asks first would wait for them.
+        app.state.renderer.load()
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
         with beside, suppress(KeyboardInterrupt):

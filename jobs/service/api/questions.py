@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from jobs.operations.answering import given_answer, require_sites
 from jobs.service.api.formats import Suffix, format_of, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
-from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.dependencies import HomeOfService, RecentAnswersOfService
 from jobs.service.first_copy import first_copy_made
 from jobs.service.kept_material import kept_material
 from jobs.service.renderer import revision
@@ -119,19 +121,28 @@ def _given(
     return sentences, pa.Table.from_pandas(rows, preserve_index=False)
 
 
+def _size(given: tuple[dict[str, Any], pa.Table]) -> int:
+    return int(given[1].nbytes)
+
+
 def _add(answer_type: type[Answer]) -> None:
     async def answer(
         request: Request,
         home: HomeOfService,
-        renderer: RendererOfService,
+        recent: RecentAnswersOfService,
         asked: Any,
         suffix: Suffix | None = None,
     ) -> Response:
         form = format_of(request, suffix)
         given = asked.model_dump(exclude_none=True, exclude_unset=True)
-        what = home, await run_in_threadpool(revision, home), answer_type.name, given
-        sentences, rows = await renderer.compute(request, _given, *what, quick=False)
+        now = await run_in_threadpool(revision, home)
+        compute = partial(_given, home, now, answer_type.name, given)
+        # Options are in the order of their declaration, and their values are plain.
+        key = answer_type.name, repr(given)
+        (sentences, rows), age = await recent.answer(request, compute, key, now, _size)
         beside, headers = {"next": None} | sentences, {"Vary": "Accept"}
+        if age:
+            headers["Age"] = str(math.ceil(age))
         return await run_in_threadpool(table_response, rows, form, beside, headers=headers)
 
     path = f"/questions/{answer_type.name}"

@@ -1,0 +1,18 @@
+"""The libraries of answers, loaded before the first one is asked for.
+
+They take seconds, which no answer is to be slow by, nor to be counted as slow for.
+"""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+
+
+def load_libraries() -> None:
+    """Load what answers are computed with; at once where that was done."""
+    from analysis.answers import ANSWERS
+
+    for answer in ANSWERS:
+        # One of several methods has a function for each.
+        if function := getattr(answer, "computed_by", ""):
+            resolve_name(function)
