@@ -8,6 +8,7 @@ first score would wait for.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +112,7 @@ class Counter:
         return NearZero(self._near, values, self._below)
 
 
+@functools.cache
 def _limit(dtype: torch.dtype) -> float:
     """Return the limit in the type of the values, as a comparison of tensors would round it."""
     return float(torch.tensor(NEAR_ZERO, dtype=dtype)) if dtype.is_floating_point else 0.0
