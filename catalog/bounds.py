@@ -82,7 +82,7 @@ class AtMost:
     """
 
     def __init__(self, stream: Readable, limit: int, what: str) -> None:
-        self._stream, self._left, self._limit, self._what = stream, limit, limit, what
+        self._stream, self._left, self.limit, self._what = stream, limit, limit, what
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes.
@@ -96,7 +96,7 @@ class AtMost:
         content = self._stream.read(min(size, self._left + 1))
         self._left -= len(content)
         if self._left < 0:
-            raise TooLargeError(f"{self._what} holds more than {self._limit:,} bytes")
+            raise TooLargeError(f"{self._what} holds more than {self.limit:,} bytes")
         return content
 
 

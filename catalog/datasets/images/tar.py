@@ -53,6 +53,13 @@ def read_members(
     contents: dict[str, bytes] = {}
     with _reading(archive), _unpacking(archive) as stream, _members(stream) as opened:
         for member in opened:
+            # tarfile would go on to there block by block, though the archive has long ended.
+            if opened.offset > stream.limit:
+                raise DatasetError(
+                    f"{archive} cannot be read: {member.name!r} states {member.size:,} bytes,"
+                    f" more than the {stream.limit:,} that the archive may hold",
+                    hint=INCOMPLETE,
+                )
             name = member.name.removeprefix("./")
             if name not in most_bytes or not member.isreg():
                 continue
