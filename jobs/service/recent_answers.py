@@ -10,6 +10,7 @@ All of it is for one event loop.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -45,7 +46,7 @@ class _Answer(Generic[Result]):
     result: Result
     #: What the home held: another value, another answer.
     revision: str
-    #: Seconds of the processor that it took, or one before it of the same question.
+    #: Seconds of the processor that it took, or half of those of the one before, if that is more.
     seconds: float
     #: When it was last known to be of what the home holds, by the monotonic clock.
     current_at: float
@@ -168,8 +169,8 @@ class RecentAnswers:
                 del self._computed[asked]
         before = self._kept.pop(asked, None)
         # What reads the home that another answer has just read is quick for once.
-        most = max(seconds, before.seconds if before else 0.0)
-        answer = _Answer(result, revision, most, began)
+        least = before.seconds / 2 if before else 0.0
+        answer = _Answer(result, revision, max(seconds, least), began)
         if size(result) <= MOST_BYTES:
             self._kept[asked] = answer
             while len(self._kept) > MOST_ANSWERS:
@@ -184,7 +185,10 @@ def _ended(task: asyncio.Task[Any]) -> None:
 
 
 def _timed(compute: Callable[[], Result]) -> tuple[Result, float]:
-    """Return a result, and the seconds of the processor that it took."""
+    """Return a result, and the seconds of the processor that it will take again."""
     load_libraries()
-    began = time.process_time()
-    return compute(), time.process_time() - began
+    loaded, began = len(sys.modules), time.process_time()
+    result = compute()
+    # Some are loaded in the middle, once: that is no reason to compute it less often.
+    once = len(sys.modules) > loaded
+    return result, 0.0 if once else time.process_time() - began
