@@ -3,8 +3,7 @@
     OMP_NUM_THREADS=1 python bench/scores.py PHOTOGRAPHS resnet50 vgg16
 
 PHOTOGRAPHS is a folder of pictures by class; the networks are torchvision's, with random weights.
-The pairs of each network are recorded once, in the folder for temporary files, so that another run
-costs only the scores. Times are those of the processor, summed over threads.
+Times are those of the processor, summed over threads; the forward passes are not counted.
 
 The published score is written from its formula: covariances by scikit-learn's Ledoit and Wolf,
 square roots and a pseudo-inverse in float32, and POT's exact transport. It gives the shrunk
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -51,15 +49,6 @@ T = TypeVar("T")
 
 #: The pooled pairs of one site, a micro-batch each.
 Parts = list[PooledPair]
-
-
-def recorded(name: str, folder: str, images: int) -> list[Parts]:
-    """Return the pairs of each site, from the record if there is one."""
-    record = Path(tempfile.gettempdir()) / f"pairs-{name}-{images}.pt"
-    if not record.exists():
-        torch.save(captured(name, folder, images), record)
-    pairs: list[Parts] = torch.load(record, weights_only=False)
-    return pairs
 
 
 def captured(name: str, folder: str, images: int) -> list[Parts]:
@@ -149,7 +138,7 @@ def main() -> None:
     print("| network | sites | widest | all metrics, s | goal, s | affinity, s | published, s |"
           " published / affinity | goal | apart |\n|" + "---|" * 10)  # fmt: skip
     for name in arguments.networks:
-        sites = recorded(name, arguments.photographs, arguments.images)
+        sites = captured(name, arguments.photographs, arguments.images)
         print(row(name, sites, arguments.images), flush=True)
 
 
