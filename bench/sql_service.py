@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 
 import requests
@@ -179,7 +180,7 @@ def run_campaign(home: Home) -> Campaign:
     with served(home, *limits) as (url, pid):
         watch = threading.Thread(target=_watch_memory, args=(campaign, pid, over))
         watch.start()
-        assert ask(url, "SELECT 1").status_code == 200
+        _wait_for_answer(url)
         campaign.idle_bytes, campaign.peak_bytes = campaign.peak_bytes, 0
         clients = [
             threading.Thread(target=_ask_health, args=(campaign, url, over, n / HEALTH_CLIENTS))
@@ -196,6 +197,13 @@ def run_campaign(home: Home) -> Campaign:
             for thread in (watch, *clients):
                 thread.join()
     return campaign
+
+
+def _wait_for_answer(url: str) -> None:
+    """Ask until a query is answered: the first ones read their libraries from the disk."""
+    until = time.monotonic() + 120
+    while (answer := ask(url, "SELECT 1")).status_code != HTTPStatus.OK:
+        assert time.monotonic() < until, answer.text
 
 
 def _timed(url: str, sql: str) -> tuple[int, float]:
