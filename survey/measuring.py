@@ -23,6 +23,7 @@ from survey.capture.rounding import NOISE_IMAGES
 from survey.errors import CaptureError, InputError
 from survey.eval_mode import evaluating
 from survey.few_images import automatic_images
+from survey.metrics import with_known_metrics
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
@@ -45,7 +46,7 @@ def measure(
         Images N x C x H x W on the model's device, with labels or without, in batches of any
         size: they are re-cut to ``settings.images_per_score``. A last partial batch is not scored.
     settings : MeasureSettings, optional
-        Batch size, shrinkage, ridge, pooling, and the precision that is enough.
+        Batch size, shrinkage, ridge, pooling, metrics, and the precision that is enough.
 
     Yields
     ------
@@ -57,7 +58,7 @@ def measure(
     InputError
         If there are fewer images than one score needs.
     SettingsError
-        If the settings are of another type.
+        If the settings are of another type, or name a metric that there is none of.
     CaptureError
         If the network's activations cannot be followed, or there are none.
 
@@ -97,7 +98,7 @@ def measure_batches(
         One a batch; the last one may be partial, and then holds counts but no scores. They end
         with the images, or earlier at the settings' precision.
     """
-    settings = require_settings(settings)
+    settings = with_known_metrics(require_settings(settings))
     spread = spread if spread is not None else Spread()
     number = first_batch
     if spread.reaches(settings):

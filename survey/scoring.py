@@ -13,7 +13,7 @@ import torch
 from survey.capture.pooled_pair import PooledPair
 from survey.errors import UndefinedScore
 from survey.few_images import enough_images
-from survey.metrics import all_quantities
+from survey.metrics import chosen_quantities
 from survey.metrics.affinity import defined_affinity
 from survey.metrics.base import Quantity, values
 from survey.metrics.pair import Pair
@@ -28,10 +28,14 @@ RIDGE_VARIANCE = 1e-4
 ROUNDING_SHARE = 1.4e-4
 
 
+#: Why a metric that the settings leave out has no value.
+NOT_ASKED_FOR = "not asked for"
+
+
 @cache
-def _others() -> tuple[Quantity, ...]:
-    """Return every quantity but the affinity, whose absence is a status rather than a note."""
-    return tuple(quantity for quantity in all_quantities() if quantity.name != "affinity")
+def _others(names: tuple[str, ...] | None) -> tuple[Quantity, ...]:
+    """Return the quantities but the affinity, whose absence is a status rather than a note."""
+    return tuple(each for each in chosen_quantities(names) if each.name != "affinity")
 
 
 def score_pair(
@@ -46,7 +50,7 @@ def score_pair(
     parts : sequence of PooledPair
         The site's pooled pairs of each micro-batch, in order.
     settings : MeasureSettings
-        Shrinkage and ridge.
+        Shrinkage, ridge and metrics.
 
     Returns
     -------
@@ -55,6 +59,7 @@ def score_pair(
         metrics have a value or a note wherever there is a finite pair, notes alone where it is
         constant; where there is no pair, the reason speaks for them too.
     """
+    quantities, every = _others(settings.metrics), _others(None)
     xs = [part.x for part in parts if part.x is not None]
     ys = [part.y for part in parts if part.y is not None]
     row = SiteScore(
@@ -64,7 +69,7 @@ def score_pair(
         channels=xs[0].shape[1] if xs else None,
         images=settings.score_images,
         status="failed",
-        metrics=dict.fromkeys(quantity.name for quantity in _others()),
+        metrics=dict.fromkeys(quantity.name for quantity in every),
     )
     if len(xs) < len(parts) or len(ys) < len(parts):
         return replace(row, reason=next(part.reason for part in parts if part.reason))
@@ -88,8 +93,9 @@ def score_pair(
         resolution=parts[0].resolution,
         noise=parts[0].noise,
     )
-    metrics, notes = values(_others(), pair)
-    return replace(_with_affinity(row, pair), metrics=metrics, notes=notes)
+    metrics, notes = values(quantities, pair)
+    notes += tuple(f"{each.name}: {NOT_ASKED_FOR}" for each in every if each.name not in metrics)
+    return replace(_with_affinity(row, pair), metrics={**row.metrics, **metrics}, notes=notes)
 
 
 def _with_affinity(row: SiteScore, pair: Pair) -> SiteScore:

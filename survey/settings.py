@@ -66,6 +66,10 @@ class MeasureSettings:
     least_batches : int
         Batches measured before a precision counts as reached, at least 2. With a precision,
         fewer than ten are ten: a standard error from a few scores is itself a guess.
+    metrics : sequence of str or str, optional
+        The metrics that are computed, by their columns, such as ``("affinity", "cka")`` or
+        ``"affinity,cka"``; the others have no value. The affinity is always among them. None
+        stands for every metric there is.
 
     Raises
     ------
@@ -81,6 +85,7 @@ class MeasureSettings:
     pooling: Pooling = "mean"
     precision: float | None = None
     least_batches: int = FEWEST_BATCHES
+    metrics: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.images_per_score != AUTO:
@@ -94,6 +99,7 @@ class MeasureSettings:
         if self.precision is not None:
             least = max(self.least_batches, FEWEST_BATCHES)
             object.__setattr__(self, "least_batches", least)
+        object.__setattr__(self, "metrics", _metric_names(self.metrics))
 
     @property
     def score_images(self) -> int:
@@ -154,6 +160,32 @@ def unrecorded(field: dataclasses.Field[Any]) -> Any:
     field's metadata hold as ``unrecorded``.
     """
     return field.metadata.get("unrecorded", field.default)
+
+
+def _metric_names(value: object) -> tuple[str, ...] | None:
+    """Return names of metrics in a fixed order, each once, of which ``survey.metrics`` knows all.
+
+    Raises
+    ------
+    SettingsError
+        If they are no names, or the affinity is not among them.
+    """
+    if value is None:
+        return None
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+        raise SettingsError(
+            f"metrics is {shortened(repr(value))}, must be names of metrics",
+            hint='write ["affinity", "cka"]; docs/metrics.md lists all',
+        )
+    kept = {each.strip() for each in names}
+    if "affinity" not in kept:
+        raise SettingsError(
+            f"metrics is {', '.join(sorted(kept)) or 'empty'}, must have affinity among them:"
+            " status and precision are the affinity's",
+            hint="name it too: affinity,cka",
+        )
+    return tuple(sorted(kept))
 
 
 def _require_precision(value: object) -> None:

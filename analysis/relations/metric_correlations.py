@@ -203,13 +203,16 @@ def means_sentences(correlations: pd.DataFrame) -> list[str]:
     weights = "random weights counted" if counted_too else "without random weights"
     sentences = []
     for dataset, rows in by_dataset:
+        most = int(rows["n"].max())
         values = [
             f"{row['metric']} {number(row['pearson'])}"
             + ("" if pd.isna(row["std"]) else f" ± {number(row['std'])}")
+            # Not every run has every metric.
+            + ("" if row["n"] == most else f" ({int(row['n'])} of them)")
             for row in rows[rows["n"] > 0].to_dict("records")
         ]
         on = f" on {dataset}" if len(by_dataset) > 1 else ""
-        architectures = f"{counted(int(rows['n'].max()), 'architecture')}{on}, {weights}"
+        architectures = f"{counted(most, 'architecture')}{on}, {weights}"
         means = ", ".join(values) or "none"
         sentences.append(f"Mean correlation over {architectures}: {means}.")
     return sentences

@@ -104,6 +104,13 @@ class SurveyOptions(ModelOptions):
     pooling: str | None = _setting(
         "pooling", "Pooling over space: mean, pre, sum, flatten or public_code."
     )
+    metrics: str | None = option(
+        None,
+        "Metrics to compute, such as affinity,cka, the affinity among them; the others have no"
+        " value.",
+        none="all",
+        metavar="NAME,...",
+    )
     limit: int | None = option(None, "Images of each dataset.", none="all")
     stratified: bool = option(False, "With --limit: equally many images of every class.")
     order_seed: int | None = option(

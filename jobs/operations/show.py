@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ def headline(home: Home, run: RunRecord) -> list[str]:
     if run.reported_top1 is not None:
         reported = f"{_percent(run.reported_top1)} ({run.reported_protocol})"
         lines.append(f"reported for its weights: top-1 {reported} on {run.reported_dataset}")
+    if metrics := json.loads(run.settings or "{}").get("metrics"):
+        lines.append(f"metrics: {', '.join(metrics)}; the others were not asked for")
     if (precision := precision_line(home, run)) is not None:
         lines.append(precision)
     lines += map(_measure_line, run_measures(home, run.run_id).to_pylist())

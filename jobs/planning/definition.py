@@ -29,6 +29,7 @@ from jobs.planning.survey_tables import (
     require_text,
 )
 from survey import MeasureSettings, SettingsError, UnknownName
+from survey.metrics import with_known_metrics
 from survey.network_measures import MEASURES
 
 #: The dataset of a survey that names none.
@@ -203,7 +204,7 @@ def parse_definition(
         "name": name,
         # A list of tables without entries stands for the default.
         **{key: value for key, value in values.items() if value != [] or key not in _LISTS},
-        "settings": MeasureSettings.from_dict({**declared, **(settings or {})}),
+        "settings": with_known_metrics(MeasureSettings.from_dict({**declared, **(settings or {})})),
         "remeasure": [*listed(values.get("remeasure", [])), *remeasure],
     }
     if tags:

@@ -213,4 +213,6 @@ def _plain(value: object) -> object:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     return "none" if value is None else str(value)

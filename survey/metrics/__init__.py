@@ -10,7 +10,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 from survey.extensions import BrokenExtension, Extensions, load_extensions
 from survey.metrics.base import Metric, NoValue, Quantity
 from survey.results import Site, SiteScore
@@ -44,6 +44,35 @@ RESERVED = {
 def all_quantities() -> tuple[Quantity, ...]:
     """Return every quantity that is measured: built-in ones, then those of packages."""
     return (*QUANTITIES, *(q for metric in _installed().loaded for q in metric.quantities))
+
+
+@functools.cache
+def chosen_quantities(names: tuple[str, ...] | None) -> tuple[Quantity, ...]:
+    """Return the quantities that settings ask for, by their columns; all for None.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such metric here.
+    """
+    known = {quantity.name: quantity for quantity in all_quantities()}
+    for name in names or ():
+        if name not in known:
+            raise UnknownName("metric", name, known)
+    return tuple(each for name, each in known.items() if names is None or name in names)
+
+
+def with_known_metrics(settings: MeasureSettings) -> MeasureSettings:
+    """Return settings whose metrics are all known, and None where they are all there are.
+
+    Raises
+    ------
+    UnknownName
+        If a metric is not known here.
+    """
+    if settings.metrics is None or chosen_quantities(settings.metrics) != all_quantities():
+        return settings
+    return dataclasses.replace(settings, metrics=None)
 
 
 def listed_quantities() -> tuple[Quantity, ...]:

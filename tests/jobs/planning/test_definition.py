@@ -1,11 +1,13 @@
 """Survey files: what they may hold, and how those that cannot be used are refused."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from jobs.planning.definition import parse_definition, read_definition
 from jobs.planning.targets import targets
+from jobs.schedules.cron import recorded_definition
 from survey import MeasureSettings, SettingsError, UnknownName
 
 FILE = """
@@ -44,6 +46,17 @@ def test_the_command_line_wins_over_the_file(tmp_path):
     definition = read_definition(written(tmp_path, FILE), {"images_per_score": 64})
     assert definition.settings.images_per_score == 64
     assert definition.settings.shrinkage == "none"
+
+
+def test_metrics_are_named_in_a_list_or_a_text(tmp_path):
+    path = written(tmp_path, FILE + 'metrics = ["cka", "affinity"]')
+    definition = read_definition(path)
+    assert definition.settings.metrics == ("affinity", "cka")
+    stored = recorded_definition(json.loads(json.dumps(definition.to_dict())), "zoo", tmp_path)
+    assert stored.settings == definition.settings
+    assert read_definition(path, {"metrics": "affinity"}).settings.metrics == ("affinity",)
+    with pytest.raises(UnknownName, match="'speed'"):
+        read_definition(path, {"metrics": "affinity,speed"})
 
 
 @pytest.mark.parametrize("datasets", ["", "datasets = []\n"])

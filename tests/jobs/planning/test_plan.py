@@ -126,6 +126,8 @@ def test_a_golden_key_stays_what_it_is():
     assert made.run_id == "17365c758ceb"
     absolute = dataclasses.replace(made, settings=MeasureSettings(ridge="absolute"))
     assert absolute.run_id == "6ae8f84d0ba8"
+    chosen = dataclasses.replace(made, settings=MeasureSettings(metrics=("affinity", "cka")))
+    assert chosen.run_id not in (made.run_id, absolute.run_id)
 
 
 def test_the_least_batches_are_named_in_a_key_with_a_precision_alone():
