@@ -16,17 +16,17 @@ from itertools import chain, islice
 import torch
 from torch import nn
 
-from survey.accuracy import Hits, count_hits
 from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
+from survey.departures import Departure
 from survey.errors import CaptureError, InputError
 from survey.eval_mode import evaluating
 from survey.few_images import automatic_images
 from survey.metrics import with_known_metrics
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
-from survey.scoring import score_pair
+from survey.score_queue import PassedBatch, ScoreQueue, overlap_of
 from survey.settings import AUTO, MeasureSettings, require_settings
 from survey.stopping import Spread
 
@@ -77,7 +77,9 @@ def measure_batches(
     *,
     first_batch: int = 0,
     spread: Spread | None = None,
+    stop_batch: int | None = None,
     prepare: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    passed: Callable[[], None] | None = None,
 ) -> Iterator[BatchScores]:
     """Measure a model batch by batch, with accuracy counts; see ``measure``.
 
@@ -89,8 +91,13 @@ def measure_batches(
         Number of the first batch, when the ones before it are already measured.
     spread : Spread, optional
         What the batches before it gave. It takes every batch in that is yielded.
+    stop_batch : int, optional
+        One past the last batch; no image after it is taken.
     prepare : callable, optional
         Makes the model's input from the images of one forward pass, once they are cut to size.
+    passed : callable, optional
+        Called when a batch has passed, before it is scored and yielded: on an accelerator images of
+        later batches are taken meanwhile.
 
     Yields
     ------
@@ -100,40 +107,76 @@ def measure_batches(
     """
     settings = with_known_metrics(require_settings(settings))
     spread = spread if spread is not None else Spread()
-    number = first_batch
-    if spread.reaches(settings):
+    if spread.reaches(settings) or first_batch == stop_batch:
         return
-    with evaluating(model):
-        capture = Capture(model, settings.pooling)
-        automatic = settings.images_per_score == AUTO
-        if automatic:
-            settings, batches = _with_number(capture, batches, settings, prepare)
-        gathering = _Gathering(settings, number)
-        for micro in micro_batches(batches, settings.score_images, settings.micro_batch):
-            inputs = prepare(micro.images) if prepare else micro.images
-            gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
-            if gathering.images == settings.score_images:
-                batch = gathering.finished()
-                number += 1
-                gathering = _Gathering(settings, number, gathering.sites)
-                spread.add((score.site, score.affinity) for score in batch.scores)
-                yield batch
+    with evaluating(model), ScoreQueue(overlap_of(model)) as queue:
+        passes = _passes(model, batches, settings, (first_batch, stop_batch), prepare)
+        ended, error = False, None
+        while not ended:
+            batch = None
+            try:
+                batch = next(passes)
+            except StopIteration:
+                ended = True
+            except Exception as problem:  # noqa: BLE001 - raised below
+                ended, error = True, problem
+            if batch is not None:
+                queue.add(batch)
+                if passed is not None:
+                    passed()
+            # Also of an error: what passed before it is kept, as if each had been scored at once.
+            for scored in queue.scored(every=ended):
+                spread.add((score.site, score.affinity) for score in scored.scores)
+                yield scored
                 if spread.reaches(settings):
                     return
-        if gathering.images:
-            if number == 0 and automatic and gathering.images > 1:
-                gathering.score_all()
-            elif number == 0:
-                raise InputError(
-                    f"only {gathering.images} images were given, fewer than images_per_score "
-                    f"({settings.score_images}): not one score can be computed",
-                    hint=f"give more images, or set images_per_score to {gathering.images} or less"
-                    if gathering.images > 1
-                    else "a score compares at least two images",
-                )
-            yield gathering.finished()
+        try:
+            if error is not None:
+                raise error
+        finally:
+            # It would hold on to this frame, and to the tensors of its own.
+            del error
+
+
+def _passes(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    settings: MeasureSettings,
+    numbers: tuple[int, int | None],
+    prepare: Callable[[torch.Tensor], torch.Tensor] | None,
+) -> Iterator[PassedBatch | None]:
+    """Yield after every forward pass: the batch that it completes, else None."""
+    number, stop = numbers
+    capture = Capture(model, settings.pooling)
+    automatic = settings.images_per_score == AUTO
+    if automatic:
+        settings, batches = _with_number(capture, batches, settings, prepare)
+    gathering = _Gathering(number)
+    for micro in micro_batches(batches, settings.score_images, settings.micro_batch):
+        inputs = prepare(micro.images) if prepare else micro.images
+        gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
+        if gathering.images < settings.score_images:
+            yield None
+            continue
+        yield gathering.passed(settings)
+        number += 1
+        if number == stop:
+            return
+        gathering = _Gathering(number, gathering.sites)
+    if gathering.images:
+        if number == 0 and automatic and gathering.images > 1:
+            settings = replace(settings, images_per_score=gathering.images)
         elif number == 0:
-            raise InputError("no images were given")
+            raise InputError(
+                f"only {gathering.images} images were given, fewer than images_per_score "
+                f"({settings.score_images}): not one score can be computed",
+                hint=f"give more images, or set images_per_score to {gathering.images} or less"
+                if gathering.images > 1
+                else "a score compares at least two images",
+            )
+        yield gathering.passed(settings)
+    elif number == 0:
+        raise InputError("no images were given")
 
 
 def _forward(
@@ -177,17 +220,13 @@ def _with_number(
 class _Gathering:
     """The current batch, assembled from micro-batches."""
 
-    def __init__(
-        self, settings: MeasureSettings, number: int, sites: list[str] | None = None
-    ) -> None:
-        self._settings = settings
+    def __init__(self, number: int, sites: list[str] | None = None) -> None:
         self._number = number
         #: The names of the sites, which are the same in every forward pass.
         self.sites = sites
         self.images = 0
-        self._parts: list[list[PooledPair]] = []
-        self._hits = Hits(0, 0, 0)
-        self._started = time.perf_counter()
+        self._passes: list[Departure] = []
+        self._began = time.perf_counter()
 
     def add(self, micro: MicroBatch, output: object, pairs: list[PooledPair]) -> None:
         names = [pair.site.site_name for pair in pairs]
@@ -198,26 +237,10 @@ class _Gathering:
                 f"{len(self.sites)} before: its path depends on the images"
             )
         self.images += len(micro.images)
-        self._parts.append(pairs)
-        self._hits += count_hits(output, micro.labels)
+        self._passes.append(Departure(pairs, output, micro.labels))
 
-    def score_all(self) -> None:
-        """Make a score of the images there are."""
-        self._settings = replace(self._settings, images_per_score=self.images)
-
-    def finished(self) -> BatchScores:
-        scores: tuple[SiteScore, ...] = ()
-        if self.images == self._settings.score_images:
-            sites = enumerate(zip(*self._parts, strict=True))
-            scores = tuple(
-                score_pair(self._number, site, parts, self._settings) for site, parts in sites
-            )
-        return BatchScores(
-            self._number,
-            self.images,
-            scores,
-            self._hits.labelled,
-            self._hits.top1,
-            self._hits.top5,
-            time.perf_counter() - self._started,
-        )
+    def passed(self, settings: MeasureSettings) -> PassedBatch:
+        """Return the batch; it has scores where it has as many images as one is made of."""
+        scored = self.images == settings.score_images
+        sites = len(self.sites or ()) if scored else 0
+        return PassedBatch(self._number, self.images, sites, self._began, self._passes, settings)

@@ -6,7 +6,10 @@ Reads through the home's cache of decoded images. What is computed of them lies 
 
 from __future__ import annotations
 
+import functools
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
@@ -69,7 +72,10 @@ class TaskImages:
     def prepare(self, images: torch.Tensor) -> torch.Tensor:
         """Return the input of one forward pass: normalised, on the device."""
         # A single decoded picture is a view with its channels last; several were copied together.
-        images = images.contiguous().to(self._device)
+        images = images.contiguous()
+        if self._device.type != "cpu":
+            # A copy of other memory would wait for all that the device was given before.
+            images = images.pin_memory().to(self._device, non_blocking=True)
         return normalise(images, self._job.transform)
 
     def first(self, count: int, micro_batch: int) -> ImageSample | None:
@@ -88,6 +94,16 @@ class TaskImages:
         return ImageSample(torch.stack(pixels), known, micro_batch, self.prepare)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """What was read for one batch."""
+
+    #: Place in the dataset's order where the next batch begins.
+    position: int
+    #: Images passed over.
+    skipped: tuple[Skipped, ...]
+
+
 class Feed:
     """A shard's images one by one, and the place reached in the dataset.
 
@@ -103,13 +119,15 @@ class Feed:
         self.micro_batch = task.micro_batch or task.job.settings.micro_batch
         self._images, self._task = images, task
         self._skipped: list[Skipped] = []
-        #: Place in the dataset's order of the next image.
-        self.position = self._batch_begins = self._first_position()
+        #: Batches that have passed and are not measured yet.
+        self._passed: deque[ReadBatch] = deque()
+        #: Place in the dataset's order of the next image, and of the first that is not measured.
+        self._position = self._batch_begins = self._first_position()
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield each image, as it was decoded, with its label."""
-        for sample in self._images.read(self.position):
-            self.position = sample.position + 1
+        for sample in self._images.read(self._position):
+            self._position = sample.position + 1
             if sample.pixels is None:
                 reason = sample.error or "no pixels"
                 run_id, attempt = self._task.run_id, self._task.attempt
@@ -122,17 +140,29 @@ class Feed:
         self._images.pace.step()
         return self._images.prepare(images)
 
-    def batch_ended(self) -> None:
-        """Note that the images up to here need not be fed again."""
-        self._batch_begins = self.position
+    def batch_passed(self) -> None:
+        """Note that the images up to here are one more batch."""
+        self._passed.append(ReadBatch(self._position, self.take_rest()))
+
+    def batch_measured(self) -> ReadBatch:
+        """Return what was read for the next batch, whose images need not be fed again."""
+        read = self._passed.popleft()
+        self._batch_begins = read.position
+        return read
 
     def halve(self) -> None:
         """Halve the micro-batch and go back to the batch that is not measured yet."""
         self.micro_batch //= 2
-        self.position, self._skipped = self._batch_begins, []
+        self.forget_rest()
+        self._position = self._batch_begins
 
-    def take_skipped(self) -> tuple[Skipped, ...]:
-        """Return the images skipped since the last call."""
+    def forget_rest(self) -> None:
+        """Forget what was read and is not measured."""
+        self._skipped = []
+        self._passed.clear()
+
+    def take_rest(self) -> tuple[Skipped, ...]:
+        """Return the images passed over since the last batch."""
         taken, self._skipped = tuple(self._skipped), []
         return taken
 
@@ -170,11 +200,17 @@ def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:
     """
     if pixels.is_floating_point():
         return pixels
-    mean = torch.tensor(transform.mean, device=pixels.device)[:, None, None]
-    std = torch.tensor(transform.std, device=pixels.device)[:, None, None]
+    mean, std, parts = (
+        _by_channel(tuple(each), pixels.device) for each in (transform.mean, transform.std, LUMA)
+    )
     values = pixels.to(torch.float32)
     if len(mean) == 1:
         # Whole numbers that float32 holds: grey pixels keep their values.
-        parts = values.new_tensor(LUMA)[:, None, None]
         values = (values * parts).sum(dim=1, keepdim=True).div_(sum(LUMA))
     return values.div_(255).sub_(mean).div_(std)
+
+
+@functools.cache
+def _by_channel(numbers: tuple[float, ...], device: torch.device) -> torch.Tensor:
+    """Return a number a channel on a device, copied there once: a copy waits for the device."""
+    return torch.tensor(numbers, device=device)[:, None, None]

@@ -96,7 +96,7 @@ def _run(
     yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
     planned.dataset(job, signature)
-    skipped = feed.take_skipped()
+    skipped = feed.take_rest()
     yield from skipped
     names = tuple(image.name for image in skipped)
     peak = max(loading or 0, peak_memory(device) or 0) or None
@@ -116,32 +116,34 @@ def _measured(
             settings,
             first_batch=number,
             spread=task.spread,
+            stop_batch=shard.stop,
             prepare=feed.prepare,
+            passed=feed.batch_passed,
         )
         try:
             for batch in batches:
-                skipped = feed.take_skipped()
-                yield from skipped
+                read = feed.batch_measured()
+                yield from read.skipped
                 yield BatchRecord(
                     task.run_id,
                     task.attempt,
                     batch,
-                    feed.position,
-                    tuple(image.name for image in skipped),
+                    read.position,
+                    tuple(image.name for image in read.skipped),
                     micro_batch=feed.micro_batch,
                     threads=host.threads,
                     device_name=host.device_name,
                     hostname=host.hostname,
                 )
                 number = batch.batch + 1
-                feed.batch_ended()
-                if number == shard.stop:
-                    return
         except Exception as error:
             if not is_out_of_memory(error) or feed.micro_batch == 1:
                 raise
             message = _describe(error).splitlines()[0]
         else:
+            if task.spread.reaches(settings):
+                # Images of batches that are not needed any more.
+                feed.forget_rest()
             return
         # Outside of the except clause: the error holds on to the tensors that were too many.
         feed.halve()

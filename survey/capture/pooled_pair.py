@@ -22,9 +22,9 @@ class PooledPair:
 
     #: The activation site of the call.
     site: Site
-    #: Pooled input, B x c, float64; None where it cannot be pooled.
+    #: Pooled input, B x c, as ``pool`` returns it; None where it cannot be pooled.
     x: torch.Tensor | None
-    #: Pooled output, B x c, float64; None where it cannot be pooled.
+    #: Pooled output, B x c, as ``pool`` returns it; None where it cannot be pooled.
     y: torch.Tensor | None
     #: Values of the unpooled input and output, and how many of them are nearly zero.
     before: NearZero

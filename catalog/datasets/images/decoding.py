@@ -47,6 +47,7 @@ DECODE_ERRORS = (
     Warning,
 )
 
+#: Threads that decode where a worker has no more of its own.
 _THREADS = 2
 
 # Line breaks and escape sequences: a file may be named so, a table or a terminal must not be.
@@ -139,6 +140,8 @@ def ahead(
 ) -> Iterator[_Result]:
     """Yield the result of every task in order, worked on by threads a few tasks ahead.
 
+    There are as many as torch computes with: an accelerator takes pictures faster than two decode.
+
     Parameters
     ----------
     work : callable
@@ -148,8 +151,10 @@ def ahead(
     window : int
         How many tasks the threads are ahead.
     """
-    waiting = iter(tasks)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="decode") as pool:
+    import torch
+
+    waiting, threads = iter(tasks), max(_THREADS, torch.get_num_threads())
+    with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
         submitted = deque(pool.submit(work, task) for task in islice(waiting, window))
         try:
             while submitted:

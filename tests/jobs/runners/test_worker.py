@@ -12,6 +12,7 @@ from PIL import Image
 import jobs.runners.images
 import jobs.runners.loading
 import jobs.runners.worker
+import survey.measuring
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 from catalog.models.cifar import CifarSource
@@ -24,6 +25,7 @@ from jobs.runners.images import normalise
 from jobs.runners.task import Shard, Task
 from jobs.runners.worker import run_task
 from jobs.scan.job_log import append, described, read_log
+from survey.score_queue import Overlap
 from survey.stopping import Spread
 from tests.jobs import jobs as made
 from tests.jobs.jobs import declared
@@ -58,6 +60,12 @@ def whole():
     return events_of(job())
 
 
+@pytest.fixture(params=[Overlap(), Overlap(2, 2)], ids=["in turn", "overlapping"])
+def overlap(request, monkeypatch):
+    """Score between passes, as on a processor, or beside them, as on an accelerator."""
+    monkeypatch.setattr(survey.measuring, "overlap_of", lambda _: request.param)
+
+
 def test_a_worker_starts_measures_and_finishes(whole):
     assert [type(event) for event in whole] == [Started, *[BatchRecord] * 8, Finished]
     assert whole[0].parameters == 432 + 32 + 4672 + 13952 + 55552 + 650
@@ -86,7 +94,7 @@ def test_a_lone_image_is_as_contiguous_as_several(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("stop", [1, 4, 7, 8])
-def test_going_on_gives_the_batches_that_were_missing(whole, stop):
+def test_going_on_gives_the_batches_that_were_missing(whole, stop, overlap):
     rest = events_of(job(), Shard(stop, None, whole[stop].end_position))
     assert len(rest) == 2 + 8 - stop
     assert [event.end_position for event in rest[1:-1]] == [
@@ -95,7 +103,7 @@ def test_going_on_gives_the_batches_that_were_missing(whole, stop):
     assert batches_in(rest) == batches_in(whole)[stop:]
 
 
-def test_parts_equal_the_whole_bit_for_bit(whole):
+def test_parts_equal_the_whole_bit_for_bit(whole, overlap):
     shards = [Shard(5, None, None), Shard(0, 2, 0), Shard(2, 5, None)]
     events_of_shards = [events_of(job(), shard) for shard in shards]
     parts = [batch for events in events_of_shards for batch in batches_in(events)]
@@ -103,7 +111,7 @@ def test_parts_equal_the_whole_bit_for_bit(whole):
     assert all(isinstance(events[-1], Finished) for events in events_of_shards)
 
 
-def test_a_part_after_the_last_image_is_empty():
+def test_a_part_after_the_last_image_is_empty(overlap):
     events = events_of(job(), Shard(9, None, None))
     assert [type(event) for event in events] == [Started, Finished]
 
@@ -131,7 +139,7 @@ class Scarce:
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
     ],
 )
-def test_too_little_memory_halves_the_micro_batch(monkeypatch, whole, error):
+def test_too_little_memory_halves_the_micro_batch(monkeypatch, whole, error, overlap):
     scarce = Scarce(16, error)
     monkeypatch.setattr(jobs.runners.worker, "measure_batches", scarce)
     events = events_of(job())
@@ -166,7 +174,7 @@ def test_other_errors_are_no_want_of_memory(monkeypatch):
     ]
 
 
-def test_a_precision_ends_a_job_early(whole, monkeypatch):
+def test_a_precision_ends_a_job_early(whole, monkeypatch, overlap):
     monkeypatch.setattr("survey.settings.FEWEST_BATCHES", 3)
     planned = job()
     spread, scored = Spread(), batches_in(whole)[:-1]
@@ -189,7 +197,7 @@ def test_a_precision_ends_a_job_early(whole, monkeypatch):
     assert batches_in(rest) == scored[2:stop]
 
 
-def test_a_deadline_fails_a_job_and_keeps_what_it_measured():
+def test_a_deadline_fails_a_job_and_keeps_what_it_measured(overlap):
     events = events_of(job(size=32), deadline=1e-9)
     assert (events[-1].stage, type(events[-1])) == ("measure", Failed)
     assert "deadline" in events[-1].message
@@ -210,7 +218,7 @@ def pictures(folder: Path, broken: tuple[int, ...], count: int) -> Path:
     return folder
 
 
-def test_broken_images_are_counted_where_they_stand(tmp_path):
+def test_broken_images_are_counted_where_they_stand(tmp_path, overlap):
     broken = (0, 5, 40, 63, 64, 99)  # first, inside, around the end of a batch, and last
     folder = pictures(tmp_path / "pictures", broken, 100)
     events = events_of(job(dataset=f"folder:{folder}", size=32))
