@@ -1,9 +1,9 @@
 """Benchmark of a worker beside a stand-in accelerator: images a second, and how busy the device is.
 
-    python bench/accelerator.py PHOTOGRAPHS [--seconds 0.2] [--batches 4]
+    python -m bench.accelerator PHOTOGRAPHS [--network resnet50] [--seconds 0.2] [--batches 4]
 
 The device passes a batch in a set time, off the cores: a pass is enqueued at once, and what it
-leaves is there when the device has come so far. It gives the pairs of a real ResNet-50 with random
+leaves is there when the device has come so far. It gives the pairs of a real network with random
 weights on PHOTOGRAPHS, a folder of pictures by class, recorded before. Everything else is what a
 worker does: images come from the cache of decoded ones, are cut into micro-batches, and their
 scores are computed on threads while the next batch passes.
@@ -40,7 +40,7 @@ from survey.accuracy import Hits
 from survey.capture.pooled_pair import PooledPair
 from survey.score_queue import AHEAD, Overlap
 
-NETWORK, IMAGES = "resnet50", 512
+IMAGES = 512
 
 #: Cores of the runs, and of the arithmetic.
 RUN, COMPUTED = (1, 2), (1, 2, 8, 16)
@@ -113,9 +113,9 @@ class Run:
         return self.device * self.batches / self.elapsed
 
 
-def photographs(folder: str, cache: PixelCache) -> Iterator[torch.Tensor]:
+def photographs(folder: str, network: str, cache: PixelCache) -> Iterator[torch.Tensor]:
     """Yield decoded photographs without end, out of the cache from the second round on."""
-    (architecture,) = find(f"torchvision:{NETWORK}")
+    (architecture,) = find(f"torchvision:{network}")
     dataset = open_dataset(f"folder:{folder}", Path())
     fingerprint = dataset.fingerprint()
     while True:
@@ -180,15 +180,16 @@ def main() -> None:
     """Print a table of runs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("photographs", help="a folder of pictures by class, 512 at least")
+    parser.add_argument("--network", default="resnet50", help="a name of torchvision")
     parser.add_argument("--seconds", type=float, default=0.2, help="of the device for a batch")
     parser.add_argument("--batches", type=int, default=4, help="of a run")
     arguments = parser.parse_args()
-    sites = captured(NETWORK, arguments.photographs, IMAGES)
+    sites = captured(arguments.network, arguments.photographs, IMAGES)
     recorded = [list(passed) for passed in zip(*sites, strict=True)]
     torch.set_num_threads(1)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        images = photographs(arguments.photographs, PixelCache(Path(folder)))
+        images = photographs(arguments.photographs, arguments.network, PixelCache(Path(folder)))
         began = time.process_time()
         for _ in range(IMAGES):
             next(images)
