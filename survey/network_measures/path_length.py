@@ -68,9 +68,9 @@ def path_length(
 
     following = PathFollowing(active)
     try:
-        # Tensors of the inference mode do not count how often their memory changed.
+        # Tensors of the inference mode do not count how often their memory changed: a clone does.
         with torch.inference_mode(mode=False), torch.no_grad():
-            Capture(model).follow(images, following)
+            Capture(model).follow(images.clone(), following)
     except (CaptureError, Unfollowed) as error:
         return {quantity.name: NetworkScore(None, str(error)) for quantity in _QUANTITIES}
     paths = following.output

@@ -155,6 +155,13 @@ def test_the_length_is_where_the_accuracy_falls_below_nine_tenths() -> None:
     assert [point.standard_error for point in score.curve] == pytest.approx(errors)
 
 
+def test_in_the_inference_mode_it_is_the_same() -> None:
+    values = absolute_values()
+    with torch.inference_mode():
+        score = score_of(*values)
+    assert score == score_of(*values)
+
+
 def test_its_standard_error_is_its_spread_over_images() -> None:
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(4, 24), nn.ReLU(), nn.Linear(24, 4))
