@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 #: to five times slower, keeps the identity's score within 1e-7 of 1. Shrunk inputs lie below.
 NEARLY_SINGULAR = 1e7
 
-#: Rounds after which the search for potentials ends. Of the 79 maps of a random ResNet-50's 49
-#: sites on 512 photographs 16 are settled after 10, 64 after 20, and after 40 the 77 that can be.
-ROUNDS = 40
-
 
 class CommonBasis:
     """Inputs and outputs in one orthonormal basis of r <= 2 n directions.
@@ -131,37 +127,28 @@ def assignment_cost(x: torch.Tensor, y: torch.Tensor) -> float:
 
     # Of |x - y|^2 only the cross term depends on the pairing; the cost of the best pairing is
     # then summed from differences, because expanding the square would lose half the digits.
-    costs = -(x @ y.T).cpu().numpy()
-    if not is_best_as_given(costs):
-        _, partner = assignment_solver()(costs)
-        y = y[torch.from_numpy(partner).to(y.device)]
+    _, partner = assignment_solver()(reduced(-(x @ y.T)).cpu().numpy())
+    y = y[torch.from_numpy(partner).to(y.device)]
     return float((x - y).square().sum()) / x.shape[0]
 
 
-def is_best_as_given(costs: NDArray[np.floating]) -> bool:
-    """Return whether pairing i with i is shown to cost the least; False leaves it open.
+def reduced(costs: torch.Tensor) -> torch.Tensor:
+    """Return costs of pairings less a number for each row and each column, none below 0.
 
-    It does where there are potentials v with v_j - v_i <= c_ij - c_ii for all i and j, the dual
-    solution. They are searched for from v = 0, as the shortest paths of Bellman and Ford.
+    The best pairing stays the same, and a solver that grows it along the least costs finds it two
+    to fifteen times sooner. Where x_i is near y_i, as it is after the optimal map, c_ij is about
+    -y_i y_j, and of it |y_i - y_j|^2 / 2 is left: 0 where i is paired with itself.
 
     Parameters
     ----------
-    costs : numpy.ndarray
-        n x n, the cost of pairing i with j.
+    costs : torch.Tensor
+        n x n, the cost of pairing i with j. It is overwritten.
     """
-    import numpy as np
-
-    excess = costs - costs.diagonal()[:, None]
-    potentials = np.zeros(len(costs))
-    reached = excess.min(axis=0)
-    for _ in range(ROUNDS):
-        # Only what was lowered can lower others.
-        lowered = np.flatnonzero(reached < potentials)
-        if len(lowered) == 0:
-            return True
-        potentials[lowered] = reached[lowered]
-        reached = (potentials[lowered, None] + excess[lowered]).min(axis=0)
-    return False
+    half = 0.5 * costs.diagonal()
+    costs = costs.sub_(half[:, None] + half)
+    costs -= costs.amin(dim=1, keepdim=True)
+    costs -= costs.amin(dim=0)
+    return costs
 
 
 @cache

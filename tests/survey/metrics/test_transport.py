@@ -14,7 +14,7 @@ from survey.metrics.moments import Rows
 from survey.metrics.transport import (
     CommonBasis,
     assignment_cost,
-    is_best_as_given,
+    reduced,
     transported,
 )
 from tests.survey.metrics.pairs import coloured, normal
@@ -55,12 +55,21 @@ def test_the_cost_is_the_solvers(n: int, c: int, noise: float, seed: int) -> Non
     rows, partners = linear_sum_assignment(costs)
     least = float(costs[rows, partners].sum())
     assert assignment_cost(x, y) == pytest.approx(least / n, abs=1e-9)
-    if is_best_as_given(costs):
-        assert float(costs.trace()) == pytest.approx(least, abs=1e-9)
 
 
-def test_a_monotone_map_is_settled_without_the_solver() -> None:
-    # In few dimensions more rounds would be needed.
+def test_reduced_costs_leave_pairings_the_same_distance_apart() -> None:
+    x = normal(20, 5)
+    costs = -(x @ x.relu().T)
+    left = reduced(costs.clone())
+    assert bool((left >= 0).all())
+    assert bool((left.amin(dim=0) == 0).all())
+    one, other = (torch.randperm(20, generator=torch.Generator().manual_seed(k)) for k in (0, 1))
+    i = torch.arange(20)
+    difference = costs[i, one].sum() - costs[i, other].sum()
+    assert float(left[i, one].sum() - left[i, other].sum()) == pytest.approx(float(difference))
+
+
+def test_a_monotone_map_leaves_no_cost_of_the_given_pairing() -> None:
     x = normal(300, 50)
-    assert is_best_as_given(-(x @ x.relu().T).numpy())
-    assert not is_best_as_given(-(x @ x.flip(0).T).numpy())
+    assert bool((reduced(-(x @ x.relu().T)).diagonal() == 0).all())
+    assert bool((reduced(-(x @ x.flip(0).T)).diagonal() > 0).any())
