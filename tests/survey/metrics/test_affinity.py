@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -91,9 +90,6 @@ def test_far_more_channels_than_images_never_build_c_by_c() -> None:
     largest = _largest_allocation(lambda: affinity_score(x, x.relu()))
     # A handful of 64 x 20,000 float64 matrices; 20,000 x 20,000 would be 3.2 GB.
     assert largest < 64 * 20_000 * 8 * 3
-    began = time.perf_counter()
-    affinity_score(x, x.relu())
-    assert time.perf_counter() - began < 5
 
 
 def _largest_allocation(run: Callable[[], object]) -> int:
