@@ -113,17 +113,12 @@ class ScoreQueue:
         ahead = 0 if every else self._ahead
         while self._waiting and (len(self._waiting) > ahead or self._is_next_scored()):
             batch, begun = self._waiting.popleft()
-            try:
-                scores = (
-                    tuple(score.result() for score in begun)
-                    if begun
-                    else tuple(map(batch.score, range(batch.sites)))
-                )
-                hits = reduce(add, (each.arrived()[1] for each in batch.passes))
-            except BaseException:
-                # Nothing after a batch that failed is kept.
-                self._waiting.clear()
-                raise
+            scores = (
+                tuple(score.result() for score in begun)
+                if begun
+                else tuple(map(batch.score, range(batch.sites)))
+            )
+            hits = reduce(add, (each.arrived()[1] for each in batch.passes))
             # Of batches that overlap the seconds are counted once.
             began, self._ended = max(batch.began, self._ended), time.perf_counter()
             counts = (hits.labelled, hits.top1, hits.top5, self._ended - began)
