@@ -200,7 +200,7 @@ def run_campaign(home: Home) -> Campaign:
 
 
 def _wait_for_answer(url: str) -> None:
-    """Ask until a query is answered: the first ones read their libraries from the disk."""
+    """Ask until a query is answered: the first ones run beside what loads libraries."""
     until = time.monotonic() + 120
     while (answer := ask(url, "SELECT 1")).status_code != HTTPStatus.OK:
         assert time.monotonic() < until, answer.text

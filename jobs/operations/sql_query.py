@@ -10,7 +10,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -36,12 +35,10 @@ LIMITS = (0.1, 86_400.0)
 #: Rows that aligned text shows.
 ROWS_SHOWN = 1000
 
-# The time counts from the beginning: nothing handles this signal, and so it ends the process,
-# whatever that does. The folders are those that this process imports from, and not the current one
-# unless it is among them.
+# The folders are those that this process imports from, and not the current one unless it is among
+# them.
 _START = (
-    "import json, os, signal, sys; signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]));"
-    " sys.path[:] = json.loads(sys.argv[2]); os.nice(int(sys.argv[3]));"
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); os.nice(int(sys.argv[2]));"
     " from jobs.operations.sql_worker import main; main()"
 )
 
@@ -58,7 +55,7 @@ _ERRORS: dict[str, type[SurveyError]] = {
 class QueryLimits:
     """What a query may take."""
 
-    #: Seconds until the last of its result is taken.
+    #: Seconds until the last of its result is taken, from when the libraries are loaded.
     seconds: float = TIMEOUT_SECONDS
     #: GB of memory, beside what the program and the store's waiting segments take.
     memory_gb: float = MEMORY_GB
@@ -82,6 +79,22 @@ class QueryLimits:
                 )
 
 
+def query_process(niceness: int = 0) -> subprocess.Popen[bytes]:
+    """Start a process that loads what queries need, and waits for one.
+
+    It ends where whoever started it does.
+    """
+    return subprocess.Popen(  # noqa: S603 - this interpreter, and nothing of a statement
+        [*_COMMAND, json.dumps(sys.path), str(niceness)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Ctrl-C is for this process, which ends the other. Linux compares the priorities of
+        # processes of one session alone.
+        process_group=0,
+    )
+
+
 class SqlQuery:
     """A query of everything measured so far; iterating over it gives its result in pieces.
 
@@ -99,6 +112,8 @@ class SqlQuery:
         Terminal cells that a line of aligned text may take.
     tables : sequence of UserTable, optional
         Files of the user's own that it may join.
+    process : subprocess.Popen, optional
+        A ``query_process`` that waits for it; by default one is started.
 
     Attributes
     ----------
@@ -118,6 +133,7 @@ class SqlQuery:
         limits: QueryLimits | None = None,
         width: int | None = None,
         tables: Sequence[UserTable] = (),
+        process: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._home, self._limits = home, limits or QueryLimits()
         files = {table.name: str(table.path) for table in tables}
@@ -125,7 +141,7 @@ class SqlQuery:
         self._asked |= {"format": format, "width": width, "registry": home.registry_url}
         self.rows = self.shown = 0
         self.damage: str | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting = self._process = process
         self._ended = False
 
     def end(self) -> None:
@@ -144,28 +160,20 @@ class SqlQuery:
         StoreError
             If the store cannot be read.
         """
-        began = time.monotonic()
         report = yield from self._run(self._limits.seconds)
         if report.get("unknown") and announced("metric"):
             # The name may be the column of an installed metric that was never stored. Packages are
             # loaded only now.
-            left = self._limits.seconds - (time.monotonic() - began)
+            left = self._limits.seconds - report["seconds"]
             report = yield from self._run(max(left, LIMITS[0]), metrics=True)
         if kind := report.get("error"):
             raise _ERRORS[kind](report["message"], hint=report["hint"])
         self.rows, self.shown, self.damage = report["rows"], report["shown"], report["damage"]
 
     def _run(self, seconds: float, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
-        asked = {**self._asked, **asdict(self._limits), "metrics": metrics}
-        with subprocess.Popen(  # noqa: S603 - this interpreter, and nothing of the statement
-            [*_COMMAND, str(seconds), json.dumps(sys.path), str(self._limits.niceness)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Ctrl-C is for this process, which ends the other. Linux compares the priorities of
-            # processes of one session alone.
-            process_group=0,
-        ) as process:
+        asked = self._asked | asdict(self._limits) | {"seconds": seconds, "metrics": metrics}
+        waiting, self._waiting = self._waiting, None
+        with waiting or query_process(self._limits.niceness) as process:
             given, result, report = process.stdin, process.stdout, process.stderr
             self._process = process
             try:

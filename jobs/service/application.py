@@ -105,5 +105,6 @@ def make_application(settings: ServiceSettings) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
+    app.state.queries.close()
     app.state.renderer.close()
     app.state.registry.close()

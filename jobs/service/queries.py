@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
+from subprocess import Popen
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -14,9 +16,9 @@ from fastapi import Request
 
 from catalog.home import Home
 from jobs.choices import ResultFormat
-from jobs.operations.sql_query import SqlQuery
+from jobs.operations.sql_query import SqlQuery, query_process
 from jobs.service.problems import Refusal
-from jobs.service.settings import SqlLimits
+from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError
 from survey.text import counted, format_bytes
 
@@ -50,6 +52,37 @@ class Queries:
         #: Queries take long: in the threads of all requests they would keep readers waiting.
         self._threads = ThreadPoolExecutor(limits.sql_at_once, "query")
         self._present = 0
+        #: Processes that wait for a query, and whether there are to be any.
+        self._waiting: deque[Popen[bytes]] = deque()
+        self._keeps = False
+
+    def prepare(self) -> None:
+        """Keep as many processes ready as queries may run: they have their libraries loaded."""
+        self._keeps = True
+        for _ in range(self._limits.sql_at_once):
+            self._threads.submit(self._start)
+
+    def close(self) -> None:
+        """End the processes that wait."""
+        self._keeps = False
+        self._threads.shutdown(cancel_futures=True)
+        while self._waiting:
+            with self._waiting.pop() as process:
+                process.kill()
+
+    def _start(self) -> None:
+        self._waiting.append(query_process(NICENESS))
+
+    def _ready(self) -> Popen[bytes] | None:
+        """Return a process that waits, if there is one."""
+        while self._waiting:
+            process = self._waiting.popleft()
+            if process.poll() is None:
+                return process
+            with process:
+                # It was ended by others: its pipes are closed.
+                continue
+        return None
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[Result]:
@@ -105,10 +138,15 @@ class Queries:
                 f"limit is {rows:,}, allowed are {most:,}", hint="ask for fewer rows"
             )
         limits = self._limits.of_query(most + 1 if rows is None else rows)
-        query = SqlQuery(self._home, sql, format, limits)
-        async with self._turn(), ended_with_client(request, query.end):
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, self._collect, query, result)
+        async with self._turn():
+            query = SqlQuery(self._home, sql, format, limits, process=self._ready())
+            try:
+                async with ended_with_client(request, query.end):
+                    loop = asyncio.get_running_loop()
+                    await loop.run_in_executor(self._threads, self._collect, query, result)
+            finally:
+                if self._keeps:
+                    self._threads.submit(self._start)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

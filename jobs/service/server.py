@@ -58,6 +58,7 @@ def serve(
         app.state.first_copy.begin(settings.home)
         # Beside that copy: whoever asks first would wait for them.
         app.state.renderer.load()
+        app.state.queries.prepare()
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
         with beside, suppress(KeyboardInterrupt):

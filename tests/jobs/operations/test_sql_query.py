@@ -22,7 +22,7 @@ import pytest
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.tags import RunLabels
-from jobs.operations.sql_query import LIMITS, QueryLimits, SqlQuery
+from jobs.operations.sql_query import LIMITS, QueryLimits, SqlQuery, query_process
 from jobs.operations.sql_worker import write_result
 from survey.errors import SettingsError, StoreError
 from tests.catalog.homes import new_home
@@ -79,6 +79,33 @@ def test_a_call_that_cannot_be_interrupted_ends_at_its_time(home: Home) -> None:
     assert set(children(os.getpid())) <= set(others)
 
 
+def test_a_querys_time_begins_once_its_libraries_are_loaded(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In the place of a library: it loads that one if no time runs yet.
+    (tmp_path / "resource.py").write_text(
+        "import signal, sys\nassert signal.getitimer(signal.ITIMER_REAL)[0] == 0\n"
+        "sys.path.pop(0)\ndel sys.modules['resource']\nimport resource\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert json.loads(result(home, "SELECT 1 AS n")) == [{"n": 1}]
+
+
+def test_a_process_that_waits_answers_one_query_and_ends(home: Home) -> None:
+    process = query_process()
+    query = SqlQuery(home, "SELECT 1 AS n", "json", process=process)
+    for _ in range(2):
+        assert json.loads(b"".join(query)) == [{"n": 1}]
+        assert process.poll() == 0
+
+
+def test_a_process_that_waits_ends_with_who_started_it() -> None:
+    process = query_process()
+    with process:
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+
+
 def test_damaged_labels_are_missing_from_a_result_and_that_is_told(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     with Registry(home) as registry:
@@ -119,7 +146,7 @@ def test_a_result_larger_than_the_memory_is_given_whole(home: Home, tmp_path: Pa
 import resource, sys
 from catalog.home import Home
 from pathlib import Path
-from jobs.operations.sql_query import QueryLimits, SqlQuery
+from jobs.operations.sql_query import QueryLimits, SqlQuery, query_process
 query = SqlQuery(Home(Path(sys.argv[1])), {LARGE!r}, "csv", QueryLimits(memory_gb=0.1))
 size = sum(map(len, query))
 status = dict(line.split(":") for line in open("/proc/self/status"))

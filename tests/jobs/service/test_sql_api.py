@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -163,6 +164,34 @@ def test_a_query_ends_with_its_client_and_others_wait_in_vain(
             return time.monotonic() - began
 
     assert asyncio.run(go_away()) < 5
+    assert children() == others
+
+
+def test_queries_have_processes_that_wait_for_them(home: Home) -> None:
+    others, room = children(), Queries(home, SqlLimits())
+
+    def waiting() -> list[int]:
+        for _ in range(1000):
+            if len(room._waiting) == SqlLimits().sql_at_once:
+                break
+            time.sleep(0.02)
+        return [process.pid for process in room._waiting]
+
+    async def ask() -> None:
+        with tempfile.TemporaryFile() as file:
+            await room.run(Client(600), "SELECT 1", "json", None, file)
+
+    room.prepare()
+    first, second = waiting()
+    asyncio.run(ask())
+    assert second in waiting()
+    assert first not in waiting()
+    # One that was ended meanwhile is not asked.
+    os.kill(second, signal.SIGKILL)
+    os.waitid(os.P_PID, second, os.WEXITED | os.WNOWAIT)
+    asyncio.run(ask())
+    assert second not in waiting()
+    room.close()
     assert children() == others
 
 
