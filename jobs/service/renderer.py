@@ -174,8 +174,11 @@ class _Line:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, whatever it computes: nobody waits for it any more."""
+        processes = list((self._process._processes or {}).values())
         self._process.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
 
 
 def _awaitable(future: Future[Computed] | asyncio.Task[Computed]) -> asyncio.Future[Computed]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from http import HTTPStatus
+
 from fastapi.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobs.service.access.callers import Caller, Callers
 from jobs.service.access.headers import adding_headers
 from jobs.service.access.hosts import require_content_type, require_host, require_same_origin
-from jobs.service.problems import of_error, of_refusal, problem_response
+from jobs.service.problems import Refusal, of_error, of_refusal, problem_response
 from jobs.service.settings import ServiceSettings
 from survey.errors import SurveyError
 
@@ -48,7 +51,26 @@ class Guard:
         except SurveyError as error:
             await problem_response(of_error(error, request))(scope, receive, answer)
         else:
-            await self._app(scope, receive, answer)
+            await self._answer(scope, receive, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer; what the service stops before that is refused."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if begun:
+                raise
+            refusal = Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the service stops", "ask again once it runs"
+            )
+            await problem_response(of_refusal(refusal), {"Retry-After": "5"})(scope, receive, send)
 
     async def _caller(self, request: Request) -> Caller:
         require_host(request, self._settings)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from fastapi import APIRouter, Depends, Request
 from fastapi.testclient import TestClient
+from starlette.types import Message
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
@@ -33,6 +35,11 @@ def take_form(request: Request) -> str:
 @api.post("/things")
 def take_thing(thing: dict[str, int]) -> dict[str, int]:
     return thing
+
+
+@api.get("/waiting")
+async def wait() -> None:
+    await asyncio.sleep(600)
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -186,3 +193,26 @@ def test_wrong_tokens_are_forgotten_in_time() -> None:
     assert wrong.seconds_to_wait("a") == WINDOW_SECONDS - MOST_WRONG
     now[0] = WINDOW_SECONDS
     assert wrong.seconds_to_wait("a") == 0
+
+
+def test_what_a_service_stops_before_it_is_answered_is_refused(local: TestClient) -> None:
+    sent = list[Message]()
+    headers = [(b"host", b"127.0.0.1:8765")]
+    scope = {"type": "http", "method": "GET", "path": "/api/v1/waiting", "query_string": b""}
+
+    async def receive() -> Message:
+        await asyncio.sleep(600)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def stop() -> None:
+        answering = asyncio.create_task(local.app({**scope, "headers": headers}, receive, send))
+        await asyncio.sleep(0.3)
+        answering.cancel()
+        await answering
+
+    asyncio.run(stop())
+    assert sent[0]["status"] == 503
+    assert b"problem+json" in dict(sent[0]["headers"])[b"content-type"]

@@ -44,6 +44,7 @@ def stuck() -> Iterator[Callable[[Renderer], Future[bool]]]:
     """Return a function that gives a renderer's slow process something without an end."""
     over = Event()
     with ThreadPoolExecutor(1) as process:
+        process._processes = {}  # type: ignore[attr-defined]
 
         def begin(renderer: Renderer) -> Future[bool]:
             renderer._slow._process = process  # type: ignore[assignment]
@@ -104,6 +105,17 @@ def test_a_process_that_died_is_replaced() -> None:
         return [first, await renderer.page(time.sleep, 0.02, quick=True)]
 
     assert asyncio.run(ask_twice()) == [None, None]
+
+
+@pytest.mark.slow(seconds=4)
+def test_a_service_that_stops_waits_for_no_answer() -> None:
+    renderer = Renderer()
+    computing = renderer.begin(time.sleep, 600)
+    until(computing.running)
+    (process,) = renderer._slow._process._processes.values()
+    renderer.close()
+    process.join(60)
+    assert not process.is_alive()
 
 
 def until(holds: Callable[[], bool]) -> None:
