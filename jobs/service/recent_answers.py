@@ -32,6 +32,9 @@ Result = TypeVar("Result")
 #: Seconds of the processor from which on an answer takes long.
 LONG_SECONDS = 1.0
 
+#: Seconds of the processor that libraries take at most which are loaded in the middle of one.
+LIBRARY_SECONDS = 3.0
+
 #: For how many times its seconds such an answer is given, and for how many seconds at most.
 TIMES_GIVEN, MOST_AGE = 30.0, 120.0
 
@@ -190,5 +193,5 @@ def _timed(compute: Callable[[], Result]) -> tuple[Result, float]:
     loaded, began = len(sys.modules), time.process_time()
     result = compute()
     # Some are loaded in the middle, once: that is no reason to compute it less often.
-    once = len(sys.modules) > loaded
-    return result, 0.0 if once else time.process_time() - began
+    once = LIBRARY_SECONDS if len(sys.modules) > loaded else 0.0
+    return result, max(0.0, time.process_time() - began - once)
