@@ -208,6 +208,7 @@ def test_a_schedule_is_added_paused_and_removed_by_forms(client: TestClient) -> 
     assert client.post("/schedules", data={**new, "name": "a/b"}).status_code == 422
     (schedule,) = client.get("/api/v1/schedules").json()["items"]
     assert (schedule["name"], schedule["cron"]) == ("week ly", "0 0 * * 0")
+    assert schedule["next_due"][0][:16].replace("T", " ") + " UTC" in client.get("/schedules").text
     assert client.post("/schedules/week%20ly/pause", data=token).status_code == 200
     assert client.get("/api/v1/schedules").json()["items"][0]["paused_at"] is not None
     assert client.post("/schedules/week%20ly/remove", data=token).status_code == 200
@@ -256,6 +257,13 @@ def test_the_overview_counts_what_is_stale(repeated: Path) -> None:
     page = make(Asked(repeated, "", "overview")).html
     counts = dict(re.findall(r"<dt>(measured|failed|stale)[^<]*</dt><dd>(\d+)</dd>", page))
     assert counts == {"measured": "2", "failed": "0", "stale": "1"}
+
+
+def test_the_overview_leads_to_the_scan_until_a_run_has_ended(tmp_path: Path) -> None:
+    with Builder(tmp_path / "home") as build:
+        build("r1", [[0.5, 0.6]], status="running", finished_at=None)
+    latest = make(Asked(tmp_path / "home", "", "overview")).html.partition('id="latest"')[2]
+    assert ("<li>" in latest, '<a href="/scan">' in latest) == (False, True)
 
 
 def test_each_job_under_way_has_one_bar_and_its_workers(
