@@ -155,7 +155,9 @@ def about_all(url: str, pid: int, home: Home) -> None:
         taken, busy = time.monotonic() - began, busy_seconds(pid) - before
         print(f"  {what}, nothing new: {taken:.1f} s, {busy:.1f} s of the processor", flush=True)
     load = Load()
-    scanning = threading.Thread(target=scan, args=(load, home, 20 * RUNS + os.getpid() * 1000))
+    first = 20 * RUNS + os.getpid() * 1000
+    # It ends with this process, also where a request fails.
+    scanning = threading.Thread(target=scan, args=(load, home, first), daemon=True)
     scanning.start()
     for what, address in ABOUT_ALL.items():
         times, ages, before = list[float](), list[int](), busy_seconds(pid)

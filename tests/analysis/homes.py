@@ -80,7 +80,7 @@ class Builder:
                     ]
                 )
             of_network = [NetworkRecord(run_id, 1, measures)] if measures else []
-            record = run(run_id, status, finished_at=ended, **{**basics, **values})
+            record = run(run_id, status, **{"finished_at": ended, **basics, **values})
             writer.write([record], network=of_network)
 
 
