@@ -13,7 +13,7 @@ import pytest
 
 from tests.style.repository import ROOMS, ROOT, relative, repository_files
 
-pytestmark = pytest.mark.slow(seconds=40)
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,6 @@ def test_the_rooms_are_in_it_whole_and_nothing_else(wheel: Path) -> None:
     assert names == {name for name in files if name.split("/")[0] in ROOMS}
 
 
-@pytest.mark.long
 def test_it_measures_asks_and_reports_outside_of_the_checkout(
     commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ class TestLocalRunner(RunnerContract):
 
 @pytest.mark.ray
 @pytest.mark.slow(seconds=60)
+@pytest.mark.long
 class TestRayRunner(RunnerContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod

@@ -16,7 +16,7 @@ from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
 #: Most of it goes into compiling tslearn.
-pytestmark = pytest.mark.slow(seconds=20)
+pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.long]
 
 
 def waves(models: int = 4) -> dict[str, NDArray[np.float64]]:

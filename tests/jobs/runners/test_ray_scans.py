@@ -26,7 +26,7 @@ from jobs.scan.reporter import Reporter
 from tests.jobs.jobs import declared
 from tests.jobs.runners.ray_heads import head
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow(seconds=70), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
