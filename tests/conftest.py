@@ -25,6 +25,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Ray's workers give way to everything else otherwise: tests that wait for one would wait for all
 # that compute.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# What a test starts of Ray may take as long as a machine needs for it.
+os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "600")
+os.environ.setdefault("RAY_worker_register_timeout_seconds", "600")
 # Ray asks on a terminal otherwise, and reports to its makers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 

@@ -21,11 +21,10 @@ from catalog.open_home import open_home
 from catalog.store.reader import query, run_states
 from catalog.store.records import RunState
 from jobs.cli.main import app
+from tests.waiting import PATIENCE_SECONDS
 
 #: What every process needs to find the product, wherever the tests are started from.
 ROOT = Path(__file__).resolve().parents[2]
-
-PATIENCE_SECONDS = 600.0
 
 #: What a test started, which does not outlive it.
 _STARTED: list[subprocess.Popen[str]] = []
@@ -93,7 +92,7 @@ def survey_process(
     process = start(*arguments, home=home, cwd=cwd)
     try:
         out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
+    except BaseException:
         end_group(process)
         raise
     assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
@@ -140,7 +139,10 @@ class SurveyProcess:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._process.communicate(timeout=60)
+        try:
+            self._process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            self._process.kill()
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run ``survey`` with arguments and check its exit code."""

@@ -14,6 +14,7 @@ import pytest
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from tests.acceptance.command import (
+    PATIENCE_SECONDS,
     ROOT,
     counted,
     measured,
@@ -51,6 +52,7 @@ import sys, time
 from pathlib import Path
 from tests.acceptance.command import survey
 
+sys.stdin.readline()
 for _ in range(50):
     asked = ("sql", "SELECT count(*) AS n FROM batch_scores", "--format", "csv")
     print(survey(*asked, home=Path(sys.argv[1])).stdout.split()[-1], flush=True)
@@ -65,6 +67,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pat
         *(tmp_path_factory, worker_id, "undisturbed"),
         lambda home: survey(*ZOO, "--runner", "local", home=home),
     )
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """A file that the second network of the zoo waits for to be removed, after some batches."""
+    file = tmp_path / "gate"
+    file.touch()
+    return file
 
 
 def in_second_model(states):
@@ -89,12 +99,13 @@ def assert_same(home: Path, undisturbed: Path) -> None:
 
 @pytest.mark.slow(seconds=30)
 @pytest.mark.ray
-def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
+def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, gate, undisturbed):
     home = tmp_path / "home"
-    scan = start(*ZOO, home=home)
+    scan = start(*ZOO, home=home, PATIENT_GATE=str(gate))
     until(in_second_model, home, scan)
     os.kill(scan.pid, signal.SIGKILL)
     scan.communicate()
+    gate.unlink()
     before = {
         (row["run_id"], row["batch"]): row["recorded_at"]
         for row in rows("SELECT run_id, batch, recorded_at FROM batches", home)
@@ -113,14 +124,15 @@ def test_a_killed_scan_goes_on_where_it_stopped(tmp_path, undisturbed):
 
 @pytest.mark.slow(seconds=30)
 @pytest.mark.ray
-def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+def test_a_killed_worker_is_replaced(tmp_path, gate, undisturbed):
     home = tmp_path / "home"
-    scan = start(*ZOO, home=home)
+    scan = start(*ZOO, home=home, PATIENT_GATE=str(gate))
     until(in_second_model, home, scan)
     registry = Registry(open_home(home, create=False))
     (running,) = [job for job in registry.jobs() if job.state == "running"]
     os.kill(registry.attempts.of(running.key)[-1].pid, signal.SIGKILL)
-    _, err = scan.communicate(timeout=600)
+    gate.unlink()
+    _, err = scan.communicate(timeout=PATIENCE_SECONDS)
     assert scan.returncode == 0, err
     assert "retry" in err
     outcomes = [attempt.outcome for attempt in registry.attempts.of(running.key)]
@@ -132,12 +144,12 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 @pytest.mark.slow(seconds=60)
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
+def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, gate, undisturbed):
     home = tmp_path / "home"
-    scan = start(*ZOO, home=home)
+    scan = start(*ZOO, home=home, PATIENT_GATE=str(gate))
     until(in_second_model, home, scan)
     os.kill(scan.pid, number)
-    _, err = scan.communicate(timeout=300)
+    _, err = scan.communicate(timeout=PATIENCE_SECONDS)
     assert scan.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -150,26 +162,32 @@ def test_an_interrupted_scan_says_so_and_goes_on(number, tmp_path, undisturbed):
 @pytest.mark.ray
 def test_readers_never_disturb_a_scan(tmp_path):
     home = tmp_path / "home"
-    scan = start(*LONG, home=home)
-    until(lambda states: states, home, scan)
-    holder = connected(home / "signatures.duckdb")
-    began = time.monotonic()
-    asking = subprocess.run(
+    asking = subprocess.Popen(
         [sys.executable, "-c", ASKING, str(home)],
         cwd=ROOT,
-        capture_output=True,
         text=True,
-        check=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    assert asking.returncode == 0, asking.stderr
-    answers = [int(line) for line in asking.stdout.split()]
+    try:
+        scan = start(*LONG, home=home)
+        until(lambda states: states, home, scan)
+        holder = connected(home / "signatures.duckdb")
+        began = time.monotonic()
+        printed, problems = asking.communicate("now\n")
+    finally:
+        asking.kill()
+        asking.communicate()
+    assert asking.returncode == 0, problems
+    answers = [int(line) for line in printed.split()]
     assert len(answers) == 50
     assert answers == sorted(answers)
     assert answers[-1] > answers[0]
     time.sleep(max(0.0, 60 - (time.monotonic() - began)))
     holder.execute("SELECT count(*) FROM runs").fetchall()
     holder.close()
-    _, err = scan.communicate(timeout=600)
+    _, err = scan.communicate(timeout=PATIENCE_SECONDS)
     assert scan.returncode == 0, err
     records = rows(
         """SELECT run_id, count(*) AS n, count(DISTINCT (batch, site)) AS keys
@@ -185,7 +203,7 @@ def test_readers_never_disturb_a_scan(tmp_path):
 
 def connected(path: Path) -> duckdb.DuckDBPyConnection:
     """Open the store read-only as any program may, trying again while the writer merges."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return duckdb.connect(str(path), read_only=True)
@@ -215,7 +233,7 @@ def test_two_scans_do_not_share_a_home(tmp_path):
         assert "running" in {job["state"] for job in jobs}
     finally:
         scan.terminate()
-        scan.communicate(timeout=300)
+        scan.communicate(timeout=PATIENCE_SECONDS)
     assert scan.returncode == 130
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
@@ -34,9 +34,10 @@ from jobs.schedules.cron import due_times, new_entry
 from jobs.service.driver_state import driver_state
 from jobs.service.submissions import submit
 from jobs.service_client import ServiceClient
-from tests.acceptance.command import PATIENCE_SECONDS, measured, start
+from tests.acceptance.command import measured, start
 from tests.acceptance.test_clusters import machines, started
 from tests.jobs.jobs import ON_CPU
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def zoo(**changes: object) -> Definition:
@@ -79,13 +80,6 @@ def hook() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def batches(home: Home) -> int:
@@ -248,14 +242,14 @@ def test_a_service_that_is_told_to_stop_keeps_the_batches_and_the_queue(tmp_path
         service = served(home, hook, log)
         until(lambda: batches(home) > 2)
         service.terminate()
-        assert service.wait(60) == 0, log.read_text()
+        assert service.wait(PATIENCE_SECONDS) == 0, log.read_text()
         assert driver_state(home).state == "absent"
         waiting, kept = registry.submissions.named(submission.id), batches(home)
         assert (waiting.state, waiting.reason) == ("queued", "interrupted")
         service = served(home, hook, log)
         until(lambda: batches(home) > kept)
         service.terminate()
-        assert service.wait(60) == 0, log.read_text()
+        assert service.wait(PATIENCE_SECONDS) == 0, log.read_text()
 
 
 def parent_of(pid: int) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from catalog.models.cifar import CifarSource
 from jobs.service_client import ServiceClient
 from tests.acceptance.browser.tabs import Watched, opened_browser, watched_tab
-from tests.acceptance.command import PATIENCE_SECONDS, end_group, launch
+from tests.acceptance.command import end_group, launch
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [
     pytest.mark.slow(seconds=240),
@@ -63,13 +63,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         assert process.wait(PATIENCE_SECONDS) == 0
     finally:
         end_group(process)
-
-
-def until(condition: Callable[[], object], seconds: float = 0.2) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(seconds)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +200,7 @@ def schedule_and_see_it_run(page: Page) -> None:
         page.reload()
         return times.get_by_text("done", exact=True).count() > 0
 
-    until(ran, seconds=2.0)
+    until(ran, pause=2.0)
     follow(page, "button", "Pause often")
     expect(page.get_by_role("button", name="Resume often")).to_have_count(1)
     expect(page.get_by_role("listitem").filter(has_text="often")).not_to_have_count(0)

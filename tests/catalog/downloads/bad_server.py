@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.waiting import PATIENCE_SECONDS
+
 #: What a server does instead of an answer as it should be: gets the handler and what it serves.
 Fault = Callable[["Handler", "Served"], None]
 
@@ -126,7 +128,7 @@ def waits_after(count: int, event: threading.Event) -> Fault:
 
     def fault(handler: Handler, served: Served) -> None:
         handler.send_content(served, at_most=count)
-        event.wait(30)
+        event.wait(PATIENCE_SECONDS)
 
     return fault
 
@@ -206,12 +208,12 @@ def sends(content: bytes, sent: list[int] | None = None) -> Fault:
 
 
 def drips_after(content: bytes) -> Fault:
-    """Send bytes as they are, instead of any answer; then one byte at a time, for half a minute."""
+    """Send bytes as they are, instead of any answer; then one byte at a time, for ten minutes."""
 
     def fault(handler: Handler, _: Served) -> None:
         handler.close_connection = True
         handler.wfile.write(content)
-        for _number in range(1500):
+        for _number in range(30_000):
             handler.wfile.write(b"x")
             time.sleep(0.02)
 

@@ -407,10 +407,12 @@ def test_a_new_registry_appears_with_all_its_tables(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for _ in range(2):
         maker = subprocess.Popen(command, cwd=ROOT)
-        while not home.registry.exists():
-            assert maker.poll() is None
-        maker.kill()
-        maker.wait()
+        try:
+            while not home.registry.exists():
+                assert maker.poll() is None
+        finally:
+            maker.kill()
+            maker.wait()
         with Registry(home) as registry:
             assert registry.jobs() == []
         shutil.rmtree(home.path)

@@ -353,9 +353,9 @@ def test_keys_made_to_have_one_hash_are_not_hashed(tmp_path: Path, kind: str) ->
     program = b"\x80\x02}(" + keys + b"u."
     if kind == "counter":
         program = b"\x80\x02ccollections\nCounter\n](" + keys + b"e\x85R."
-    started = time.monotonic()
+    started = time.process_time()
     _refused(_with_program(tmp_path, program), "5,000 keys")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_plain_keys_may_be_many(tmp_path: Path) -> None:
@@ -445,10 +445,10 @@ def test_names_of_a_file_are_shown_short_and_plain(tmp_path: Path) -> None:
 
 def test_a_key_of_many_parts_is_answered_at_once(tmp_path: Path) -> None:
     path = _saved(tmp_path / "file", {"a." * 200_000 + "weight": torch.ones(1)})
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(CheckpointError, match="does not fit"):
         load_weights(nn.Linear(1, 1), path, "test:linear")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def _records(files: dict[str, bytes], start: int) -> tuple[bytes, bytes]:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,10 @@ import ray
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 
 from jobs.runners.ray import actor
+from tests.waiting import until
 
 #: What a token looks like; worth nothing elsewhere.
 TOKEN = "0123456789abcdef" * 4
-
-START_SECONDS = 60.0
 
 #: Starts a head without the server of Ray's client, which takes long to start.
 START = """
@@ -105,7 +103,7 @@ def answer(address: str, token: str | None) -> grpc.StatusCode:
     with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
         stub = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
         try:
-            stub.CheckAlive(gcs_service_pb2.CheckAliveRequest(), timeout=5, metadata=given)
+            stub.CheckAlive(gcs_service_pb2.CheckAliveRequest(), timeout=60, metadata=given)
         except grpc.RpcError as error:
             return error.code()
     return grpc.StatusCode.OK
@@ -129,9 +127,10 @@ def dying_starts(count: int, of: Callable[[str], bool] = lambda _: True) -> Iter
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    # Said once the machine itself has joined the cluster.
-    while b"Ray runtime started" not in (log := (folder / "log").read_bytes()):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(f"no head on port {port}: {log.decode(errors='replace')}")
-        time.sleep(0.2)
+    def is_up() -> bool:
+        log = (folder / "log").read_bytes()
+        assert process.poll() is None, f"no head on port {port}: {log.decode(errors='replace')}"
+        # Said once the machine itself has joined the cluster.
+        return b"Ray runtime started" in log
+
+    until(is_up, pause=0.2)

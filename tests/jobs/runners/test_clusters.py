@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,6 +23,7 @@ from jobs.runners.ray.runner import HEAD_SECONDS, MACHINES_SECONDS
 from survey import ClusterError, SettingsError
 from tests.jobs.runners.ray_heads import TOKEN, free_port, head
 from tests.style.repository import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 #: Joins a cluster and prints what there is on it.
 JOIN = """
@@ -101,7 +101,7 @@ def join(port, *arguments, host="127.0.0.1", **environment):
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -240,12 +240,13 @@ def test_a_lost_head_ends_the_scan_with_an_error_and_not_with_the_process():
             stderr=subprocess.PIPE,
             text=True,
         )
-        overdue = threading.Timer(150, scan.kill)
-        overdue.start()
-        assert scan.stdout.readline() == "ready\n", scan.communicate()[1]
-        os.kill(started.gcs_pid(), signal.SIGKILL)
-        printed, _ = scan.communicate()
-        overdue.cancel()
+        try:
+            assert scan.stdout.readline() == "ready\n", scan.communicate()[1]
+            os.kill(started.gcs_pid(), signal.SIGKILL)
+            printed, _ = scan.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            scan.kill()
+            scan.communicate()
     assert "head of the Ray cluster" in printed
     assert scan.returncode == 3
     # After a minute without an answer Ray would have ended the process.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -56,7 +55,7 @@ def connect():
         client.connect(str(session / "sockets" / "raylet"))
 
 def asked(port):
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=2)
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
     try:
         connection.request("GET", "/metrics")
         return connection.getresponse().status
@@ -234,11 +233,13 @@ def test_the_folder_of_a_killed_session_is_removed_by_the_next_and_no_other(temp
     holding = subprocess.Popen(
         [sys.executable, "-c", HOLDING], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
-    held = Path(holding.stdout.readline().strip())
-    with session_folder():
-        assert held.exists()
-    holding.send_signal(signal.SIGKILL)
-    holding.communicate()
+    try:
+        held = Path(holding.stdout.readline().strip())
+        with session_folder():
+            assert held.exists()
+    finally:
+        holding.kill()
+        holding.communicate()
     assert held.exists()
     with session_folder() as folder:
         assert {*temporary.iterdir()} == {*others, folder.parent}

@@ -11,9 +11,10 @@ import time
 import pytest
 
 from tests.style.repository import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 #: How long a driver that was told to stop is waited for.
-PATIENCE = 0.3
+PATIENCE = 2.0
 
 #: A process whose child is stopped with it, and goes on although it is told to stop.
 STUBBORN = f"""
@@ -45,7 +46,7 @@ def test_a_driver_that_does_not_stop_with_its_service_is_killed():
             killed = time.monotonic()
             service.kill()
             # The driver holds the other end, so that this ends with it.
-            printed, _ = service.communicate(timeout=30)
+            printed, _ = service.communicate(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             os.kill(driver, signal.SIGKILL)
             raise

@@ -22,6 +22,7 @@ from jobs.service.renderer import MOST_WAITING, Renderer
 from survey.errors import SettingsError
 from tests.analysis.homes import Builder
 from tests.jobs.service.conftest import Serve
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.quick
 
@@ -342,6 +343,7 @@ def test_the_service_says_how_old_an_answer_is(
         build("r1", [[0.5, 0.6], [0.4, 0.5]], architecture="net1")
     monkeypatch.setattr(recent_answers, "LONG_SECONDS", 0.0)
     monkeypatch.setattr(recent_answers, "TIMES_GIVEN", 1e9)
+    monkeypatch.setattr("jobs.service.renderer.PAGE_SECONDS", PATIENCE_SECONDS)
     # The other one first: loading libraries does not count.
     other, first = client.get(API, params={"model": "net1"}), client.get(API)
     assert "Age" not in first.headers
@@ -359,9 +361,4 @@ def test_the_service_says_how_old_an_answer_is(
     changed = client.get(API, params={"model": "net2"})
     assert [each["run_id"] for each in changed.json()["items"]] == ["r2"]
     assert client.get(API, params={"dataset": "nothing"}).status_code == 400
-    for _ in range(300):
-        if len(client.get(API).json()["items"]) == 2:
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("the next answer did not come")
+    until(lambda: len(client.get(API).json()["items"]) == 2, pause=0.1)

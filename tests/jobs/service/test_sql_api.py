@@ -28,6 +28,7 @@ from jobs.service.queries import Queries
 from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError, SurveyError
 from tests.jobs.service.conftest import Serve
+from tests.waiting import PATIENCE_SECONDS, processor_seconds
 
 pytestmark = pytest.mark.slow(seconds=8)
 
@@ -43,7 +44,8 @@ READERS: dict[str, Any] = {
 
 @pytest.fixture
 def local(serve: Serve) -> TestClient:
-    return serve(sql=SqlLimits(sql_rows=1000, sql_space=0.01))
+    limits = SqlLimits(sql_rows=1000, sql_space=0.01, sql_timeout=PATIENCE_SECONDS)
+    return serve(sql=limits)
 
 
 def ask(client: TestClient, sql: str, ending: str = "", **values: Any) -> Any:
@@ -129,13 +131,13 @@ def test_a_token_that_may_read_asks(serve: Serve, token: Any) -> None:
 
 
 class Client:
-    """A request of a client that goes away."""
+    """A request of a client that goes away when it is let."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
 
     async def receive(self) -> dict[str, str]:
-        await asyncio.sleep(self._seconds)
+        await self.gone.wait()
         return {"type": "http.disconnect"}
 
 
@@ -153,15 +155,17 @@ def test_a_query_ends_with_its_client_and_others_wait_in_vain(
     async def go_away() -> float:
         room, asked = Queries(home, SqlLimits(sql_at_once=1)), (ENDLESS[0], "json", None)
         with tempfile.TemporaryFile() as file:
-            first = asyncio.create_task(room.run(Client(1.5), *asked, file))
+            client = Client()
+            first = asyncio.create_task(room.run(client, *asked, file))
             await asyncio.sleep(0.1)
             with pytest.raises(queries.Refusal) as caught:
-                await room.run(Client(60), *asked, file)
+                await room.run(Client(), *asked, file)
             assert (caught.value.status_code, caught.value.headers["Retry-After"]) == (503, "5")
-            began = time.monotonic()
+            began = processor_seconds()
+            client.gone.set()
             with pytest.raises(SettingsError, match="ended"):
                 await first
-            return time.monotonic() - began
+            return processor_seconds() - began
 
     assert asyncio.run(go_away()) < 5
     assert children() == others
@@ -225,7 +229,7 @@ def test_what_reaches_beyond_the_store_is_refused(home: Home, sql: str) -> None:
 @pytest.mark.long
 def test_hostile_statements_are_refused_or_stopped_within_their_limits(home: Home) -> None:
     campaign = run_campaign(home)
-    late = {sql[:60]: each for sql, each in campaign.answers.items() if each[1] > SECONDS + 1}
+    late = {sql[:60]: each for sql, each in campaign.answers.items() if each[1] > 10 * SECONDS}
     assert not late
     assert {status for status, _ in campaign.answers.values()} == {400, 413}
     assert 0 < campaign.idle_bytes < campaign.peak_bytes < campaign.idle_bytes + MEMORY_GB * 1e9

@@ -13,6 +13,7 @@ from catalog.store.pages import StoredRows
 from jobs.service import store_turns
 from jobs.service.api import queries
 from tests.jobs.service.conftest import Serve
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.quick
 
@@ -28,7 +29,7 @@ def test_who_reads_the_store_takes_few_threads(
     def held(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any) -> Any:
             begun.release()
-            over.wait(60)
+            over.wait(PATIENCE_SECONDS)
             return function(*given)
 
         return call
@@ -38,7 +39,7 @@ def test_who_reads_the_store_takes_few_threads(
     client, addresses = serve(), ["batch_scores", "failures", "queries/store-size"]
     with ThreadPoolExecutor(READERS) as readers:
         asked = [readers.submit(client.get, f"/api/v1/{addresses[n % 3]}") for n in range(READERS)]
-        assert all(begun.acquire(timeout=30) for _ in range(store_turns.READERS))
+        assert all(begun.acquire(timeout=PATIENCE_SECONDS / 2) for _ in range(store_turns.READERS))
         for address in ("/api/v1/surveys", "/api/v1/datasets", "/scan"):
             assert client.get(address).status_code == 200
         assert not wait(asked, 0).done
