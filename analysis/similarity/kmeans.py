@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,19 @@ from analysis.array_types import Floats, Integers
 from analysis.data.validation import require_kind
 from analysis.similarity.agreement import agreement, agreement_words
 from analysis.similarity.distances import DistanceMatrix
+from analysis.statistics import dtw
 from analysis.text import number, range_finding
 from survey.errors import SettingsError
 from survey.text import counted
 
 #: Random initialisations of k-means; the one of least inertia counts.
-INITIALISATIONS = 5
+INITIALISATIONS = 10
 
-#: Rounds of k-means, and of the averaging within one.
-ROUNDS = 50
+#: Rounds of k-means at most, and steps of the averaging within one.
+ROUNDS, AVERAGED = 50, 10
+
+#: A mean squared distance between curves that is no change.
+ENOUGH = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,10 +46,10 @@ class Barycentres:
 
 
 def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
-    """Cluster models by k-means under dynamic time warping, with tslearn.
+    """Cluster models by k-means under dynamic time warping.
 
-    Means are those of DTW barycentre averaging [1]_, as long as
-    the longest curve.
+    Means are those of DTW barycentre averaging [1]_, as long as the longest curve. Of
+    ``INITIALISATIONS`` random ones, drawn far apart [2]_, the result of least inertia counts.
 
     Parameters
     ----------
@@ -72,6 +76,8 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     ----------
     .. [1] F. Petitjean, A. Ketterlin, P. Gancarski, "A global averaging method for dynamic time
        warping", Pattern Recognition 44 (2011), 678-693, doi:10.1016/j.patcog.2010.09.013.
+    .. [2] D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful seeding", ACM-SIAM
+       Symposium on Discrete Algorithms (2007), 1027-1035.
     """
     require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
     if matrix.normalisation == "length":
@@ -105,30 +111,78 @@ def barycentres_finding(result: Barycentres) -> str:
 def _fitted(
     matrix: DistanceMatrix, number: int, seed: int
 ) -> tuple[Integers, list[Floats], Floats]:
-    with warnings.catch_warnings():
-        # tslearn needs h5py only to save models.
-        warnings.filterwarnings("ignore", "h5py not installed", UserWarning)
-        from tslearn.clustering import TimeSeriesKMeans
-        from tslearn.utils import to_time_series_dataset
-
+    """Return the cluster of each model, the barycentres, and the distance of each model to its."""
     prepared = [curve.normalised(matrix.normalisation) for curve in matrix.curves]
-    series = to_time_series_dataset(prepared)
-    banded = {"global_constraint": "sakoe_chiba", "sakoe_chiba_radius": matrix.band}
-    model = TimeSeriesKMeans(
-        n_clusters=number,
-        metric="dtw",
-        metric_params=None if matrix.band is None else banded,
-        n_init=INITIALISATIONS,
-        max_iter=ROUNDS,
-        max_iter_barycenter=ROUNDS,
-        random_state=seed,
-    )
-    result = model.fit_predict(series)
+    rng, longest = np.random.default_rng(seed), max(curve.size for curve in prepared)
+    found = []
+    for _ in range(INITIALISATIONS):
+        first = [prepared[place] for place in _spread_out(matrix.values**2, number, rng)]
+        found.append(_descended(prepared, [_stretched(c, longest) for c in first], matrix.band))
+    centres, squares = min(found, key=lambda each: float(each[1].min(axis=1).sum()))
     # Largest first, so that numbers mean the same for any seed that finds the same clusters.
-    order = np.argsort(-np.bincount(result, minlength=number), kind="stable")
+    members = squares.argmin(axis=1)
+    order = np.argsort(-np.bincount(members, minlength=number), kind="stable")
     places = np.argsort(order)
-    distances = model.transform(series)[np.arange(len(result)), result]
-    return places[result] + 1, [model.cluster_centers_[k, :, 0] for k in order], distances
+    return places[members] + 1, [centres[k] for k in order], np.sqrt(squares.min(axis=1))
+
+
+def _spread_out(squares: Floats, number: int, rng: np.random.Generator) -> list[int]:
+    """Return some models far apart, one after the other.
+
+    Some are drawn by their squared distance to those before; the one that most others are near to
+    is taken.
+    """
+    trials = 2 + int(np.log(number))
+    chosen = [int(rng.integers(len(squares)))]
+    while len(chosen) < number:
+        nearest = squares[chosen].min(axis=0)
+        # Nothing is left that differs from all of them.
+        weights = nearest / nearest.sum() if nearest.any() else None
+        drawn = rng.choice(len(squares), trials, p=weights)
+        left = np.minimum(nearest, squares[drawn]).sum(axis=1)
+        chosen.append(int(drawn[left.argmin()]))
+    return chosen
+
+
+def _stretched(curve: Floats, size: int) -> Floats:
+    """Return a curve with another number of points, linear between its own."""
+    return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, curve.size), curve)
+
+
+def _descended(
+    curves: Sequence[Floats], centres: Sequence[Floats], band: int | None
+) -> tuple[Sequence[Floats], Floats]:
+    """Return barycentres, and the squared distance of each curve to each of them."""
+    squares = _squares(curves, centres, band)
+    for _ in range(ROUNDS):
+        members, before = squares.argmin(axis=1), squares.min(axis=1).mean()
+        centres = [
+            _barycentre(
+                [curves[place] for place in np.flatnonzero(members == k).tolist()], centre, band
+            )
+            for k, centre in enumerate(centres)
+        ]
+        squares = _squares(curves, centres, band)
+        if before - squares.min(axis=1).mean() < ENOUGH:
+            break
+    return centres, squares
+
+
+def _barycentre(curves: Sequence[Floats], centre: Floats, band: int | None) -> Floats:
+    """Return a centre moved towards the mean of its curves; one without curves stays."""
+    for _ in range(AVERAGED if curves else 0):
+        before, centre = centre, dtw.aligned_mean(curves, centre, band)
+        if np.square(centre - before).mean() < ENOUGH:
+            break
+    return centre
+
+
+def _squares(curves: Sequence[Floats], centres: Sequence[Floats], band: int | None) -> Floats:
+    """Return the squared distance of each curve to each centre."""
+    first, second = np.indices((len(curves), len(centres))).reshape(2, -1)
+    pairs = np.stack((first, second + len(curves)), axis=1)
+    squares = dtw.squared_sums([*curves, *centres], pairs, band)
+    return squares.reshape(len(curves), len(centres))
 
 
 def _points(members: Integers, centres: list[Floats]) -> pd.DataFrame:

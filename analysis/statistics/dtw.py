@@ -123,6 +123,40 @@ def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None
     return sums
 
 
+def aligned_mean(curves: Sequence[Floats], centre: Floats, band: int | None = None) -> Floats:
+    """Return the mean of curves along their warping paths to a centre.
+
+    This is one step of DTW barycentre averaging: the summed squared distances of the curves to the
+    result are at most those to the centre.
+
+    Parameters
+    ----------
+    curves : sequence of array of float
+        Finite curves, at least one, none longer than the centre.
+    centre : array of float, shape (m,)
+        What they are warped to.
+    band : int, optional
+        Radius of a Sakoe-Chiba band in sites.
+
+    Returns
+    -------
+    array of float, shape (m,)
+        For each point of the centre the mean of all values that lie on it.
+    """
+    from analysis.statistics.dtw_kernel import add_aligned
+
+    flat, starts, sizes = _joined(curves)
+    sums, counts = np.zeros_like(centre), np.zeros_like(centre)
+    add_aligned(flat, starts, sizes, centre, -1 if band is None else int(band), sums, counts)
+    return sums / counts
+
+
+def _joined(curves: Sequence[Floats]) -> tuple[Floats, Integers, Integers]:
+    """Return curves one behind the other, where each starts, and its size."""
+    sizes = np.array([curve.size for curve in curves], np.int64)
+    return np.concatenate(curves), np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes
+
+
 def _prepared(curve: ArrayLike) -> Floats:
     values = np.asarray(curve, np.float64)
     if values.ndim != 1 or not values.size:
@@ -137,9 +171,7 @@ def _prepared(curve: ArrayLike) -> Floats:
 def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) -> None:
     from analysis.statistics.dtw_kernel import fill_sums
 
-    sizes = np.array([curve.size for curve in curves], np.int64)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    flat = np.concatenate(curves)
+    flat, starts, sizes = _joined(curves)
     # The shorter curve first.
     pairs = np.where((sizes[pairs[:, 0]] > sizes[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
     lengths = sizes[pairs]

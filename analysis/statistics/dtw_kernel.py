@@ -120,7 +120,38 @@ def _sums(
         start = stop
 
 
+def _aligned(
+    flat: Any, starts: Any, sizes: Any, centre: Any, radius: Any, sums: Any, counts: Any
+) -> None:
+    """Add to each point of a centre the values of curves that their least paths lay on it.
+
+    No curve is longer than the centre; of equal steps back the diagonal one is taken.
+    """
+    m = centre.size
+    width = m if radius < 0 else min(radius, m)
+    costs = np.empty((sizes.max() + 1, m + 1))
+    for place in range(sizes.size):
+        n = sizes[place]
+        curve = flat[starts[place] : starts[place] + n]
+        costs[: n + 1] = np.inf
+        costs[0, 0] = 0.0
+        for i in range(n):
+            for j in range(max(0, i - width), min(m, i + m - n + width + 1)):
+                best = min(costs[i, j], costs[i, j + 1], costs[i + 1, j])
+                costs[i + 1, j + 1] = (curve[i] - centre[j]) ** 2 + best
+        i, j = n - 1, m - 1
+        while i >= 0:
+            sums[j] += curve[i]
+            counts[j] += 1
+            corner, up, left = costs[i, j], costs[i, j + 1], costs[i + 1, j]
+            i -= corner <= left or up <= left
+            j -= corner <= up or left < up
+
+
 _ONES, _NONE = np.ones(1), np.zeros(1, np.int64)
 
 #: The sums as machine code.
 fill_sums = jit.compiled(_sums, _ONES, _NONE, _NONE + 1, _NONE, _NONE, -1, np.empty(1))
+
+#: The sums and counts of the values on each point of a centre, as machine code.
+add_aligned = jit.compiled(_aligned, _ONES, _NONE, _NONE + 1, _ONES, -1, np.empty(1), np.empty(1))

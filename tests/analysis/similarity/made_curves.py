@@ -79,7 +79,7 @@ def matrix(seed: int, models: int, normalisation: Normalisation = "raw") -> Dist
 def barycentres(matrix: DistanceMatrix, number: int) -> Barycentres:
     """Return models dealt to clusters in turn, each around the curve of its first member.
 
-    It has the form that k-means gives, without the compiling that tslearn begins with.
+    It has the form that k-means gives, without the compiling that it begins with.
     """
     members = np.arange(len(matrix)) % number + 1
     table = matrix.runs.assign(cluster=members, distance=0.0)

@@ -15,7 +15,7 @@ from analysis.statistics.dtw import dtw
 from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
-#: Most of it goes into compiling tslearn.
+#: Most of it goes into compiling, tslearn's averaging above all.
 pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.long]
 
 

@@ -20,7 +20,7 @@ from tslearn.utils import to_time_series_dataset
 
 from analysis.statistics import dtw as module
 from analysis.statistics import dtw_kernel
-from analysis.statistics.dtw import dtw, squared_sums
+from analysis.statistics.dtw import aligned_mean, dtw, dtw_path, squared_sums
 from survey.errors import SettingsError
 
 Floats = NDArray[np.float64]
@@ -174,3 +174,27 @@ def test_who_needs_no_distance_pays_for_no_compiler() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
     )
     assert ended.stdout.strip() == "[]"
+
+
+def test_a_mean_is_taken_along_the_paths() -> None:
+    """The paths are those of the other implementation, in plain Python."""
+    rng = np.random.default_rng(6)
+    curves, centre = [rng.random(size) for size in (1, 5, 9, 20, 20)], rng.random(20)
+    on_point: list[list[float]] = [[] for _ in centre]
+    for curve in curves:
+        for place, point in dtw_path(curve, centre):
+            on_point[point].append(curve[place])
+    expected = [np.mean(values) for values in on_point]
+    assert aligned_mean(curves, centre) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("band", [None, 0, 2])
+def test_a_mean_is_no_further_than_the_centre_before(band: int | None) -> None:
+    rng = np.random.default_rng(7)
+    curves, centre = [rng.random(size) for size in rng.integers(3, 16, 12)], rng.random(16)
+    sums = [sum(dtw(c, centre, band) ** 2 for c in curves)]
+    for _ in range(5):
+        centre = aligned_mean(curves, centre, band)
+        sums.append(sum(dtw(c, centre, band) ** 2 for c in curves))
+    assert (np.diff(sums) <= 1e-12).all()
+    assert sums[-1] < 0.9 * sums[0]
