@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import requests
 
+from catalog.bounds import TooLargeError, parse_json, read_at_most
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_T = TypeVar("_T")
 
 #: Seconds until a connection is there, and between two pieces of an answer.
 _TIMEOUTS = (10.0, 600.0)
@@ -21,7 +26,85 @@ _TIMEOUTS = (10.0, 600.0)
 #: Seconds between two looks at a survey.
 LOOK_SECONDS = 1.0
 
+#: Most bytes of an answer, unpacked, and most pages of a list.
+MOST_BYTES, MOST_PAGES = 2**30, 10_000
+
+#: Bytes asked for at a time: a compressed answer may have a thousand times as many.
+_PIECE_BYTES = 2**14
+
 _API = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyStanding:
+    """Where a submitted survey stands, as far as it is shown."""
+
+    id: int
+    name: str
+    state: str
+    reason: str | None
+    measured: int | None
+    failed: int | None
+    skipped: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStanding:
+    """How far a scan is; a service that never had one has no numbers."""
+
+    jobs: int | None = None
+    done: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    scan: ScanStanding
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a service answers; it may be anyone's."""
+
+    content: bytes
+    #: The address of the next page; empty behind the last.
+    next: str = ""
+
+    def table(self) -> pa.Table:
+        """Return its rows.
+
+        Raises
+        ------
+        SurveyError
+            If there are none that can be read.
+        """
+        import pyarrow as pa
+
+        from catalog.arrow_streams import read_stream
+
+        try:
+            return read_stream(pa.BufferReader(self.content))
+        except (pa.ArrowException, OSError) as error:
+            raise SurveyError(f"what the service sent is no table: {error}") from None
+
+    def values(self, kind: type[_T]) -> _T:
+        """Return its JSON, of a declared type.
+
+        Raises
+        ------
+        SurveyError
+            If it is of another.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            return TypeAdapter(kind).validate_json(self.content)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            place = ".".join(map(str, wrong["loc"])) or "it"
+            raise SurveyError(
+                f"what the service sent cannot be read: {place}: {wrong['msg']}",
+                hint="is it a `survey serve` of this version?",
+            ) from None
 
 
 class ServiceClient:
@@ -46,10 +129,7 @@ class ServiceClient:
 
     def sql(self, statement: str, rows: int | None = None) -> pa.Table:
         """Return the result of one statement, or its first rows."""
-        import pyarrow as pa
-
-        asked = {"sql": statement, "limit": rows}
-        return pa.ipc.open_stream(self.ask("POST", "/sql.arrow", asked).content).read_all()
+        return self.ask("POST", "/sql.arrow", {"sql": statement, "limit": rows}).table()
 
     def report(self, asked: Mapping[str, Any]) -> IO[bytes]:
         """Return a report as a zip file; the options of ``survey report`` have no dashes here."""
@@ -57,7 +137,8 @@ class ServiceClient:
 
     def saved_queries(self) -> dict[str, str]:
         """Return the queries that are kept, their SQL by name."""
-        return {each["name"]: each["sql"] for each in self.listed("saved_queries").to_pylist()}
+        names, statements = _texts(self.listed("saved_queries"), "name", "sql")
+        return dict(zip(names, statements, strict=True))
 
     def save_query(self, name: str, sql: str) -> None:
         """Keep a query for everybody, in the place of another of that name."""
@@ -67,22 +148,19 @@ class ServiceClient:
         """Forget a query that is kept."""
         self.ask("DELETE", f"/saved_queries/{quote(name)}")
 
-    def submit(self, tables: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, tables: dict[str, Any]) -> SurveyStanding:
         """Submit a survey, its tables as a survey file has them, and return where it stands."""
-        answer: dict[str, Any] = self.ask("POST", "/surveys", tables).json()
-        return answer
+        return self.ask("POST", "/surveys", tables).values(SurveyStanding)
 
-    def progress(self) -> dict[str, Any]:
-        """Return what the service's driver does, and how far its scan is."""
-        answer: dict[str, Any] = self.ask("GET", "/progress").json()
-        return answer
+    def scan(self) -> ScanStanding:
+        """Return how far the service's scan is."""
+        return self.ask("GET", "/progress").values(_Progress).scan
 
-    def until_over(self, number: int) -> Iterator[dict[str, Any]]:
+    def until_over(self, number: int) -> Iterator[SurveyStanding]:
         """Yield where a submitted survey stands, now and then, until it is over."""
         while True:
-            survey: dict[str, Any] = self.ask("GET", f"/surveys/{number}").json()
-            yield survey
-            if survey["state"] not in ("queued", "running"):
+            yield (survey := self.ask("GET", f"/surveys/{number}").values(SurveyStanding))
+            if survey.state not in ("queued", "running"):
                 return
             time.sleep(LOOK_SECONDS)
 
@@ -91,16 +169,25 @@ class ServiceClient:
         import pyarrow as pa
 
         query = urlencode({"limit": 10_000, **(asked or {})}, doseq=True)
-        pages, path = [], f"{_API}/{name}.arrow?{query}"
+        pages, path, taken, before = list[pa.Table](), f"{_API}/{name}.arrow?{query}", 0, set[str]()
         while path:
+            if len(pages) == MOST_PAGES or taken > MOST_BYTES or path in before:
+                raise SurveyError(
+                    f"the service's list of {name} has no end, more than {MOST_PAGES:,} pages, or"
+                    f" more than {MOST_BYTES:,} bytes",
+                    hint="ask for less, such as one state",
+                )
+            before.add(path)
             answer = self.ask("GET", path.removeprefix(_API))
-            pages.append(pa.ipc.open_stream(answer.content).read_all())
-            path = answer.links.get("next", {}).get("url", "")
-        return pa.concat_tables(pages)
+            taken += len(answer.content)
+            pages.append(answer.table())
+            path = answer.next
+        try:
+            return pa.concat_tables(pages)
+        except pa.ArrowException as error:
+            raise SurveyError(f"the service's pages do not fit together: {error}") from None
 
-    def ask(
-        self, method: str, path: str, content: dict[str, Any] | None = None
-    ) -> requests.Response:
+    def ask(self, method: str, path: str, content: dict[str, Any] | None = None) -> Answer:
         """Return the answer to any request of the API.
 
         Parameters
@@ -117,7 +204,7 @@ class ServiceClient:
         UnreachableError
             If the service does not answer.
         SurveyError
-            If it refuses: its sentence and its hint.
+            If it refuses: its sentence and its hint. If its answer has more than 1 GiB.
         """
         try:
             answer = self._session.request(
@@ -127,15 +214,22 @@ class ServiceClient:
                 timeout=_TIMEOUTS,
                 # A token is for this address alone.
                 allow_redirects=False,
+                stream=True,
             )
-        except requests.RequestException as error:
+            with closing(answer):
+                pieces = _Pieces(answer.iter_content(_PIECE_BYTES))
+                body = read_at_most(pieces, MOST_BYTES, "the service's answer")
+        except TooLargeError as error:
+            raise SurveyError(str(error), hint="ask for less") from None
+        # A redirection's address that is no text is a ValueError.
+        except (requests.RequestException, ValueError) as error:
             raise UnreachableError(
                 f"{self._url} does not answer: {type(error).__name__}",
                 hint="is `survey serve` running there?",
             ) from None
         if not answer.ok or answer.is_redirect:
-            raise _refusal(answer)
-        return answer
+            raise _refusal(answer, body)
+        return Answer(body, answer.links.get("next", {}).get("url", ""))
 
     def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Whatever ~/.netrc holds for the host is for others.
@@ -144,12 +238,31 @@ class ServiceClient:
         return request
 
 
-def _refusal(answer: requests.Response) -> SurveyError:
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """A stream of pieces, each given whole whatever is asked for."""
+
+    pieces: Iterator[bytes]
+
+    def read(self, _size: int, /) -> bytes:
+        """Return the next piece; none at the end."""
+        return next(self.pieces, b"")
+
+
+def _texts(table: pa.Table, *names: str) -> list[list[str]]:
+    """Return columns of texts; raise SurveyError where there are none of such names."""
+    try:
+        return [[str(each) for each in table[name].to_pylist()] for name in names]
+    except (KeyError, ValueError, OverflowError):
+        raise SurveyError(f"what the service sent has no columns {', '.join(names)}") from None
+
+
+def _refusal(answer: requests.Response, body: bytes) -> SurveyError:
     """Return the error that a refusal is: the product's own where it has one of the name."""
     try:
-        problem = answer.json()
-        message, hint = problem["detail"], problem.get("hint")
-    except (ValueError, TypeError, KeyError):
+        problem = parse_json(body)
+        message, hint, name = problem["detail"], problem.get("hint"), problem.get("type")
+    except (ValueError, TypeError, KeyError, AttributeError):
         return SurveyError(f"the service answered {answer.status_code} {answer.reason}")
-    kind = QueryError if problem.get("type", "").endswith(":QueryError") else SurveyError
-    return kind(message, hint=hint)
+    kind = QueryError if str(name).endswith(":QueryError") else SurveyError
+    return kind(str(message), hint=hint and str(hint))

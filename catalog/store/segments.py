@@ -22,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog.arrow_arrays import table_of
+from catalog.arrow_streams import read_stream
 from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
 from catalog.home import REPAIR_HINT, SEGMENT_ENDING
 from catalog.store.arrow_rows import (
@@ -110,7 +111,7 @@ def read_segment(path: Path) -> Segment:
         source = pa.BufferReader(content)
         segment = Segment(empty(RUN_SCHEMA), empty(BATCH_SCHEMA), empty(NETWORK_SCHEMA))
         while source.tell() < source.size():
-            rows = pa.ipc.open_stream(source).read_all()
+            rows = read_stream(source)
             segment = dataclasses.replace(segment, **{_kind(rows.schema): rows})
     except FileNotFoundError:
         raise

@@ -62,5 +62,5 @@ def _fetch(client: ServiceClient, asked: dict[str, Any], out: Path) -> None:
 
     require_free(out)
     written = unpack_report(client.report(asked), out)
-    say(f"a report about {counted(written['runs'], 'run')}: {written['title']}")
+    say(f"a report about {counted(written.runs, 'run')}: {written.title}")
     say(str(out / "index.html"), err=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.option_fields import option
 from jobs.cli.terminal import complain, say
@@ -14,7 +14,7 @@ from survey.errors import SettingsError
 
 if TYPE_CHECKING:
     from jobs.planning.definition import Definition
-    from jobs.service_client import ServiceClient
+    from jobs.service_client import ServiceClient, SurveyStanding
 
 #: The variable with the secret of a token, where no file is named.
 TOKEN = "SURVEY_TOKEN"  # noqa: S105 - its name alone
@@ -58,23 +58,24 @@ def run_there(client: ServiceClient, definition: Definition) -> int:
     """Submit a survey, show how it stands until it is over, and return the exit code."""
     submitted = client.submit({"name": definition.name, **definition.to_dict()})
     survey, before = submitted, ""
-    for survey in client.until_over(submitted["id"]):
+    for survey in client.until_over(submitted.id):
         line = _line(survey, client)
         if line != before:
             say(line)
         before = line
-    if survey["state"] == "done":
-        return SOME_FAILED if survey["failed"] else 0
-    complain(survey["reason"] or survey["state"], None)
-    return INTERRUPTED if survey["state"] == "cancelled" else SOME_FAILED
+    if survey.state == "done":
+        return SOME_FAILED if survey.failed else 0
+    complain(survey.reason or survey.state, None)
+    return INTERRUPTED if survey.state == "cancelled" else SOME_FAILED
 
 
-def _line(survey: dict[str, Any], client: ServiceClient) -> str:
-    title = f"survey {survey['id']} ({survey['name']}): {survey['state']}"
-    if survey["state"] == "running":
-        scan = client.progress()["scan"]
-        return f"{title}, {scan['done']} of {scan['jobs']} jobs" if "jobs" in scan else title
-    if survey["state"] == "done":
-        parts = (f"{survey[name]} {name}" for name in ("measured", "failed", "skipped"))
-        return f"{title}, {', '.join(parts)}"
+def _line(survey: SurveyStanding, client: ServiceClient) -> str:
+    title = f"survey {survey.id} ({survey.name}): {survey.state}"
+    if survey.state == "running":
+        scan = client.scan()
+        if scan.jobs is not None:
+            return f"{title}, {scan.done} of {scan.jobs} jobs"
+    if survey.state == "done":
+        counts = f"{survey.measured} measured, {survey.failed} failed"
+        return f"{title}, {counts}, {survey.skipped} skipped"
     return title

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-from zipfile import BadZipFile, ZipFile
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+
+from pydantic import TypeAdapter
 
 from analysis.data.selection import Selection
 from analysis.figure_style import colour_option
 from analysis.option_fields import option
+from catalog.bounds import parse_json, read_at_most
 from survey.errors import SurveyError
+
+#: Most bytes of a report from elsewhere, and of one of its files.
+MOST_BYTES, MOST_BYTES_A_FILE = 2**32, 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMarker:
+    """What is shown of a report that was received."""
+
+    title: str
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +65,7 @@ def archive_report(home: Path, archive: Path, selection: Selection, options: Rep
     return Path(file)
 
 
-def unpack_report(file: IO[bytes], out: Path) -> dict[str, Any]:
+def unpack_report(file: IO[bytes], out: Path) -> ReportMarker:
     """Make the folder of a report that is there whole or not at all; return its marker.
 
     Parameters
@@ -64,17 +78,33 @@ def unpack_report(file: IO[bytes], out: Path) -> dict[str, Any]:
     Raises
     ------
     SurveyError
-        If it is no report, or something else lies at ``out``.
+        If it is no report, unpacks to more than 4 GiB or a file of more than 256 MiB, or something
+        else lies at ``out``.
     """
     from analysis.report.folder import MARKER, report_folder
 
     try:
         with ZipFile(file) as archive:
-            marker: dict[str, Any] = json.loads(archive.read(MARKER))
+            if {each.compress_type for each in archive.infolist()} - {ZIP_STORED, ZIP_DEFLATED}:
+                raise BadZipFile("packed in a way that no report is")
+            marker = dict(parse_json(_unpacked(archive, MARKER, MOST_BYTES)))
+            known: ReportMarker = TypeAdapter(ReportMarker).validate_python(marker)
+            left = MOST_BYTES
             with report_folder(out, marker) as write:
                 for each in archive.infolist():
                     if not each.is_dir() and each.filename != MARKER:
-                        write(each.filename, archive.read(each))
-    except (BadZipFile, KeyError, TypeError, ValueError):
+                        content = _unpacked(archive, each.filename, left)
+                        left -= len(content)
+                        write(each.filename, content)
+    # What zipfile raises on a damaged archive, and on one with a password or of another version.
+    except (BadZipFile, KeyError, TypeError, ValueError, EOFError, RuntimeError, zlib.error):
         raise SurveyError("what the service sent is no report") from None
-    return marker
+    except OSError as error:
+        raise SurveyError(f"{out} cannot be written: {error.strerror or error}") from None
+    return known
+
+
+def _unpacked(archive: ZipFile, name: str, limit: int) -> bytes:
+    """Return a file of an archive; a directory may state less than comes out."""
+    with archive.open(name) as file:
+        return read_at_most(file, min(limit, MOST_BYTES_A_FILE), name)

@@ -274,7 +274,7 @@ def test_a_survey_runs_on_the_cluster_that_was_there_also_when_its_driver_dies(
     until(lambda: "listening at" in log.read_text())
     client = ServiceClient(re.findall(r"listening at (\S+)", log.read_text())[0])
     settings = {"images_per_score": 32}
-    number = client.submit({"models": models, "settings": settings})["id"]
+    number = client.submit({"models": models, "settings": settings}).id
     until(lambda: batches(home))
     (raylet,) = (each.process.pid for each in cluster.head_node.all_processes["raylet"])
     with Registry(home) as registry:
@@ -284,7 +284,7 @@ def test_a_survey_runs_on_the_cluster_that_was_there_also_when_its_driver_dies(
         assert driver is not None
         os.kill(driver, signal.SIGKILL)
         *_, over = client.until_over(number)
-        assert (over["state"], over["measured"], over["failed"]) == ("done", 2, 0)
+        assert (over.state, over.measured, over.failed) == ("done", 2, 0)
         attempts = [len(registry.attempts.of(job.key)) for job in registry.jobs()]
     assert driver_of(home) not in (None, driver)
     assert max(attempts) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from io import BytesIO
@@ -17,7 +18,7 @@ from catalog.home import Home
 from jobs.cli.server import TOKEN, ServerOptions, run_there
 from jobs.operations.report_archive import unpack_report
 from jobs.planning.definition import parse_definition
-from jobs.service_client import ServiceClient
+from jobs.service_client import Answer, ServiceClient
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -40,7 +41,7 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     client, asked = ServiceClient(url), set()
     ask = client.ask
 
-    def noting(method: str, path: str, *content: object) -> requests.Response:
+    def noting(method: str, path: str, *content: object) -> Answer:
         asked.add((method.lower(), path.partition("?")[0].replace(".arrow", "")))
         return ask(method, path, *content)
 
@@ -61,9 +62,9 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     assert client.saved_queries() == {}
     asked_for = {"model": ["digits*"], "all_runs": True, "title": "zoo"}
     marker = unpack_report(client.report(asked_for), tmp_path / "out")
-    assert (marker["title"], marker["runs"]) == ("zoo", 1)
+    assert (marker.title, marker.runs) == ("zoo", 1)
     files = {p.relative_to(tmp_path / "out").as_posix(): p for p in tmp_path.rglob("*.*")}
-    assert sorted(files) == marker["files"]
+    assert sorted(files) == json.loads(files[MARKER].read_text())["files"]
     assert not any(str(home.path).encode() in path.read_bytes() for path in files.values())
     with pytest.raises(SurveyError, match="nothing"):
         client.report({"model": "nothing"})
@@ -96,10 +97,10 @@ def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
         ServiceClient(url).sql("SELECT afinity FROM signatures")
     assert "affinity" in str(caught.value.hint)
     with pytest.raises(SurveyError, match="token") as refused:
-        ServiceClient(url, "wrong").progress()
+        ServiceClient(url, "wrong").scan()
     assert "wrong" not in str(refused.value)
     with pytest.raises(UnreachableError):
-        ServiceClient("http://127.0.0.1:1").progress()
+        ServiceClient("http://127.0.0.1:1").scan()
     with pytest.raises(SettingsError):
         ServiceClient("localhost:8765")
 

@@ -214,7 +214,7 @@ def pages(service: Service) -> list[str]:
     bad = {"name": "small:digits_resnet14", "checkpoints": [f"file:{service.allowed}/shape.pth"]}
     client = service.client
     for models in ([{"name": "small:digits_*"}], [bad]):
-        number = client.submit({"name": "demo", "models": models})["id"]
+        number = client.submit({"name": "demo", "models": models}).id
         list(client.until_over(number))
     done = client.sql("SELECT run_id FROM models WHERE status = 'done' ORDER BY architecture")
     first, second, *_ = done["run_id"].to_pylist()
