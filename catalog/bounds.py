@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
+import tomllib
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +22,10 @@ MOST_EXPANSION = 10
 SPARE_BYTES = 2**24
 #: Bytes asked for at a time: some decompressors make as much as they are asked for at once.
 _PIECE_BYTES = 2**20
+#: Parts of the longest key of TOML, such as ``a.b.c``, that is read.
+MOST_PARTS = 50
+_PART = r"""(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MOST_PARTS}}}")
 
 
 class TooLargeError(ValueError):
@@ -153,6 +159,24 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError as problem:
         raise ValueError("its values are nested too deep") from problem
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return what TOML holds.
+
+    Raises
+    ------
+    ValueError
+        If it is none, its lists and tables are nested deeper than Python follows, or a key has more
+        than ``MOST_PARTS`` parts.
+    """
+    # tomllib takes memory that grows with the square of a key's parts: 200 kB took all there was.
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as problem:
+        raise ValueError("its lists and tables are nested too deep") from problem
 
 
 def kind_of(mode: int) -> str:

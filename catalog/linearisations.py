@@ -5,12 +5,35 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from catalog.bounds import read_json
 from catalog.files import sync_folder, whole_file
 from catalog.home import Home
 from survey.errors import StoreError
+
+#: Bytes of the largest result that is read; of the largest network it is a hundredth.
+_MOST_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class _Site:
+    active: int
+    channels: int
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a result."""
+
+    top1: float | None = None
+    path_length: float | None = None
+    path_length_normalised: float | None = None
+    active_fraction: float | None = None
+    seconds_a_pass: float | None = None
+    sites: tuple[_Site, ...] = ()
 
 
 def state_path(home: Home, run_id: str) -> Path:
@@ -54,20 +77,24 @@ def read_result(home: Home, run_id: str) -> dict[str, Any] | None:
     Raises
     ------
     StoreError
-        If its file is damaged.
+        If its file is damaged, or holds values of other types.
     """
+    from pydantic import TypeAdapter
+
     path = _result_path(home, run_id)
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result: dict[str, Any] = read_json(path, _MOST_BYTES)
+        # By way of JSON, in which a list may stand for a tuple.
+        TypeAdapter(_Shown).validate_json(json.dumps(result), strict=True)
+        for name in _Shown.__dataclass_fields__.keys() - {"sites"}:
+            float(result.get(name) or 0)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise StoreError(
             f"{path} cannot be read: {error}",
             hint="remove it and run the same command again: the trained network is kept",
         ) from error
-    if not isinstance(result, dict):
-        raise StoreError(f"{path} is no result of a linearisation", hint="remove it")
     return result
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from catalog.bounds import open_file
+from catalog.bounds import read_json
 from catalog.copies import Contents
 from catalog.files import write_all
 from catalog.home import SEGMENT_ENDING, Home
@@ -18,6 +18,9 @@ from survey.errors import StoreError
 
 #: The file with the manifest in a backup.
 NAME = "backup.json"
+
+#: Bytes of the largest manifest that is read; a file of a home takes two hundred.
+_MOST_BYTES = 2**26
 
 #: The version of the layout of backups that this program writes, and the newest that it reads.
 FORMAT = 1
@@ -53,16 +56,17 @@ def read_manifest(folder: Path) -> Manifest:
         If the folder is no backup, was made by a newer program, or is not as it was made.
     """
     try:
-        with open_file(folder / NAME) as file:
-            facts: dict[str, Any] = json.load(file)
+        facts: dict[str, Any] = read_json(folder / NAME, _MOST_BYTES)
         stated = facts.pop("sha256")
         newer, unchanged = int(facts["format"]) > FORMAT, stated == _hash_of(facts)
+        # Whoever writes the hash too may have written anything.
+        files = {str(name): Contents(**each) for name, each in dict(facts.get("files", {})).items()}
     except OSError as error:
         raise StoreError(
             f"{folder} is no backup: {NAME} cannot be read ({error.strerror or error})",
             hint="name a directory that `survey backup` made",
         ) from error
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise changed(folder, NAME) from None
     if newer:
         raise StoreError(
@@ -71,12 +75,11 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if not unchanged:
         raise changed(folder, NAME)
-    files = {name: Contents(**each) for name, each in facts["files"].items()}
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     strange = {name for name in files if not _belongs(name, Home(folder))}
     for name in sorted((there ^ {*files, NAME}) | strange):
         raise changed(folder, name)
-    return Manifest(facts["made_at"], facts["made_by"], files)
+    return Manifest(str(facts.get("made_at")), str(facts.get("made_by")), files)
 
 
 def _belongs(name: str, copy: Home) -> bool:

@@ -41,7 +41,11 @@ def cached_copies(file: RemoteFile) -> Iterator[tuple[Path, str | None]]:
 def _hub_files(on_hub: HubFile, sha256: str | None) -> Iterator[tuple[Path, str | None]]:
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(on_hub.repository, on_hub.path, revision=on_hub.revision)
+    try:
+        cached = try_to_load_from_cache(on_hub.repository, on_hub.path, revision=on_hub.revision)
+    # A name that the hub allows none of its files.
+    except ValueError:
+        return
     if isinstance(cached, str):
         # The cache calls a large file's bytes by their sha256, small ones by something else.
         blob = Path(cached).resolve().name

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from pathlib import Path
 
+from catalog.bounds import open_file, parse_toml, read_at_most
 from catalog.files import sync_folder
 from catalog.home import Home
 from survey.errors import SettingsError, StoreError
+
+#: Bytes of the longest file that is read.
+_MOST_BYTES = 2**16
 
 _ALLOWED = "postgresql://USER@HOST/DATABASE"
 
@@ -60,14 +63,15 @@ def recorded_url(home: Home) -> str | None:
         If what it remembers cannot be read, or names no database on PostgreSQL.
     """
     try:
-        text = home.registry_address.read_text(encoding="utf-8")
+        with open_file(home.registry_address) as file:
+            text = read_at_most(file, _MOST_BYTES, str(home.registry_address)).decode()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise _unreadable(home.registry_address, str(error)) from error
     try:
-        return checked_url(str(tomllib.loads(text)["url"]))
-    except (tomllib.TOMLDecodeError, KeyError) as error:
+        return checked_url(str(parse_toml(text)["url"]))
+    except (ValueError, KeyError) as error:
         raise _unreadable(home.registry_address, f"no `url` in TOML ({error})") from error
     except SettingsError as error:
         raise _unreadable(home.registry_address, error.message) from error

@@ -124,7 +124,8 @@ def _explained(store: Path) -> Iterator[None]:
         yield
     except Timeout:
         raise
-    except OSError as error:
+    # An undo file that no checkpoint wrote may name places beyond any file.
+    except (OSError, OverflowError) as error:
         raise StoreError(
             f"{store} cannot be written: {error}",
             hint="free some disk space, or check the directory's permissions",

@@ -6,8 +6,6 @@ Parses the TOML file and the equivalent command-line options. The catalog resolv
 from __future__ import annotations
 
 import functools
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
 
-from catalog.bounds import read_at_most
+from catalog.bounds import parse_toml, read_at_most
 from catalog.tags import TagValue
 from jobs.planning.survey_tables import (
     SETTINGS,
@@ -43,11 +41,6 @@ library_version = functools.cache(version)
 
 #: Bytes of the largest survey file that is read: some ten thousand checkpoints by name.
 MOST_BYTES = 2**21
-
-#: Parts of the longest key, such as ``a.b.c``, that is read.
-MOST_PARTS = 50
-_PART = r"""(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
-_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MOST_PARTS}}}")
 
 #: The keys of a survey file that are lists of tables.
 _LISTS = ("models", "datasets")
@@ -157,7 +150,7 @@ def read_definition(
     try:
         with path.open("rb") as file:
             text = read_at_most(file, MOST_BYTES, str(path)).decode()
-        values = tomllib.loads(_of_short_keys(text))
+        values = parse_toml(text)
     except FileNotFoundError:
         raise SettingsError(
             f"there is no survey file {str(path)!r}",
@@ -165,10 +158,6 @@ def read_definition(
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise SettingsError(
-            f"{path} cannot be read as TOML: its lists and tables are nested too deep"
-        ) from None
     except ValueError as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from None
     origin = str(path.absolute())
@@ -177,13 +166,6 @@ def read_definition(
     return parse_definition(
         values, path.stem, path.parent, settings, remeasure, tags, origin=origin
     )
-
-
-def _of_short_keys(text: str) -> str:
-    # tomllib takes memory that grows with the square of a key's parts: 200 kB took all there was.
-    if _LONG_KEY.search(text):
-        raise ValueError(f"a key has more than {MOST_PARTS} parts")
-    return text
 
 
 def parse_definition(

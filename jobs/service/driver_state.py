@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from catalog.files import whole_file
 from catalog.home import Home
 from catalog.store.writer_lock import is_locked
+from jobs.scan.scan_progress import read_written, write_progress
 
 #: Seconds between two tries to become the driver.
 _TRY_SECONDS = 1.0
@@ -53,20 +52,18 @@ class DriverFile:
             return False
         self._last = new
         # What it does goes on although nobody can read of it.
-        with suppress(OSError), whole_file(self._path) as partial:
-            partial.write_text(json.dumps(asdict(self._last)), encoding="utf-8")
+        with suppress(OSError):
+            write_progress(self._path, self._last)
         return True
 
 
 def driver_state(home: Home) -> DriverState:
     """Return what the driver of a home does, in whatever process."""
     try:
-        values: dict[str, Any] = json.loads(home.driver_state.read_bytes())
-        state = DriverState(**values)
-    # Of another version of this program, or torn by a loss of power.
-    except (OSError, ValueError, TypeError):
-        return DriverState("", "absent")
-    return state if is_locked(home.driver_lock) else DriverState("", "absent")
+        state = read_written(home.driver_state, DriverState)
+    except OSError:
+        state = None
+    return state if state and is_locked(home.driver_lock) else DriverState("", "absent")
 
 
 @contextmanager

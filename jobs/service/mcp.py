@@ -90,7 +90,7 @@ async def _result(request: Request, method: str, given: dict[str, Any]) -> dict[
     if method != "tools/call":
         raise _Error(_NO_METHOD, f"unknown method {method}")
     name, arguments = given.get("name"), given.get("arguments") or {}
-    if name not in TOOLS or not isinstance(arguments, dict):
+    if not (isinstance(name, str) and name in TOOLS and isinstance(arguments, dict)):
         raise _Error(_WRONG_PARAMETERS, f"name is one of {', '.join(TOOLS)}, arguments an object")
     status, text = await _ask(request, *TOOLS[name], arguments)
     return {"content": [{"type": "text", "text": text}], "isError": status >= 400}
@@ -131,7 +131,7 @@ async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) 
         "method": method.upper(),
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"" if in_body else urlencode(given, doseq=True).encode(),
+        "query_string": b"" if in_body else urlencode(given, doseq=True, errors="replace").encode(),
         "headers": [*kept, *json_alone],
     }
     bodies, sent = [json.dumps(given).encode() if in_body else b""], list[Message]()

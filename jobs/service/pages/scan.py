@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
+from catalog.bounds import parse_toml
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from jobs.operations.control import find_job
@@ -114,8 +114,8 @@ def _back() -> Response:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise SettingsError(
             f"the survey is not TOML: {error}", hint="docs/survey-file.md has an example"
         ) from None
