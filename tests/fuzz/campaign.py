@@ -4,7 +4,8 @@ With atheris (not among the dependencies: it has wheels for few systems) mutatio
 coverage of the product's Python and of the standard library's readers; without it, and under
 ``--plain``, bytes are mutated blindly. Each target runs in a process of its own, whose memory is
 bounded. A finding is written to ``--out``, one file and one traceback each, and the campaign goes
-on.
+on. The same command again goes on from the inputs that ``--out`` keeps, and prints the sum of all
+sittings.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ class Campaign:
         # The first of these load libraries, whose memory is not theirs.
         self.seeds, self.loading = right + kept(name), len(right)
         self.folder = _folder_in_memory()
-        self.executions, self.findings = 0, set[str]()
+        # Those of earlier sittings are written down.
+        written = out.glob(f"{name}-*.txt")
+        self.executions = 0
+        self.findings = {path.stem.removeprefix(f"{name}-").rpartition("-")[0] for path in written}
+        self.known = frozenset(self.findings)
         for data in self.seeds:
             self.one(data)
         size, self.resident = _memory()
@@ -107,7 +112,7 @@ class Campaign:
         line = {"target": self.name, "executions": self.executions, "seconds": round(seconds, 1)}
         line["grown_mib"] = grown
         with (self.out / "tally.jsonl").open("a") as file:
-            file.write(json.dumps(line | {"findings": sorted(self.findings)}) + "\n")
+            file.write(json.dumps(line | {"findings": sorted(self.findings - self.known)}) + "\n")
 
 
 def _folder_in_memory() -> TemporaryDirectory[str]:
@@ -193,6 +198,19 @@ def guided(name: str, out: Path, seconds: int, pause: Path | None) -> None:
     atheris.Fuzz()
 
 
+def totals(out: Path) -> str:
+    """Return what was done in all sittings that wrote into a folder, a line a target."""
+    sums: dict[str, list[float]] = {}
+    for line in (out / "tally.jsonl").read_text().splitlines():
+        done = json.loads(line)
+        for name in (done["target"], "all"):
+            sums.setdefault(name, [0, 0, 0])
+            each = (done["executions"], done["seconds"], len(done["findings"]))
+            sums[name] = [before + more for before, more in zip(sums[name], each, strict=True)]
+    rows = (f"{name}: {n:,.0f} inputs, {s:,.0f} s, {new:.0f}" for name, (n, s, new) in sums.items())
+    return "\n".join(f"{row} findings" for row in rows)
+
+
 def _all_targets() -> list[str]:
     from tests.fuzz.readers import TARGETS
 
@@ -225,6 +243,7 @@ def main() -> None:
             if ended.returncode:
                 last = given.out / f"{name}.last"
                 last.rename(given.out / f"{name}-exit{ended.returncode}-{time.time_ns()}.input")
+        sys.stdout.write(f"{totals(given.out)}\n")
         return
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, _too_long)

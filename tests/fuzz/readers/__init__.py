@@ -6,12 +6,22 @@ import contextlib
 from pathlib import Path
 
 from survey.errors import SurveyError
-from tests.fuzz.readers import datasets, downloads, home, queries, service, text, weights
+from tests.fuzz.readers import (
+    client,
+    datasets,
+    downloads,
+    home,
+    queries,
+    service,
+    state,
+    text,
+    weights,
+)
 from tests.fuzz.readers.base import Target
 
 TARGETS: dict[str, Target] = {
     name: target
-    for module in (weights, datasets, downloads, home, text, queries, service)
+    for module in (weights, datasets, downloads, home, text, queries, service, client, state)
     for name, target in module.TARGETS.items()
 }
 

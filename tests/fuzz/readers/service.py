@@ -22,6 +22,8 @@ _SURVEY = {
     "tags": {"lr": 0.1},
 }
 _SCHEDULE = {"name": "weekly", "survey": _SURVEY, "cron": "@weekly", "timezone": "Europe/Paris"}
+_CALL = {"jsonrpc": "2.0", "id": 1}
+_TOOL = {"name": "compare", "arguments": {"model": ["a"], "order": "x"}}
 #: Methods, addresses and bodies that are answered.
 _REQUESTS: tuple[tuple[str, str, object], ...] = (
     ("POST", "/api/v1/surveys", _SURVEY),
@@ -39,6 +41,10 @@ _REQUESTS: tuple[tuple[str, str, object], ...] = (
     ("GET", "/models?sort=architecture&fields=family", None),
     ("GET", "/sql?sql=SELECT", None),
     ("GET", "/api/v1/events.atom", None),
+    ("POST", "/mcp", {**_CALL, "method": "initialize", "params": {"protocolVersion": "x"}}),
+    ("POST", "/mcp", {**_CALL, "method": "tools/call", "params": {"name": "list"}}),
+    ("POST", "/mcp", {**_CALL, "method": "tools/call", "params": _TOOL}),
+    ("POST", "/api/v1/saved_queries", {"name": "a", "sql": "SELECT 1"}),
 )
 
 
