@@ -96,8 +96,8 @@ def unpack_report(file: IO[bytes], out: Path) -> ReportMarker:
                         content = _unpacked(archive, each.filename, left)
                         left -= len(content)
                         write(each.filename, content)
-    # What zipfile raises on a damaged archive, and on one with a password or of another version.
-    except (BadZipFile, KeyError, TypeError, ValueError, EOFError, RuntimeError, zlib.error):
+    # What zipfile raises on a damaged archive, also for a name of no letters or with a password.
+    except (BadZipFile, LookupError, TypeError, ValueError, EOFError, RuntimeError, zlib.error):
         raise SurveyError("what the service sent is no report") from None
     except OSError as error:
         raise SurveyError(f"{out} cannot be written: {error.strerror or error}") from None
