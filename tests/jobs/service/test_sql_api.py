@@ -28,7 +28,7 @@ from jobs.service.queries import Queries
 from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError, SurveyError
 from tests.jobs.service.conftest import Serve
-from tests.waiting import PATIENCE_SECONDS, processor_seconds
+from tests.waiting import PATIENCE_SECONDS, processor_seconds, until
 
 pytestmark = pytest.mark.slow(seconds=8)
 
@@ -175,15 +175,12 @@ def test_queries_have_processes_that_wait_for_them(home: Home) -> None:
     others, room = children(), Queries(home, SqlLimits())
 
     def waiting() -> list[int]:
-        for _ in range(1000):
-            if len(room._waiting) == SqlLimits().sql_at_once:
-                break
-            time.sleep(0.02)
+        until(lambda: len(room._waiting) == SqlLimits().sql_at_once)
         return [process.pid for process in room._waiting]
 
     async def ask() -> None:
         with tempfile.TemporaryFile() as file:
-            await room.run(Client(600), "SELECT 1", "json", None, file)
+            await room.run(Client(), "SELECT 1", "json", None, file)
 
     room.prepare()
     first, second = waiting()
