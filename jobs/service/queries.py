@@ -80,8 +80,8 @@ class Queries:
             if process.poll() is None:
                 return process
             with process:
-                # It was ended by others: its pipes are closed.
-                continue
+                # It was ended by others: its pipes are closed, and another takes its place.
+                self._threads.submit(self._start)
         return None
 
     @asynccontextmanager
