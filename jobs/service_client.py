@@ -57,12 +57,12 @@ class ScanStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Progress:
+class _ServiceProgress:
     scan: ScanStanding
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceAnswer:
     """What a service answers; it may be anyone's."""
 
     content: bytes
@@ -154,7 +154,7 @@ class ServiceClient:
 
     def scan(self) -> ScanStanding:
         """Return how far the service's scan is."""
-        return self.ask("GET", "/progress").values(_Progress).scan
+        return self.ask("GET", "/progress").values(_ServiceProgress).scan
 
     def until_over(self, number: int) -> Iterator[SurveyStanding]:
         """Yield where a submitted survey stands, now and then, until it is over."""
@@ -187,7 +187,7 @@ class ServiceClient:
         except pa.ArrowException as error:
             raise SurveyError(f"the service's pages do not fit together: {error}") from None
 
-    def ask(self, method: str, path: str, content: dict[str, Any] | None = None) -> Answer:
+    def ask(self, method: str, path: str, content: dict[str, Any] | None = None) -> ServiceAnswer:
         """Return the answer to any request of the API.
 
         Parameters
@@ -229,7 +229,7 @@ class ServiceClient:
             ) from None
         if not answer.ok or answer.is_redirect:
             raise _refusal(answer, body)
-        return Answer(body, answer.links.get("next", {}).get("url", ""))
+        return ServiceAnswer(body, answer.links.get("next", {}).get("url", ""))
 
     def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Whatever ~/.netrc holds for the host is for others.

@@ -144,12 +144,17 @@ def _connected(
         raise
 
 
+def in_memory() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database of its own, in memory."""
+    return _quiet(duckdb.connect(":memory:"))
+
+
 def attached(path: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection for writing a file, which is made where there is none, without a log.
 
     A log that a loss of power tears, or brings back after its removal, could not be read.
     """
-    connection = _quiet(duckdb.connect(":memory:"))
+    connection = in_memory()
     file, name = str(path).replace("'", "''"), path.name.partition(".")[0]
     try:
         connection.execute(f"ATTACH '{file}' AS {name} (RECOVERY_MODE no_wal_writes)").fetchall()

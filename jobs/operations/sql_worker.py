@@ -20,10 +20,9 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import duckdb
-
 from catalog.home import Home
 from catalog.registry.label_file import labels_in_file
+from catalog.store.connection import in_memory
 from catalog.store.plain_types import Result, plain_batches
 from catalog.store.reader import (
     is_lack_of_memory,
@@ -67,9 +66,7 @@ def main() -> None:
 
 def _load_libraries(form: ResultFormat) -> None:
     """Load what is imported when it is first used."""
-    with duckdb.connect() as connection:
-        # It would draw a bar into the result.
-        connection.execute("SET enable_progress_bar = false")
+    with in_memory() as connection:
         some = connection.sql("SELECT 'a long text…', '/a/b', 1.5, [1]")
         write_result(some, form, io.BytesIO(), 1, 30, bare=True)
 

@@ -18,7 +18,7 @@ from catalog.home import Home
 from jobs.cli.server import TOKEN, ServerOptions, run_there
 from jobs.operations.report_archive import unpack_report
 from jobs.planning.definition import parse_definition
-from jobs.service_client import Answer, ServiceClient
+from jobs.service_client import ServiceAnswer, ServiceClient
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -41,7 +41,7 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     client, asked = ServiceClient(url), set()
     ask = client.ask
 
-    def noting(method: str, path: str, *content: object) -> Answer:
+    def noting(method: str, path: str, *content: object) -> ServiceAnswer:
         asked.add((method.lower(), path.partition("?")[0].replace(".arrow", "")))
         return ask(method, path, *content)
 

@@ -21,7 +21,7 @@ def options(name: str) -> set[str | None]:
 
 def test_run_and_plan_take_the_same_declaration():
     declared = {field.name for field in fields(SurveyOptions)}
-    assert len(declared) == 19
+    assert len(declared) == 20
     assert declared <= options("run")
     assert declared <= options("plan")
     assert "survey" not in options("run") | options("plan")

@@ -1,6 +1,6 @@
 """Benchmark of a whole survey beside the bare forward pass, with every metric.
 
-    python bench/overhead.py PHOTOGRAPHS resnet18 mnasnet1_0
+    python -m bench.scoring.overhead PHOTOGRAPHS resnet18 mnasnet1_0
 
 PHOTOGRAPHS is a folder of pictures by class; the networks are torchvision's, with random weights,
 or ``all`` of ``TARGETS``. Of each micro-batch the bare network passes first, then the survey takes

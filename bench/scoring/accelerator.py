@@ -1,6 +1,6 @@
 """Benchmark of a worker beside a stand-in accelerator: images a second, and how busy the device is.
 
-    python -m bench.accelerator PHOTOGRAPHS [--network resnet50] [--seconds 0.2] [--batches 4]
+    python -m bench.scoring.accelerator PHOTOGRAPHS [--network resnet50] [--batches 4]
 
 The device passes a batch in a set time, off the cores: a pass is enqueued at once, and what it
 leaves is there when the device has come so far. It gives the pairs of a real network with random
@@ -30,7 +30,7 @@ import torch
 from torch import nn
 
 import survey.measuring
-from bench.scores import MICRO_BATCH, captured
+from bench.scoring.scores import MICRO_BATCH, captured
 from catalog.datasets import open_dataset
 from catalog.models import find
 from catalog.pixel_cache.cache import PixelCache

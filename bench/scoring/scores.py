@@ -1,6 +1,6 @@
 """Benchmark of scoring: every site of a network, beside the affinity score as it was published.
 
-    OMP_NUM_THREADS=1 python bench/scores.py PHOTOGRAPHS resnet50 vgg16
+    OMP_NUM_THREADS=1 python -m bench.scoring.scores PHOTOGRAPHS resnet50 vgg16
 
 PHOTOGRAPHS is a folder of pictures by class; the networks are torchvision's, with random weights.
 Times are those of the processor, summed over threads; the forward passes are not counted.

@@ -1,0 +1,1 @@
+"""What scores cost, beside the published score, the forward passes and a device."""
