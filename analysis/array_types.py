@@ -7,3 +7,4 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Strings = NDArray[np.object_]

@@ -150,8 +150,12 @@ def make_home(path: Path, models: int) -> Home:
 def processor_seconds(arguments: list[str]) -> tuple[float, int, bytes]:
     """Return the seconds of a command and its children, its exit status, and its last line."""
     command = [str(Path(sys.executable).with_name("survey")), *arguments]
+    # Without byte code that is kept, compiling the libraries takes longer than most answers.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, env=environment
+        )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)

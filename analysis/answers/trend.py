@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import CURVE, DEPTHS, Answer
@@ -68,7 +69,7 @@ class AffinityTrends(Answer):
         table: pd.DataFrame = self.statistics
         return table if self.every_site else table[table["site"].isna()].reset_index(drop=True)
 
-    @property
+    @cached_property
     def drawn(self) -> Sequence[Any]:
         """The trends, and the points that they go through."""
         from analysis.relations.trend import trend_points

@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from analysis.array_types import Floats
 from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
@@ -127,25 +128,24 @@ def _rows(signatures: pd.DataFrame, metrics: Sequence[str]) -> Iterator[Row]:
         basics["dataset"] = measured_on(runs.iloc[0])
         if runs["checkpoint"].nunique() < 2:
             continue
+        tables = runs.pivot(index="site", columns="checkpoint", values=list(metrics))
         for metric in metrics:
-            table = runs.pivot(index="site", columns="checkpoint", values=metric).astype("float64")
-            numbers = _numbers(table.dropna(axis="columns", how="all"))
-            yield {**basics, "metric": metric, **numbers}
+            yield {**basics, "metric": metric, **_numbers(tables[metric].to_numpy(float).T)}
 
 
-def _numbers(table: pd.DataFrame) -> Row:
-    """Return the numbers of one metric; a row of the table a site, a column a checkpoint."""
-    n = table.shape[1]
+def _numbers(values: Floats) -> Row:
+    """Return the numbers of one metric; a row of the values a checkpoint, a column a site."""
+    known = values[~np.isnan(values).all(axis=1)]
+    n = len(known)
     if n == 0:
         return {"n": 0, "reason": "no checkpoint has a value"}
-    means = table.mean().to_numpy(float)
+    means = np.nanmean(known, axis=1)
     row: Row = {"n": n, "mean": means.mean(), "lowest": means.min(), "highest": means.max()}
     if n == 1:
         return row | {"reason": "one checkpoint has a value: no deviation"}
     std = float(means.std(ddof=1))
     row |= {"std": std, "relative_std": std / abs(row["mean"]) if row["mean"] else np.nan}
-    columns = table.to_numpy(float).T
-    every = [pearson_where_known(one, other) for one, other in combinations(columns, 2)]
+    every = [pearson_where_known(one, other) for one, other in combinations(known, 2)]
     if not (result := [each for each in every if not np.isnan(each)]):
         return row | {"reason": "no two checkpoints vary over enough sites to correlate"}
     return row | {"correlation": np.mean(result), "correlation_lowest": min(result), "reason": ""}

@@ -72,14 +72,13 @@ def shapes(signatures: pd.DataFrame, draws: int = 1999, seed: int = 0) -> pd.Dat
     The two measures differ: the coefficient rises with skewness too, the dip does not.
     """
     require_columns(signatures, ("run_id", "model", "family", "affinity"))
-    rows = (
-        {
-            "model": sites["model"].iloc[0],
-            "family": sites["family"].iloc[0],
-            **_numbers(sites["affinity"].dropna().to_numpy(float), draws, seed),
-        }
-        for _, sites in signatures.groupby("run_id", sort=False)
-    )
+    runs = signatures.groupby("run_id", sort=False)
+    scores = {run: each.dropna().to_numpy(float) for run, each in runs["affinity"]}
+    # What depends on the number of sites alone is computed once where models of as many follow.
+    by_size = sorted(scores, key=lambda run: len(scores[run]))
+    numbers = {run: _numbers(scores[run], draws, seed) for run in by_size}
+    named = runs[["model", "family"]].first()
+    rows = ({**named.loc[run], **numbers[run]} for run in scores)
     result = result_table(rows, COLUMNS, signatures)
     result["p_corrected"], result["q"] = corrected(result["dip_p"])
     return result

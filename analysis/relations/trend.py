@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from analysis.array_types import Floats, Strings
 from analysis.data.model_names import measured_on
 from analysis.data.run_tags import numbers_of, run_column, tag_names
 from analysis.data.tables import Row, result_table
@@ -36,6 +37,9 @@ COLUMNS = {
     **dict.fromkeys(("change", "slope", "pearson"), "float64"),
     "reason": "str",
 }
+
+#: Columns of points that a trend is computed from.
+_OF_TREND = ("network", "line", "against", "site_name", "site", "value", "affinity")
 
 _LINE = ("source", "architecture", "dataset", "pooling")
 
@@ -95,8 +99,7 @@ def trend_points(
     sites = runs.merge(
         signatures[["run_id", "site", "site_name", "relative_depth", "affinity"]], on="run_id"
     )
-    means = [_means(group) for _, group in sites.groupby(["network", "line"], sort=False)]
-    points = pd.concat([sites, *means], ignore_index=True).astype({"site": "Int64"})
+    points = pd.concat([sites, _means(sites)], ignore_index=True).astype({"site": "Int64"})
     return points.sort_values(["network", "line", "site", "value", "run_id"], ignore_index=True)
 
 
@@ -124,8 +127,11 @@ def trends(
         one training follow one another, and are not independent.
     """
     points = trend_points(signatures, models, against, by)
-    groups = points.groupby(["network", "line", "site"], sort=False, dropna=False)
-    rows = [_trend(group) for _, group in groups]
+    groups = points.groupby(["network", "line", "site"], sort=False, dropna=False).ngroup()
+    starts = np.flatnonzero(np.diff(groups)) + 1
+    # As arrays: there may be fifty thousand of them, and a frame each takes most of the time.
+    columns = (np.split(points[name].to_numpy(), starts) for name in _OF_TREND)
+    rows = [_trend(*each) for each in zip(*columns, strict=True)] if len(points) else []
     rows.sort(key=lambda row: (row["network"], not pd.isna(row["site"])))
     return result_table(rows, COLUMNS, signatures[signatures["run_id"].isin(points["run_id"])])
 
@@ -185,24 +191,33 @@ def _text(value: object) -> str:
     return "unknown" if missing(value) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _means(line: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of each run of a line over the sites that have a score in all of them."""
-    table = line.pivot(index="run_id", columns="site", values="affinity").dropna(axis="columns")
-    means = table.mean(axis="columns").rename("affinity")
-    runs = line.drop_duplicates("run_id").drop(columns=["affinity", "site", "relative_depth"])
-    return runs.assign(site_name=MEAN).merge(means, left_on="run_id", right_index=True)
+def _means(sites: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of each run over the sites that have a score in all runs of its line."""
+    line = ["network", "line"]
+    scored = sites[sites["affinity"].notna()]
+    every = sites.groupby(line)["run_id"].transform("nunique").loc[scored.index]
+    shared = scored[scored.groupby([*line, "site"])["run_id"].transform("size") == every]
+    means = shared.groupby("run_id")["affinity"].mean()
+    runs = sites.drop_duplicates("run_id").drop(columns=["affinity", "site", "relative_depth"])
+    return runs.assign(site_name=MEAN, affinity=runs["run_id"].map(means))
 
 
-def _trend(group: pd.DataFrame) -> Row:
+def _trend(
+    networks: Strings,
+    lines: Strings,
+    against: Strings,
+    names: Strings,
+    sites: Strings,
+    values: Floats,
+    affinities: Floats,
+) -> Row:
     """Return the trend of a site, or of the mean over sites."""
-    first = group.iloc[0]
-    name = ", ".join(filter(None, (first["network"], first["line"])))
-    row: Row = {each: first[each] for each in ("against", "site_name", "site")}
-    known = group[group["affinity"].notna()]
-    x, y = known["value"].to_numpy(float), known["affinity"].to_numpy(float)
-    row |= {"network": name, "n": len(known), "reason": ""}
-    if len(known) < 2 or constant(x):
-        return row | {"reason": f"no score at two values of {first['against']}"}
+    known = ~np.isnan(affinities)
+    x, y = values[known], affinities[known]
+    row: Row = {"against": against[0], "site_name": names[0], "site": sites[0]}
+    row |= {"network": ", ".join(filter(None, (networks[0], lines[0]))), "n": len(x), "reason": ""}
+    if len(x) < 2 or constant(x):
+        return row | {"reason": f"no score at two values of {against[0]}"}
     ends = [(end, float(y[x == end].mean())) for end in (x.min(), x.max())]
     (lowest, at_lowest), (highest, at_highest) = ends
     from_mean = x - x.mean()

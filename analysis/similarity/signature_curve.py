@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analysis.array_types import Floats, Integers
+from analysis.array_types import Floats, Integers, Strings
 from analysis.choices import Normalisation
 from analysis.data.validation import require_choice, require_columns
 from survey.errors import SettingsError
@@ -64,8 +64,15 @@ def curves(signatures: pd.DataFrame) -> list[Curve]:
         If a column is missing, or a site of a run occurs twice.
     """
     require_columns(signatures, _NEEDED)
-    result = (_curve(rows) for _, rows in signatures.groupby("run_id", sort=False))
-    return [curve for curve in result if curve.values.size]
+    if signatures.empty:
+        return []
+    runs = pd.factorize(signatures["run_id"])[0]
+    order = np.lexsort((signatures["site"].to_numpy(), runs))
+    starts = np.flatnonzero(np.diff(runs[order])) + 1
+    # As arrays: a frame a run takes longer than the distances between them all.
+    names = [each for each in (*_NEEDED, "relative_depth") if each in signatures]
+    columns = (np.split(signatures[name].to_numpy()[order], starts) for name in names)
+    return [curve for curve in map(_curve, *columns) if curve.values.size]
 
 
 def without_curve(signatures: pd.DataFrame) -> tuple[str, ...]:
@@ -122,24 +129,27 @@ def normalised(
     return nearest
 
 
-def _curve(rows: pd.DataFrame) -> Curve:
-    rows = rows.sort_values("site")
-    label = str(rows["model"].iloc[0])
-    if rows["site"].duplicated().any():
-        twice = rows["site"][rows["site"].duplicated()].iloc[0]
+def _curve(
+    run_ids: Strings,
+    models: Strings,
+    sites: Integers,
+    affinities: Floats,
+    relative_depths: Floats | None = None,
+) -> Curve:
+    """Return the curve of the sites of one run, which are in execution order."""
+    if len(twice := sites[1:][sites[1:] == sites[:-1]]):
         raise SettingsError(
-            f"site {twice} of {label} occurs twice",
+            f"site {twice[0]} of {models[0]} occurs twice",
             hint="give one row a run and site: signatures(), not layers()",
         )
     # Of all sites, so that a site without a value leaves its neighbours where they are.
-    depths = rows.get("relative_depth", rows["site"] / max(int(rows["site"].max()), 1))
-    known = rows["affinity"].notna()
-    kept = rows[known]
+    depths = sites / max(int(sites[-1]), 1) if relative_depths is None else relative_depths
+    known = ~pd.isna(affinities)
     return Curve(
-        run_id=str(rows["run_id"].iloc[0]),
-        model=label,
-        values=kept["affinity"].to_numpy(np.float64),
-        depths=depths[known].to_numpy(np.float64),
-        sites=kept["site"].to_numpy(np.int64),
-        left_out=len(rows) - len(kept),
+        run_id=str(run_ids[0]),
+        model=str(models[0]),
+        values=affinities[known].astype(np.float64),
+        depths=depths[known].astype(np.float64),
+        sites=sites[known].astype(np.int64),
+        left_out=int((~known).sum()),
     )

@@ -84,7 +84,10 @@ def dip_p(statistic: float, n: int, draws: int = 1999, seed: int = 0) -> float:
 @functools.lru_cache(maxsize=1024)
 def uniform_dips(n: int, draws: int, seed: int) -> Floats:
     """Return the dips of uniform samples of size n, ascending, shape (draws,)."""
-    rng = np.random.default_rng((seed, n))
-    dips = np.sort([dip(rng.random(n)) for _ in range(draws)])
+    from analysis.statistics.dip_kernel import dip_of_steps
+
+    samples = np.sort(np.random.default_rng((seed, n)).random((draws, n)))
+    above = np.arange(1.0, n + 1)
+    dips = np.sort([dip_of_steps(sample, above - 1, above) for sample in samples])
     dips.setflags(write=False)
     return dips
