@@ -46,9 +46,9 @@ def optional(sentence: str, sql: str | None = None) -> Any:
     return column(sentence, sql, default=None)
 
 
-def nested() -> Any:
+def nested(**default: Any) -> Any:
     """Return a dataclass field that is no column, such as a nested row."""
-    return dataclasses.field()
+    return dataclasses.field(**default)
 
 
 def columns_of(row: type) -> tuple[Column, ...]:

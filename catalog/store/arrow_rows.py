@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, reduce
-from itertools import accumulate
+from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.arrow_arrays import array_of, table_of
-from catalog.store.records import BatchRecord, NetworkRecord, RunRecord
+from catalog.store.records import BatchRecord, NetworkRecord, PackedScores, RunRecord
 from catalog.store.schema import (
     BATCH_SCORES,
     BATCHES,
@@ -104,10 +104,43 @@ def run_table(records: Sequence[RunRecord]) -> pa.Table:
     return pa.Table.from_struct_array(array_of(rows, _RUN_TYPE))
 
 
+def packed(record: BatchRecord) -> BatchRecord:
+    """Return a batch for another process to store, which then only copies its row."""
+    row = batch_table([record])
+    scores = row["scores"].combine_chunks().flatten()
+    affinities = (scores.field(name).to_pylist() for name in ("site", "affinity"))
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, row.schema) as writer:
+        writer.write_table(row)
+    return dataclasses.replace(
+        record,
+        batch=dataclasses.replace(record.batch, scores=()),
+        packed=PackedScores(tuple(zip(*affinities, strict=True)), stream.getvalue().to_pybytes()),
+    )
+
+
 def batch_table(records: Sequence[BatchRecord]) -> pa.Table:
-    """Return the segment rows of some batches."""
+    """Return the segment rows of some batches, in their order."""
     if not records:
         return empty(BATCH_SCHEMA)
+    parts = [
+        _packed_rows(group) if rows else _batch_rows(list(group))
+        for rows, group in groupby(records, lambda record: record.packed is not None)
+    ]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts, promote_options="permissive")
+
+
+def _packed_rows(records: Iterable[BatchRecord]) -> pa.Table:
+    """Return the rows that workers made, as of now."""
+    streams = (pa.ipc.open_stream(record.packed.row) for record in records if record.packed)
+    rows = pa.concat_tables((s.read_all() for s in streams), promote_options="permissive")
+    now = array_of([datetime.now(UTC)] * len(rows), _ARROW_TYPES["TIMESTAMPTZ"])
+    place = rows.schema.get_field_index("recorded_at")
+    return rows.combine_chunks().set_column(place, "recorded_at", now)
+
+
+def _batch_rows(records: Sequence[BatchRecord]) -> pa.Table:
+    """Return a row a batch whose scores are at hand."""
     rows = [_batch_values(record.batch) + _record_values(record) for record in records]
     batches = array_of(rows, _BATCH_TYPE)
     columns = dict(zip(_BATCH_TYPE.names, batches.flatten(), strict=True))

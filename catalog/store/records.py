@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -91,6 +91,16 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedScores:
+    """The scores of one batch as a segment holds them, made by the worker that measured it."""
+
+    #: Site and affinity of each.
+    affinities: tuple[tuple[int, float | None], ...]
+    #: An Arrow stream of the batch's row, whose scores are nested in it.
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One batch on its way into the store."""
 
@@ -106,6 +116,15 @@ class BatchRecord:
     threads: int | None = optional("Threads of one forward pass of this batch on a CPU.")
     device_name: str | None = optional("The model name of the device that measured the batch.")
     hostname: str | None = optional("The machine that measured the batch.")
+    #: Its scores where ``batch`` has none of them, on the way from another process.
+    packed: PackedScores | None = nested(default=None)
+
+    @property
+    def affinities(self) -> Sequence[tuple[int, float | None]]:
+        """Site and affinity of each score."""
+        if self.packed:
+            return self.packed.affinities
+        return [(score.site, score.affinity) for score in self.batch.scores]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Runner(Protocol):
     measure of the whole network that is asked for, with ``Measuring`` before it where it reads
     images, ``BatchRecord``, ``Skipped`` and ``Halved``, and at the end ``Finished`` or ``Failed``.
     Of a training: ``Started``, a ``Trained`` for each pass, ``NetworkLinearised`` and ``Finished``.
+    Batches of other processes may come as ``catalog.store.arrow_rows.packed`` gives them, which
+    spares the caller the making of their rows.
     A worker that was given several tasks computes them one after another. The runner itself adds
     two events: ``Lost`` ends the attempt of a worker that died or hung, and ``Returned`` each of
     its tasks that had not begun. No event of an attempt follows its end. The attempt of a withdrawn

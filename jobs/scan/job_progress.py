@@ -109,9 +109,9 @@ class JobProgress:
         self._skip(record.skipped_names)
         self._progress(record.attempt)
         self.micro_batch = min(self.micro_batch, record.micro_batch or self.micro_batch)
-        if record.batch.scores:
-            self.sites = self.sites or len(record.batch.scores)
-            self.spread.add((score.site, score.affinity) for score in record.batch.scores)
+        if affinities := record.affinities:
+            self.sites = self.sites or len(affinities)
+            self.spread.add(affinities)
 
     def add_network(self, record: NetworkRecord) -> None:
         """Note the measures of the whole network."""

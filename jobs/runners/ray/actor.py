@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from catalog.store.records import BatchRecord
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Host
 from jobs.runners.heartbeat import EventBatch, Heartbeat, event_batches
@@ -54,13 +55,19 @@ class Worker:
 
     def run_tasks(self, tasks: tuple[AnyTask, ...]) -> Iterator[EventBatch]:
         """Yield the events of several tasks, one after another."""
-        from jobs.runners.worker import run_task
+        from catalog.store.arrow_rows import packed
 
-        function = self._function or run_task
+        if self._function is None:
+            from jobs.runners.worker import run_task
+
+            self._function = run_task
+        function = self._function
 
         def produce(heartbeat: Heartbeat) -> Iterator[Event]:
             for task in tasks:
-                yield from function(task, self._device, self._threads, heartbeat)
+                for event in function(task, self._device, self._threads, heartbeat):
+                    # One driver stores the batches of all workers: each makes its own rows.
+                    yield packed(event) if isinstance(event, BatchRecord) else event
 
         yield from event_batches(produce)
 

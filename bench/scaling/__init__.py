@@ -1,0 +1,1 @@
+"""The parts of the predictions of ``bench/scale.py``, and what a batch costs the driver."""
