@@ -87,11 +87,13 @@ def groups(number: int) -> Iterator[list[BatchRecord]]:
         yield [record(next(counter), made) for _ in range(GROUP)]
 
 
-def record(number: int, made: list[tuple[SiteScore, ...]]) -> BatchRecord:
-    """Return one batch of one of many runs."""
+def record(
+    number: int, made: list[tuple[SiteScore, ...]], run_id: str | None = None, attempt: int = 1
+) -> BatchRecord:
+    """Return one batch of one of many runs, or of the one that is named."""
     batch = BatchScores(number, IMAGES, made[number % len(made)], IMAGES, 400, 480, 1.5)
-    place = IMAGES * (number + 1)
-    return BatchRecord(f"{number // 97:012x}", 1, batch, place, (), 64, 2, "Xeon", "node7")
+    place, run_id = IMAGES * (number + 1), run_id or f"{number // 97:012x}"
+    return BatchRecord(run_id, attempt, batch, place, (), 64, 2, "Xeon", "node7")
 
 
 class Clock:
