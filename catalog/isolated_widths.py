@@ -1,4 +1,4 @@
-"""Widths of networks that no table lists, counted in a process of their own.
+"""Widths and costs of networks that no table lists, counted in a process of their own.
 
 A network is code: one that crashes or hangs ends that process, and not the one that plans.
 """
@@ -12,8 +12,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from catalog.models import find
 from catalog.models.consent import admit, admitted
+from catalog.models.cost_table import CountedCost, cost_of
 from catalog.site_widths import counted_widths
 from survey.settings import Pooling
 
@@ -43,15 +46,35 @@ def isolated_widths(names: tuple[str, ...], pooling: Pooling) -> Mapping[str, Ma
     mapping of str to mapping of int to int
         By name sites by channels, empty for a network that cannot be followed.
     """
-    widths: dict[str, Mapping[int, int]] = {}
-    while left := [name for name in names if name not in widths]:
+    answers = _answers(names, pooling)
+    return {name: dict(answers[name] or ()) for name in names}
+
+
+@functools.cache
+def isolated_costs(names: tuple[str, ...]) -> Mapping[str, CountedCost]:
+    """Return what networks cost on an image of their own size, without those that fail on it.
+
+    Parameters
+    ----------
+    names : tuple of str
+        As for ``isolated_widths``.
+    """
+    answers = _answers(names, None)
+    return {name: CountedCost(*answer) for name, answer in answers.items() if answer}
+
+
+def _answers(names: Sequence[str], pooling: Pooling | None) -> dict[str, list[Any] | None]:
+    """Return the widths of networks, or without a pooling their costs; None where it crashed."""
+    answers: dict[str, list[Any] | None] = {}
+    while left := [name for name in names if name not in answers]:
         # The first of those that are not answered ended the process.
-        widths |= {left[0]: {}} | _answers(left, pooling)
-    return widths
+        answers[left[0]] = None
+        answers |= _answers_of_a_process(left, pooling)
+    return answers
 
 
-def _answers(names: Sequence[str], pooling: Pooling) -> dict[str, Mapping[int, int]]:
-    """Return the widths of networks up to one that ends the process, if one does."""
+def _answers_of_a_process(names: Sequence[str], pooling: Pooling | None) -> dict[str, list[Any]]:
+    """Return the answers up to a network that ends the process, if one does."""
     asked = {"names": list(names), "pooling": pooling, "admitted": sorted(admitted())}
     ended = subprocess.run(  # noqa: S603 - this interpreter, and code that was consented to
         [sys.executable, "-I", "-c", _START, json.dumps(sys.path)],
@@ -60,8 +83,7 @@ def _answers(names: Sequence[str], pooling: Pooling) -> dict[str, Mapping[int, i
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    answers = map(json.loads, ended.stdout.splitlines())
-    return {name: dict(widths) for name, widths in answers}
+    return dict(map(json.loads, ended.stdout.splitlines()))
 
 
 def main() -> None:
@@ -73,5 +95,16 @@ def main() -> None:
         admit(asked["admitted"])
         for name in asked["names"]:
             signal.alarm(SECONDS)
-            widths = counted_widths(name, asked["pooling"])
-            print(json.dumps([name, list(widths.items())]), file=answers, flush=True)
+            pooling = asked["pooling"]
+            answer = [*counted_widths(name, pooling).items()] if pooling else _cost(name)
+            print(json.dumps([name, answer]), file=answers, flush=True)
+
+
+def _cost(name: str) -> list[object]:
+    """Return the values of a network's cost, none of one that fails."""
+    (architecture,) = find(name)
+    try:
+        cost = cost_of(architecture)
+    except (Exception, SystemExit):  # noqa: BLE001  # a network is code, and may raise anything
+        return []
+    return [cost.size, cost.parameters, cost.gflops, cost.depth, cost.library]

@@ -181,8 +181,7 @@ def images_left(job: Job, states: Mapping[str, RunState]) -> int:
 def scores_left(job: Job, states: Mapping[str, RunState]) -> int:
     """Return about how many scores of a job are missing: sites times batches."""
     # A network has about one activation for each layer with weights.
-    sites = job.facts.depth or DEFAULT_SITES
-    return sites * images_left(job, states) // job.settings.score_images
+    return _sites(job) * images_left(job, states) // job.settings.score_images
 
 
 def _measure_seconds(
@@ -201,15 +200,18 @@ def _passes(measure: NetworkMeasure, job: Job) -> float:
     """Return how many images' forward passes a measure takes as long as."""
     if not isinstance(measure, SampledMeasure):
         return 0.0
-    sites = job.facts.depth or DEFAULT_SITES
-    return measure.passes(sites) * min(measure.images, job.images)
+    return measure.passes(_sites(job)) * min(measure.images, job.images)
+
+
+def _sites(job: Job) -> int:
+    return job.facts.depth or (job.cost.depth if job.cost else 0) or DEFAULT_SITES
 
 
 def _gflops(job: Job) -> float:
-    """Return the work of a job's network on one image, without building it.
+    """Return the work of a job's network on one image, as it was counted.
 
     Counted at the network's default image size; the work grows as the image's area.
     """
-    cost = counted(job.source, job.architecture)
+    cost = job.cost or counted(job.source, job.architecture)
     gflops, size = (cost.gflops, cost.size) if cost else (DEFAULT_GFLOPS, DEFAULT_SIZE)
     return gflops * (job.transform.size / size) ** 2

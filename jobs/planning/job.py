@@ -11,6 +11,7 @@ from typing import Any
 
 from catalog.checkpoint_references import Checkpoint
 from catalog.models.base import InputTransform, Reported
+from catalog.models.cost_table import CountedCost
 from catalog.registry.rows import JobEntry
 from catalog.tags import RunLabels
 from jobs.planning.accuracy_check import Expectation
@@ -70,6 +71,8 @@ class Job:
     home: Path | None = None
     #: Facts about the network.
     facts: ModelFacts = ModelFacts()
+    #: What the network costs, where no table lists it and its time has to be foreseen.
+    cost: CountedCost | None = None
     #: The accuracy expected of its weights on this dataset; None where unknown.
     expectation: Expectation | None = None
     #: sha256 of the user's code that defines the network; None where an installed package does. No

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from catalog.isolated_widths import isolated_costs
+from catalog.models.cost_table import CountedCost, counted
+from catalog.models.memory import MemorySource
 from jobs.planning.job import Job
 from survey import SettingsError
 from survey.network_measures import MEASURES
@@ -26,6 +29,26 @@ def missing_measures(wanted: Collection[str], stored: Mapping[str, int | None]) 
         if measure.name in wanted
         and any(stored.get(each.name) != measure.version for each in measure.quantities)
     )
+
+
+def costs_to_foresee_by(
+    wanted: Collection[str], full_names: Iterable[str]
+) -> Mapping[str, CountedCost]:
+    """Return what networks cost that no table lists, if a measure takes many passes of images.
+
+    Parameters
+    ----------
+    wanted : collection of str
+        Names of measures.
+    full_names : iterable of str
+        The architectures' full names. What no table lists is run once in another process.
+    """
+    if not any(isinstance(each, SampledMeasure) for each in MEASURES if each.name in wanted):
+        return {}
+    # Another process does not have the networks that are in memory here.
+    here = f"{MemorySource.name}:"
+    unlisted = {name: None for name in full_names if counted(*name.split(":", 1)) is None}
+    return isolated_costs(tuple(name for name in unlisted if not name.startswith(here)))
 
 
 def require_feasible(job: Job) -> None:

@@ -20,7 +20,7 @@ from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
-from jobs.planning.measures import missing_measures, require_feasible
+from jobs.planning.measures import costs_to_foresee_by, missing_measures, require_feasible
 from jobs.planning.pairing import Misfit, misfits
 from jobs.planning.score_images import widths_to_choose_by, with_number
 from jobs.planning.staleness import Staleness
@@ -110,8 +110,9 @@ def make_plan(
     left_out = {each.pair for each in unfit if each.passed_over}
     left_out -= {each.pair for each in unfit if not each.passed_over}
     here = [each for each in here if (each.architecture.full_name, each.checkpoint) not in left_out]
-    names = (target.architecture.full_name for target in here)
+    names = [target.architecture.full_name for target in here]
     widths = widths_to_choose_by(definition.settings, names)
+    costs = costs_to_foresee_by(definition.measures, names)
     jobs: dict[str, Job] = {}
     lacking: list[Lacking] = []
     for choice in definition.datasets:
@@ -123,7 +124,8 @@ def make_plan(
         if dataset is not None:
             for job in _jobs(definition, choice, dataset, here, hashed, holdings, widths):
                 require_feasible(job)
-                jobs.setdefault(job.key, job)
+                costed = dataclasses.replace(job, cost=costs.get(job.full_name))
+                jobs.setdefault(job.key, costed)
     run_ids = frozenset(job.run_id for job in jobs.values())
     measured = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
     added = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.isolated_widths import isolated_widths
+from catalog.isolated_widths import isolated_costs, isolated_widths
 from catalog.models import consent
 from catalog.models.cost_table import counted
 from catalog.site_widths import counted_widths, listed_widths
@@ -73,3 +73,8 @@ def test_a_network_that_crashes_ends_a_process_of_its_own(
     monkeypatch.delattr("catalog.site_widths.followed")
     crashing, sound = "python:width_nets:crashing", "python:width_nets:sound"
     assert isolated_widths((crashing, sound), "mean") == {crashing: {}, sound: {5: 1, 7: 1}}
+    costs = isolated_costs((crashing, sound))
+    assert list(costs) == [sound]
+    # Two convolutions: 6 x 6 x 5 x 27 and 4 x 4 x 7 x 45 multiply-accumulates.
+    assert (costs[sound].size, costs[sound].depth) == (8, 2)
+    assert costs[sound].gflops == pytest.approx((4860 + 5040) / 1e9)

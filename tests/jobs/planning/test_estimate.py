@@ -1,12 +1,15 @@
 """Estimates: history first, then arithmetic, with an honest range."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from catalog.models import consent
 from catalog.models.base import InputTransform
 from catalog.models.cost_table import counted
 from catalog.store.records import RunState
+from jobs.planning.definition import parse_definition
 from jobs.planning.estimate import (
     DEFAULT_GFLOPS,
     DEFAULT_SECONDS,
@@ -18,7 +21,9 @@ from jobs.planning.estimate import (
     Measured,
     estimate,
 )
+from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job, ModelFacts
+from jobs.planning.plan import make_plan
 from survey import MeasureSettings
 from survey.network_measures.nonlinearity_coefficient import IMAGES, MEASURE, PASSES
 from tests.jobs.jobs import job
@@ -132,3 +137,36 @@ def test_a_forward_pass_of_a_measure_takes_no_longer_than_its_network_took():
     assert guess.seconds == pytest.approx(40.0 + MEASURE_SECONDS + passes)
     # Its own time is no history.
     assert guess.factor == FROM_RATE
+
+
+def test_a_network_that_no_table_lists_is_counted_for_measures_that_pass_often(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A perceptron of three layers was taken for fifty of a network of ordinary size."""
+    (tmp_path / "small_nets.py").write_text(
+        "from torch import nn\n"
+        "def net():\n"
+        "    layers = nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)\n"
+        "    return nn.Sequential(nn.Flatten(), *layers)\n"
+        "net.survey = {'size': 28, 'mean': [0.5], 'std': [0.5], 'classes': 10}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(consent, "_admitted", set())
+    consent.trust("python:small_nets:net")
+    values = {
+        "models": [{"name": "python:small_nets:net"}],
+        "datasets": [{"name": "digits[:256]"}],
+        "settings": {"images_per_score": 256},
+    }
+
+    def planned(measure: str) -> Job:
+        definition = parse_definition({**values, "measures": [measure]}, "small", Path())
+        return make_plan(definition, {}, Holdings()).jobs[0]
+
+    assert planned("path_length").cost is None
+    one = planned("region_density")
+    assert one.cost is not None
+    assert (one.cost.size, one.cost.depth) == (28, 2)
+    seconds = estimate(one, {}, History()).measures["region_density"]
+    assert MEASURE_SECONDS < seconds < MEASURE_SECONDS + 2
