@@ -73,7 +73,7 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 # Not the sweep over 1,451 networks, which takes the better part of an hour, and not what needs
 # photographs, checkpoints or a folder of its results to be named.
 NOT_ALL := $(addprefix bench/,path_length.py sweep.py rounding.py ridge.py noisy_labels.py \
-  linearisation.py large_home.py size_service.py scale.py)
+  large_home.py size_service.py scale.py)
 bench: $(STAMP)  ## Run every script in bench/ that takes minutes
 	@set -e; for script in $(sort $(filter-out $(NOT_ALL),$(wildcard bench/*.py))); do \
 	  echo "== $$script"; $(BIN)/python $$script; done

@@ -119,7 +119,8 @@ gates. Without labels, or where the accuracy is not two standard errors above th
 frequent class, there is no value.
 
 The experiment of Mehmeti-Göpel and Disselhoff (arXiv:2211.17180) trains the network with a penalty
-on every channel that is not linear, and so keeps its accuracy at shorter paths.
+on every channel that is not linear, and so keeps its accuracy at shorter paths. The curves of the
+bundled networks, and that experiment, are in [linearisation.md](linearisation.md).
 """
 
 _COEFFICIENT = f"""## nonlinearity_coefficient

@@ -1,0 +1,1 @@
+"""The experiment of linearisation, as one command: its trainings, tables and figures."""
