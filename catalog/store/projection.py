@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS, PAUSE = 1.0, 10.0
 
 #: Runs that are copied at once: the writer may merge between them.
-_RUNS_AT_ONCE = 4000
+_RUNS_AT_ONCE = 2000
 
 #: Bytes that the copy may hold in memory: what is sorted beyond them goes through its file.
 _MEMORY = "400MB"
@@ -82,8 +82,6 @@ _VIEWS = (
         " FROM runs JOIN latest USING (run_id) LEFT JOIN summaries USING (run_id)",
     ),
 )
-
-_INDEX = "CREATE INDEX IF NOT EXISTS signatures_by_run ON signatures (run_id)"
 
 _OF_IDS = "run_id IN (SELECT unnest($ids::VARCHAR[]))"
 
@@ -216,8 +214,6 @@ class Projection:
             with reading(self._home) as store:
                 tables = _rows_of(store, at_once)
             self._replace(at_once, tables)
-        # Rows that come after it take longer than it takes of them all.
-        self._connection.execute(_INDEX).fetchall()
 
     def _changes(self, store: duckdb.DuckDBPyConnection) -> tuple[list[str], list[str]]:
         """Return which runs changed, and which are gone; copy the measures of whole networks."""
@@ -238,9 +234,10 @@ class Projection:
     def _prepare(self, store: duckdb.DuckDBPyConnection) -> None:
         """Make the tables and views that are not there."""
         self._replace([], _rows_of(store, []))
-        for view in _VIEWS:
-            made = f"CREATE OR REPLACE VIEW {view.name} AS {with_labels(view).sql}"
-            self._connection.execute(made).fetchall()
+        made = [f"CREATE OR REPLACE VIEW {v.name} AS {with_labels(v).sql}" for v in _VIEWS]
+        made.append("CREATE INDEX IF NOT EXISTS signatures_by_run ON signatures (run_id)")
+        for statement in made:
+            self._connection.execute(statement).fetchall()
 
     def _replace(self, ids: Sequence[str], tables: Mapping[str, pa.Table]) -> None:
         """Put rows in the place of those of some runs, all at once."""
@@ -286,12 +283,6 @@ def _of_runs(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> str:
     made = "CREATE OR REPLACE TEMP TABLE wanted_runs AS SELECT unnest($ids::VARCHAR[]) AS run_id"
     store.execute(made, {"ids": list(ids)}).fetchall()
     of_scores = "SELECT * FROM batch_scores SEMI JOIN wanted_runs USING (run_id)"
-    if not store.sql("FROM duckdb_views() WHERE view_name = 'batch_scores'").fetchall():
-        # Rows of runs lie together: of all others the table would be read for nothing.
-        ends = f"SELECT min(rowid), max(rowid) FROM ({of_scores.replace('*', 'rowid')})"
-        first, last = store.sql(ends).fetchall()[0]
-        if first is not None:
-            of_scores += f" WHERE rowid BETWEEN {first} AND {last}"
     made_of_them = (view for view in views(extra_columns(store)) if view.name not in LABELLED)
     parts = (f"{view.name} AS ({view.sql})" for view in made_of_them)
     return f"WITH batch_scores AS ({of_scores}), {', '.join(parts)} "
