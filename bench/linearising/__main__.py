@@ -4,7 +4,7 @@
     python -m bench.linearising HOME docs --composed  # from the numbers that lie in docs
 
 The bundled networks are linearised without training. Two networks are trained under five
-penalties, and one network on three tasks under three, each late and early. Everything is drawn
+penalties, and one network on three tasks under four, each late and early. Everything is drawn
 from seeds. The command goes on where it was stopped.
 """
 
