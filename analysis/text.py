@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -99,13 +100,13 @@ def cell(value: Any) -> str:
 
 def fixed(places: int) -> Callable[[Any], str]:
     """Return a writer of numbers with so many decimals; what rounds to zero has no sign."""
+    return partial(_fixed, places)
 
-    def written(value: Any) -> str:
-        if missing(value):
-            return NOTHING
-        return f"{value:.1e}" if abs(value) >= LARGE else f"{float(value):z.{places}f}"
 
-    return written
+def _fixed(places: int, value: Any) -> str:
+    if missing(value):
+        return NOTHING
+    return f"{value:.1e}" if abs(value) >= LARGE else f"{float(value):z.{places}f}"
 
 
 def percent(value: Any) -> str:

@@ -78,6 +78,15 @@ _WHOLE = (
     *("site", "sites"),
 )
 
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _year(value: float) -> str:
+    return str(int(value))
+
+
 _EVERY = (
     *(TableColumn(name, form=fixed(n)) for n, names in _DECIMALS.items() for name in names),
     *(TableColumn(name, form=whole) for name in _WHOLE),
@@ -119,13 +128,13 @@ _EVERY = (
     TableColumn("r2_left_out", "R2 left out", fixed(2), "below 0 it is worse than the mean"),
     TableColumn("reason", "why something is blank"),
     TableColumn("relative_std", "relative deviation", fixed(3), "over the size of the mean"),
-    TableColumn("right", form=lambda right: "yes" if right else "no"),
+    TableColumn("right", form=_yes_or_no),
     TableColumn("shift", "", fixed(3), "trained less initial"),
     TableColumn("silhouette", "", fixed(2), "near 1 well within its cluster, below 0 outside"),
     TableColumn("stability", "", fixed(2), "of the cluster, over draws of batches", optional=True),
     TableColumn("standard_error", "", fixed(4), terminal="se"),
     TableColumn("std", "deviation"),
-    TableColumn("year", form=lambda year: str(int(year))),
+    TableColumn("year", form=_year),
 )
 
 COLUMNS = {column.name: column for column in _EVERY}

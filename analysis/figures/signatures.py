@@ -83,7 +83,7 @@ def signature_chart(
     networks = signatures["architecture"].groupby(families).nunique()
     shown = _shown(lines, most)
     drawn = [name for name in medians.index if (shown["family"] == name).any()]
-    looks = None if colours is FAMILIES else colours.lines(shown, _width(len(drawn)))
+    looks = None if colours == FAMILIES else colours.lines(shown, _width(len(drawn)))
     panels = [
         _family_panel(shown[shown["family"] == name], name, models[name], looks) for name in drawn
     ]
@@ -258,6 +258,10 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     shapes = legend(title="place in block", columns=5) if len(places) > 1 else None
     shape = alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes)
 
+    # Of a name alone Altair looks for its kind of channel among all, a tenth of a page's time.
+    shown = ("model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q")
+    named = [alt.Tooltip(each) for each in shown]
+
     # Smaller where sites lie close together.
     point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
 
@@ -265,7 +269,7 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
         return base.mark_point(filled=True, opacity=1, size=point).encode(
             color=alt.Color(f"{coloured}:N", scale=colour_scale(names), legend=kinds),
             shape=shape,
-            tooltip=["model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q"],
+            tooltip=named,
         )
 
     drawn = over_depth(

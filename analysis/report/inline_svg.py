@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from analysis.figures.export import csv_text
-from analysis.figures.files.vega import specification, svg_of
+from analysis.figures.files.vega import compiled_of, specification, svg_of_compiled
 from analysis.figures.files.words import Words
 from analysis.report.elements import Exhibit, Page
 from analysis.report.folder import Write
@@ -117,13 +117,14 @@ def write_data(exhibit: Exhibit, write: Write) -> None:
 
 def _drawn_each(spec: dict[str, Any]) -> dict[str, str]:
     """Return a figure's drawings by the choice of depth; the only one by an empty text."""
+    compiled = compiled_of(spec)
+    chosen = (each for each in compiled.get("signals", ()) if each["name"] == _DEPTH)
     drawings = {}
-    for parameter in spec.get("params", ()):
-        if parameter.get("name") == _DEPTH and "bind" in parameter:
-            for choice in parameter["bind"]["options"]:
-                parameter["value"] = choice
-                drawings[choice] = _drawn(spec)
-    return drawings or {"": _drawn(spec)}
+    for signal in chosen:
+        for choice in signal.get("bind", {}).get("options", ()):
+            signal["value"] = choice
+            drawings[choice] = _drawn(compiled)
+    return drawings or {"": _drawn(compiled)}
 
 
 def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawing]:
@@ -133,9 +134,9 @@ def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawi
         yield PageDrawing(one, choice, embedded(svg, one, line))
 
 
-def _drawn(spec: dict[str, Any]) -> str:
+def _drawn(compiled: dict[str, Any]) -> str:
     """Return a figure's SVG, its identifiers numbered from 0: Vega counts over all drawings."""
-    drawn = svg_of(spec)
+    drawn = svg_of_compiled(compiled)
     names: dict[str, str] = {}
     return _COUNTED.sub(
         lambda result: result[1] + names.setdefault(result[2], f"{result[3]}{len(names)}"), drawn

@@ -144,7 +144,7 @@ def overview_exhibits(material: ReportMaterial) -> list[Exhibit]:
     lines = signature_lines(rows, MOST_SIGNATURES)
     sql = statement(lines["run_id"].unique(), CURVE)
     chart = partial(signature_chart, rows, MOST_SIGNATURES, material.colours())
-    return [Exhibit("signatures", chart, lambda: lines, sql, "the measured rows")]
+    return [Exhibit("signatures", chart, lines.copy, sql, "the measured rows")]
 
 
 def _models_table(material: ReportMaterial) -> PageTable:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from operator import add
 from pathlib import Path
 
 from analysis.answers.material import Watch, unwatched
@@ -20,11 +18,11 @@ from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
 from analysis.report.elements import Link
 from analysis.report.folder import report_folder
-from analysis.report.inline_svg import drawn
 from analysis.report.model_page import model_pages
+from analysis.report.page_files import files_of_pages
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
-from analysis.report.templating import ASSETS, templates
+from analysis.report.templating import ASSETS
 from survey import __version__
 
 
@@ -55,6 +53,7 @@ def write_report(
     title: str | None = None,
     watch: Watch = unwatched,
     color_by: str | None = None,
+    processes: int = 1,
 ) -> Report:
     """Write a report about what a home holds.
 
@@ -74,6 +73,8 @@ def write_report(
         models take minutes.
     color_by : str, optional
         A tag, such as ``tags.lr``, or column of models that colours them; by default their family.
+    processes : int, optional
+        How many processes make the pages of many models; each takes some 600 MB.
 
     Returns
     -------
@@ -110,18 +111,13 @@ def write_report(
         ]
         links = [Link("Overview", pages[0].link.address), *(page.link for page in pages[1:])]
         site = {"title": title, "caption": made_from.caption(), "pages": links, "live": False}
-        layout = templates()
-        layout.globals["site"] = site
         written, undrawn = 0, list[tuple[str, str]]()
-        for page in chain(pages, model_pages(material)):
-            exhibits, lacking = drawn(page, write)
-            at = partial(add, "../" * page.link.address.count("/"))
-            text = layout.get_template(page.template).render(
-                link=page.link, at=at, exhibits=exhibits, lacking=lacking, **page.values
-            )
-            write(page.link.address, text)
+        every, count = chain(pages, model_pages(material)), len(pages) + len(material.models)
+        for each in files_of_pages(every, count, site, processes):
+            for name, text in each.files.items():
+                write(name, text)
             written += 1
-            undrawn += lacking
+            undrawn += each.undrawn
     absent = tuple((each.title, each.finding) for each in questions if not each.present)
     runs, failed = len(material.models), len(material.failed)
     index, conditions, mixed = out / "index.html", made_from.conditions, made_from.mixed

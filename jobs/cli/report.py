@@ -18,6 +18,9 @@ from survey.text import counted
 if TYPE_CHECKING:
     from jobs.service_client import ServiceClient
 
+#: Processes that make pages at most: each takes some 600 MB.
+MOST_PROCESSES = 8
+
 
 @partial(verb, interrupted="nothing was written; what was measured is untouched")
 def report(
@@ -40,10 +43,12 @@ def report(
         return
     from analysis.data.provenance import banner
     from analysis.report import write_report
+    from jobs.planning.worker_layout import local_cores
     from jobs.scan.progress_display import watched
 
     runs = replace(selection, newest=not all_runs)
-    written = write_report(home, out, runs, options.title, watched, options.color_by)
+    processes = min(local_cores(), MOST_PROCESSES)
+    written = write_report(home, out, runs, options.title, watched, options.color_by, processes)
     for name, reason in written.absent:
         say(f"no page about {name.lower()}: {reason}")
     for name, reason in written.undrawn:

@@ -14,11 +14,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from http import HTTPStatus
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeVar
 
 from fastapi import Request
 
+from analysis.report.child_process import end_with_parent
 from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
@@ -201,14 +202,7 @@ def _new_process() -> ProcessPoolExecutor:
 
 def _begin() -> None:
     os.nice(NICENESS)
-    Thread(target=_end_with_service, daemon=True).start()
-
-
-def _end_with_service() -> None:
-    """End this process once the service is gone, even if it was killed."""
-    if service := multiprocessing.parent_process():
-        service.join()
-        os._exit(0)
+    end_with_parent()
 
 
 def revision(home: Home) -> str:

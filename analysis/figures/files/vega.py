@@ -24,10 +24,30 @@ def svg_of(spec: dict[str, Any]) -> str:
     FigureError
         If vl-convert cannot draw it.
     """
+    return svg_of_compiled(compiled_of(spec))
+
+
+def compiled_of(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a specification in Vega, of which drawings with other choices are made.
+
+    Raises
+    ------
+    FigureError
+        If vl-convert cannot compile it.
+    """
     import vl_convert
 
     with explained():
-        drawn: str = vl_convert.vegalite_to_svg(spec)
+        compiled: dict[str, Any] = vl_convert.vegalite_to_vega(spec)
+    return compiled
+
+
+def svg_of_compiled(compiled: dict[str, Any]) -> str:
+    """Return the SVG of what ``compiled_of`` gives; see ``svg_of``."""
+    import vl_convert
+
+    with explained():
+        drawn: str = vl_convert.vega_to_svg(compiled)
     return drawn
 
 

@@ -98,7 +98,8 @@ def over_depth(
         scale=alt.Scale(nice=False, zero=True),
     )
     y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
-    base = alt.Chart(data).transform_calculate(depth=_CHOSEN).encode(x=x)
+    # Data of the whole is written once: of each layer it would be written as often.
+    base = alt.Chart().transform_calculate(depth=_CHOSEN).encode(x=x)
     dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(
         strokeDash=[1, 3], color="#555555", strokeWidth=1
     )
@@ -109,9 +110,10 @@ def over_depth(
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
     drawn += hollowed(base.encode(y=y), data, size, shape)
-    return alt.layer(*missing, *drawn, labels, width=width, height=height)
+    return alt.layer(*missing, *drawn, labels, data=data, width=width, height=height)
 
 
 def thread(base: Any) -> Any:
     """Return a thin line through the sites, in order; it breaks where a score is missing."""
-    return base.mark_line(color=FAINT, strokeWidth=1).encode(order="site:Q", detail="run_id:N")
+    line = base.mark_line(color=FAINT, strokeWidth=1)
+    return line.encode(order=alt.Order("site:Q"), detail=alt.Detail("run_id:N"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import multiprocessing
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from analysis.answers.material import Material
 from analysis.answers.relations import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
-from analysis.report import Report, write_report
+from analysis.report import Report, page_files, write_report
 from analysis.report.data import slug
 from analysis.report.data import statement as sql_of
 from analysis.report.elements import page_table
@@ -36,7 +37,7 @@ from catalog.open_home import open_home
 from catalog.store.reader import query
 from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
-from survey.errors import SettingsError
+from survey.errors import SettingsError, SurveyError
 from survey.results import BatchScores
 from tests.analysis.homes import Builder
 from tests.catalog.homes import new_home
@@ -218,7 +219,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_rest_is_there(
     home = tmp_path / "home"
     new_home(home)
     store(home, "r0", curve(0, 5, 0.5))
-    draw, drawn = vl_convert.vegalite_to_svg, []
+    draw, drawn = vl_convert.vega_to_svg, []
 
     def failing(spec: Any) -> str:
         drawn.append(spec)
@@ -226,7 +227,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_rest_is_there(
             raise ValueError("no such shape")
         return str(draw(spec))
 
-    monkeypatch.setattr(vl_convert, "vegalite_to_svg", failing)
+    monkeypatch.setattr(vl_convert, "vega_to_svg", failing)
     report = write_report(home, tmp_path / "report")
     ((name, reason),) = report.undrawn
     assert "no such shape" in reason
@@ -309,13 +310,35 @@ def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
 
 
 @pytest.mark.long
-def test_the_same_runs_give_the_same_files(home: Path, written: Report, tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_files(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_files, "PROCESS_PAGES", 1)
     chosen = Selection(models=("digits_plain*",))
-    both = [write_report(home, tmp_path / name, chosen).folder for name in ("one", "two")]
-    files = [sorted(path.relative_to(folder) for path in folder.rglob("*.*")) for folder in both]
-    assert files[0] == files[1]
-    for name in files[0]:
-        assert (both[0] / name).read_bytes() == (both[1] / name).read_bytes(), name
+    reports = (write_report(home, tmp_path / str(n), chosen, processes=n) for n in (1, 2, 3))
+    one, *others = (files_of(report.folder) for report in reports)
+    for each in others:
+        assert each == one
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return what the files of a folder hold."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def test_a_killed_process_ends_the_report_and_leaves_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_files, "PROCESS_PAGES", 1)
+
+    def killing(_: str, items: list[Any]) -> Iterator[Any]:
+        for child in multiprocessing.active_children():
+            child.kill()
+        yield from items
+
+    with pytest.raises(SurveyError):
+        write_report(home, tmp_path / "report", watch=killing, processes=2)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
