@@ -258,7 +258,7 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     shapes = legend(title="place in block", columns=5) if len(places) > 1 else None
     shape = alt.Shape("repeat:N", scale=shape_scale(places), legend=shapes)
 
-    # Of a name alone Altair looks for its kind of channel among all, a tenth of a page's time.
+    # As objects: for the channel of a text Altair searches all of its classes, each time.
     shown = ("model:N", "site_name:N", "activation:N", "repeat:N", "affinity:Q")
     named = [alt.Tooltip(each) for each in shown]
 

@@ -59,7 +59,10 @@ def page_files(page: Page, site: Mapping[str, Any]) -> PageFiles:
     return PageFiles(files, lacking)
 
 
-_layout: functools._lru_cache_wrapper[Environment] = functools.cache(templates)
+@functools.cache
+def _layout() -> Environment:
+    """Return the templates of a report; a process loads them once."""
+    return templates()
 
 
 def files_of_pages(

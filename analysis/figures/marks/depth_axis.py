@@ -98,7 +98,7 @@ def over_depth(
         scale=alt.Scale(nice=False, zero=True),
     )
     y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
-    # Data of the whole is written once: of each layer it would be written as often.
+    # Data given to the whole chart are written once, those of layers once a layer.
     base = alt.Chart().transform_calculate(depth=_CHOSEN).encode(x=x)
     dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(
         strokeDash=[1, 3], color="#555555", strokeWidth=1
