@@ -83,8 +83,8 @@ class Rows:
     ) -> None:
         #: The matrix itself, n x c, float64.
         self.values = matrix.to(torch.float64)
-        #: Rounding errors of some rows, k x c; None where they are not known.
-        self.errors = errors
+        #: Rounding errors of some rows, k x c, float64; None where they are not known.
+        self.errors = None if errors is None else errors.to(torch.float64)
         self._resolution = resolution
         #: Rows n and columns c.
         self.images, self.channels = self.values.shape

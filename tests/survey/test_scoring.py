@@ -48,6 +48,20 @@ def test_a_good_row_carries_the_score_of_all_its_parts() -> None:
     assert score.constant_fraction == 0
 
 
+def test_pairs_in_the_type_of_an_accelerator_give_the_same_row() -> None:
+    """There they leave the device in float32, their rounding errors too."""
+    x = normal(60, 7).float()
+    noise = Noise(*(1e-7 * normal(4, 7, seed).float() for seed in (1, 2)))
+    part = dataclasses.replace(pair(x, x.relu()), noise=noise)
+    doubled = dataclasses.replace(
+        pair(x.double(), x.relu().double()), noise=Noise(noise.x.double(), noise.y.double())
+    )
+    settings = MeasureSettings(images_per_score=60)
+    score = score_pair(0, 0, [part], settings)
+    assert score == score_pair(0, 0, [doubled], settings)
+    assert None not in score.metrics.values()
+
+
 @pytest.mark.parametrize(("value", "flags"), [(0.0, {"constant", "dead"}), (0.7, {"constant"})])
 def test_a_constant_output_has_no_affinity(value: float, flags: set[str]) -> None:
     score = row(normal(30, 4), torch.full((30, 4), value, dtype=torch.float64))
