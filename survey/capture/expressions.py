@@ -10,7 +10,7 @@ Powers of a value, clips of a statistic and what joins two values are none.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,8 +151,7 @@ def written(
     if function is torch.Tensor.__setitem__:
         return _assignment(*args)
     name, family = ELEMENTWISE.get(function, ("", Family.SUM))
-    tensors = list(_inputs(args, kwargs))
-    if family is Family.SUM or not tensors:
+    if family is Family.SUM or not (tensors := _inputs(args, kwargs)):
         return None
     if family is Family.EXTREME and (len(tensors) < 2 or name not in _PAIRED):
         # The largest along an axis, not of two arguments.
@@ -267,9 +266,11 @@ def _guard(
     return None
 
 
-def _inputs(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-    yield from tensors_in(args)
-    yield from tensors_in({name: value for name, value in kwargs.items() if name != "out"})
+def _inputs(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    if not kwargs:
+        return tensors_in(args)
+    read = {name: value for name, value in kwargs.items() if name != "out"}
+    return tensors_in([args, read])
 
 
 def _overwritten(tensor: torch.Tensor, args: Any) -> None:

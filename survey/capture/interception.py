@@ -164,7 +164,7 @@ class Interception(TorchFunctionMode):
             dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             return self._sites.open(place, activation, target, again, dim), target
         if function in RECURRENT:
-            self._sites.pass_over(place, RECURRENT[function], list(tensors_in([args, kwargs])))
+            self._sites.pass_over(place, RECURRENT[function], tensors_in([args, kwargs]))
             return None, None
         if (call := written(function, args, kwargs)) is None:
             return None, None

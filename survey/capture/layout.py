@@ -8,7 +8,7 @@ network's input, such as a position bias, are known as constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,10 +39,9 @@ _LAYOUT = f"{MARK}_layout"
 
 def layout_of(tensor: torch.Tensor) -> Axes | None:
     """Return a tensor's layout; None if its origin is not known."""
-    if isinstance(tensor, nn.Parameter):
-        return CONSTANT
     layout: Axes | None = getattr(tensor, _LAYOUT, None)
-    return layout
+    # Parameters are not marked; to ask whether one is takes longest.
+    return CONSTANT if layout is None and isinstance(tensor, nn.Parameter) else layout
 
 
 def mark(tensor: torch.Tensor, layout: Axes) -> None:
@@ -79,7 +78,7 @@ def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
     if function is torch.Tensor.__setitem__:
         _written(*args)
         return
-    results = list(tensors_in(out))
+    results = tensors_in(out)
     # Numbers that left torch and came back may well be the images': they stay unknown.
     if not results or function in _FROM_DATA:
         return
@@ -224,15 +223,22 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
     mark(target, Axes(tuple(made)))
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a value and of its nested lists, tuples and dictionaries."""
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of a value and of its nested lists, tuples and dictionaries, in order."""
+    # Called many times for every call of a pass: generators would take three times as long.
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        return []
+    held: list[torch.Tensor] = []
+    for item in value:
+        if isinstance(item, torch.Tensor):
+            held.append(item)
+        elif isinstance(item, (tuple, list, dict)):
+            held += tensors_in(item)
+    return held
 
 
 #: Calls that take only the shape and type of the tensor they are given.

@@ -123,7 +123,7 @@ class Descent:
 
     def join(self, values: Any, out: Any) -> None:
         """Mark tensors as descending from others through calls that were not seen."""
-        inputs = list(tensors_in(values))
+        inputs = tensors_in(values)
         lineage = self._joined(inputs)
         for result in tensors_in(out):
             self.mark(result, lineage, inputs)

@@ -118,7 +118,7 @@ def bent(
     if function in _PRODUCTS:
         return _several(affine)
     if function in _ADDED_PRODUCTS:
-        factors = list(tensors_in(args[1:]))
+        factors = tensors_in(args[1:])
         return _several([each for each in factors if any(each is held for held in affine)])
     return _elementwise(function, args, kwargs, affine)
 

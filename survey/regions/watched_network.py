@@ -169,7 +169,7 @@ class _Watch(TorchFunctionMode):
         if inputs and function in READS:
             self._refuse(function, "reads values, on which the path through the network may depend")
         output = self._called(function, args, kwargs)
-        results = [args[0]] if function is torch.Tensor.__setitem__ else list(tensors_in(output))
+        results = [args[0]] if function is torch.Tensor.__setitem__ else tensors_in(output)
         if reason is not None and results:
             self._refuse(function, reason)
         if inputs:

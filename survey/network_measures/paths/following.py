@@ -73,7 +73,7 @@ class PathFollowing:
         if function is torch.Tensor.__setitem__:
             self._write(*args)
             return
-        results = list(tensors_in(out))
+        results = tensors_in(out)
         if all(layout_of(result) == CONSTANT for result in results):
             for result in results:
                 self._mark(result, Trace(absent(result.shape)))
