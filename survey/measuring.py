@@ -20,10 +20,11 @@ from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
 from survey.departures import Departure
+from survey.device import device_of, is_accelerator
 from survey.errors import CaptureError, InputError
 from survey.eval_mode import evaluating
 from survey.few_images import automatic_images
-from survey.metrics import with_known_metrics
+from survey.metrics import reads_counts, with_known_metrics
 from survey.micro_batches import MicroBatch, micro_batches
 from survey.results import BatchScores, SiteScore
 from survey.score_queue import PassedBatch, ScoreQueue, overlap_of
@@ -147,12 +148,13 @@ def _passes(
 ) -> Iterator[PassedBatch | None]:
     """Yield after every forward pass: the batch that it completes, else None."""
     number, stop = numbers
-    capture = Capture(model, settings.pooling)
+    capture = Capture(model, settings.pooling, counted=reads_counts(settings.metrics))
     automatic = settings.images_per_score == AUTO
     if automatic:
         settings, batches = _with_number(capture, batches, settings, prepare)
     gathering = _Gathering(number)
-    for micro in micro_batches(batches, settings.score_images, settings.micro_batch):
+    size = settings.pass_images(accelerator=is_accelerator(device_of(model)))
+    for micro in micro_batches(batches, settings.score_images, size):
         inputs = prepare(micro.images) if prepare else micro.images
         gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
         if gathering.images < settings.score_images:
@@ -204,7 +206,8 @@ def _with_number(
     prepare: Callable[[torch.Tensor], torch.Tensor] | None,
 ) -> tuple[MeasureSettings, Iterable[Batch]]:
     """Choose the images in one score, from the network's sites on the first few images."""
-    micros = micro_batches(batches, settings.micro_batch, settings.micro_batch)
+    size = settings.pass_images(accelerator=False)
+    micros = micro_batches(batches, size, size)
     first = list(islice(micros, 1))
     widths: Counter[int] = Counter()
     for micro in first:

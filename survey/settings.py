@@ -21,8 +21,13 @@ Pooling = Literal["mean", "pre", "sum", "flatten", "public_code"]
 #: Images in one score by default, as in the paper.
 USUAL_IMAGES = 512
 
-#: Stands for as many images in one score as the network needs; see ``survey.few_images``.
+#: Stands for as many images in one score as the network needs, see ``survey.few_images``, and in
+#: one forward pass as the device is best fed with.
 AUTO: Literal["auto"] = "auto"
+
+#: Images in one forward pass by default: on a processor few, which its caches take; on an
+#: accelerator many, as the host takes as long to enqueue a pass of few.
+PROCESSOR_PASS, ACCELERATOR_PASS = 64, 512
 
 #: Raised whenever a change moves any number; part of every job's key.
 MEASURING_VERSION = 3
@@ -44,8 +49,9 @@ class MeasureSettings:
         Images n in one batch score, at least 2. The paper uses 512. ``auto`` stands for one more
         than the channels of the network's widest site, for 512 at least and for all images at
         most; a survey's plan, and ``measure``, put the number in its place.
-    micro_batch : int
+    micro_batch : int or "auto"
         Images in one forward pass, at least 1. Bounds the memory; moves scores in their last bits.
+        ``auto`` stands for 64 on a processor and for 512 on an accelerator.
     shrinkage : {"ledoit-wolf", "none"}
         Covariance estimator. ``none`` divides by n - 1 and needs n well above the channels.
     ridge : {"absolute", "relative"}
@@ -78,7 +84,7 @@ class MeasureSettings:
     """
 
     images_per_score: int | Literal["auto"] = USUAL_IMAGES
-    micro_batch: int = 64
+    micro_batch: int | Literal["auto"] = AUTO
     shrinkage: Shrinkage = "ledoit-wolf"
     # Keys left the default out, which was the absolute one.
     ridge: Ridge = field(default="relative", metadata={"unrecorded": "absolute"})
@@ -90,7 +96,8 @@ class MeasureSettings:
     def __post_init__(self) -> None:
         if self.images_per_score != AUTO:
             _require_int("images_per_score", self.images_per_score, 2)
-        _require_int("micro_batch", self.micro_batch, 1)
+        if self.micro_batch != AUTO:
+            _require_int("micro_batch", self.micro_batch, 1)
         _require_choice("shrinkage", self.shrinkage, get_args(Shrinkage))
         _require_choice("ridge", self.ridge, get_args(Ridge))
         _require_choice("pooling", self.pooling, get_args(Pooling))
@@ -113,6 +120,12 @@ class MeasureSettings:
         if self.images_per_score == AUTO:
             raise SettingsError("images_per_score is 'auto', and no network has chosen its number")
         return self.images_per_score
+
+    def pass_images(self, *, accelerator: bool) -> int:
+        """Return the images in one forward pass on an accelerator, or on a processor."""
+        if self.micro_batch != AUTO:
+            return self.micro_batch
+        return ACCELERATOR_PASS if accelerator else PROCESSOR_PASS
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
@@ -206,6 +219,8 @@ def _require_int(name: str, value: object, least: int) -> None:
             hint=f"a score compares distributions of images: set {name} to {USUAL_IMAGES} or so, or"
             " to 'auto'"
             if name == "images_per_score"
+            else "or 'auto'"
+            if name == "micro_batch"
             else None,
         )
     if value > _MOST:

@@ -45,6 +45,8 @@ class Capture:
         Any network in eval mode. It is not modified.
     pooling : {"mean", "pre", "sum", "flatten", "public_code"}
         How tensors become matrices; see ``MeasureSettings``.
+    counted : bool
+        Whether values near zero are counted; on a processor they are in any case.
 
     Raises
     ------
@@ -52,9 +54,12 @@ class Capture:
         If it holds something that runs activations where they cannot be seen.
     """
 
-    def __init__(self, model: nn.Module, pooling: Pooling = "mean") -> None:
+    def __init__(
+        self, model: nn.Module, pooling: Pooling = "mean", *, counted: bool = True
+    ) -> None:
         self._model = model
         self._pooling = pooling
+        self._counted = counted
         self._names = {module: name for name, module in model.named_modules()}
         refuse_hidden(self._names)
         self._blocks = Blocks(self._names)
@@ -107,7 +112,8 @@ class Capture:
         follower: Follower | None = None,
     ) -> tuple[Any, list[PooledPair], SiteCalls]:
         descent = Descent()
-        pooling = PairPooling(images.shape[0], self._pooling if follower is None else None)
+        kind = self._pooling if follower is None else None
+        pooling = PairPooling(images.shape[0], kind, counted=self._counted)
         sites = SiteCalls(pooling, descent, follower)
         interception = Interception(sites, descent, rounding, follower)
         with contextlib.ExitStack() as stack:

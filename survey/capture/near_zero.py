@@ -24,6 +24,10 @@ NEAR_ZERO = 1e-3
 PIECE = 1 << 17
 
 
+#: Numbers whose eight bytes, each 0 or 1, are added without a carry.
+_ADDED = 128
+
+
 @dataclass(frozen=True, slots=True)
 class NearZero:
     """A count of values and of those near zero; counts of parts add up."""
@@ -71,13 +75,26 @@ def count_near_zero(tensor: torch.Tensor) -> NearZero:
     """
     flat = _flat(tensor.detach())
     if flat.device.type != "cpu":
+        # Without |x|, which would be as large as the tensor.
         limit = _limit(flat.dtype)
-        near = torch.count_nonzero(flat.abs() <= limit)
-        return NearZero(near, tensor.numel(), torch.count_nonzero(flat < -limit))
+        below = _count(flat < -limit)
+        return NearZero(_count(flat <= limit) - below, tensor.numel(), below)
     counter = Counter(flat.dtype)
     for start in range(0, len(flat), PIECE):
         counter.add(comparable(flat[start : start + PIECE]))
     return counter.counted(tensor.numel())
+
+
+def _count(mask: torch.Tensor) -> torch.Tensor:
+    """Return how many values of a mask with one axis are true, as a tensor without axes.
+
+    Torch's counts make an int64 of every value first: eight times the mask's memory, and on an
+    accelerator half the time of a pass. Here eight values at a time are one number, of which as
+    many are added as leave each of the eight its byte.
+    """
+    whole = len(mask) // (8 * _ADDED) * 8 * _ADDED
+    added = mask[:whole].view(torch.int64).view(-1, _ADDED).sum(dim=1)
+    return added.view(torch.uint8).sum() + mask[whole:].sum()
 
 
 def comparable(tensor: torch.Tensor) -> NDArray[Any]:

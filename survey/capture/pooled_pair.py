@@ -48,6 +48,8 @@ class PairPooling:
     images: int
     #: None where something else is followed and nothing is pooled.
     kind: Pooling | None
+    #: Whether counts near zero are wanted.
+    counted: bool = True
 
     def matrix(
         self, tensor: torch.Tensor, axes: Axes, count: NearZero | None = None
@@ -60,8 +62,9 @@ class PairPooling:
             return None, NearZero(0, 0), "it is not pooled"
         with torch._C.DisableTorchFunction():
             try:
-                # A network on the meta device is followed for its sites alone.
-                if tensor.is_meta:
+                # A network on the meta device is followed for its sites alone. On a processor
+                # counts come with the means, from one pass.
+                if tensor.is_meta or not (self.counted or tensor.device.type == "cpu"):
                     count = NearZero(0, 0)
                 layout = axes.whole(self.images)
                 if self.kind != "public_code":

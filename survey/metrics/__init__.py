@@ -62,6 +62,12 @@ def chosen_quantities(names: tuple[str, ...] | None) -> tuple[Quantity, ...]:
     return tuple(each for name, each in known.items() if names is None or name in names)
 
 
+def reads_counts(names: tuple[str, ...] | None) -> bool:
+    """Return whether metrics read counts of values near zero: sparsity does, a package's may."""
+    others = {q.name for metric in METRICS if metric.name != "sparsity" for q in metric.quantities}
+    return not {quantity.name for quantity in chosen_quantities(names)} <= others
+
+
 def with_known_metrics(settings: MeasureSettings) -> MeasureSettings:
     """Return settings whose metrics are all known, and None where they are all there are.
 

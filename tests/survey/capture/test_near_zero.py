@@ -55,6 +55,13 @@ def test_whole_numbers_are_near_zero_if_they_are_zero(dtype: torch.dtype) -> Non
     assert count_near_zero(tensor) == NearZero(3, 5)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("length", [0, 1, 1023, 1024, 1025, 300_000])
+def test_a_mask_is_counted_as_on_an_accelerator(length: int, share: float) -> None:
+    mask = torch.rand(length, generator=torch.Generator().manual_seed(length)) < share
+    assert int(near_zero._count(mask)) == int(mask.sum())
+
+
 def test_every_memory_layout_is_counted() -> None:
     image = values(4, 30, 40, 50)
     shapes = {

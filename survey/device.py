@@ -1,0 +1,19 @@
+"""The device of a network."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import torch
+from torch import nn
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device that a network lies on: a processor where it holds no tensor."""
+    held = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if held is None else held.device
+
+
+def is_accelerator(device: torch.device) -> bool:
+    """Return whether a device computes beside the processor, on enqueued calls."""
+    return device.type not in ("cpu", "meta")
