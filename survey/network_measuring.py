@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from survey.copying import copied
+from survey.device import device_of
 from survey.errors import InputError, UnknownName
 from survey.eval_mode import evaluating
 from survey.micro_batches import micro_batches
@@ -197,20 +198,16 @@ def _of_structure(
         pass
     with _random_numbers_kept(model):
         generator = torch.Generator().manual_seed(0)
-        images = torch.randn(2, *shape, generator=generator).to(_device(model))
+        images = torch.randn(2, *shape, generator=generator).to(device_of(model))
         return measure.compute(model, images)
 
 
 @contextmanager
 def _random_numbers_kept(model: nn.Module) -> Iterator[None]:
     """Have what follows draw the random numbers that it would have drawn."""
-    device = _device(model)
+    device = device_of(model)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
 
 
 def _sample(batches: Iterable[object], wanted: int, shape: Sequence[int]) -> ImageSample | None:

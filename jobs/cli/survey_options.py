@@ -98,7 +98,9 @@ class SurveyOptions(ModelOptions):
     images_per_score: str | None = _setting(
         "images_per_score", "Images in one score; auto: as many as the network's widest site needs."
     )
-    micro_batch: int | None = _setting("micro_batch", "Images in one forward pass.")
+    micro_batch: str | None = _setting(
+        "micro_batch", "Images in one forward pass; auto: 64 on a processor, 512 on a GPU."
+    )
     shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
     ridge: str | None = _setting("ridge", "What is added to variances: relative or absolute.")
     pooling: str | None = _setting(
@@ -165,8 +167,9 @@ class SurveyOptions(ModelOptions):
 
         settings = _given({name: getattr(self, name) for name in _SETTINGS})
         tags = dict(map(parsed_tag, self.tag or ()))
-        if settings.get("images_per_score", "").isdecimal():
-            settings["images_per_score"] = int(settings["images_per_score"])
+        for name in ("images_per_score", "micro_batch"):
+            if settings.get(name, "").isdecimal():
+                settings[name] = int(settings[name])
         if self.file is not None:
             self._refuse_names()
             return read_definition(

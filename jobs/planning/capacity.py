@@ -105,7 +105,7 @@ def memory_bytes(job: Job, history: History) -> int:
     known = history.memory_by_network.get(job.full_name)
     if known is not None:
         return known
-    pixels = job.settings.micro_batch * job.transform.size**2
+    pixels = job.settings.pass_images(accelerator=False) * job.transform.size**2
     # Weights are held twice while they are loaded.
     return _least_bytes(job) + 4 * _parameters(job) + PIXEL_BYTES * pixels
 

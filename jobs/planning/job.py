@@ -16,7 +16,7 @@ from catalog.registry.rows import JobEntry
 from catalog.tags import RunLabels
 from jobs.planning.accuracy_check import Expectation
 from survey import MEASURING_VERSION, MeasureSettings
-from survey.settings import unrecorded
+from survey.settings import PROCESSOR_PASS, unrecorded
 
 #: Hexadecimal digits of a job's key in a run's id.
 RUN_ID_LENGTH = 12
@@ -139,6 +139,9 @@ def _determining(settings: MeasureSettings) -> dict[str, Any]:
     """Return the settings that numbers depend on: without a precision, not how it is reached."""
     chosen = _chosen(settings)
     chosen.pop("least_batches", None)
+    if settings.micro_batch == PROCESSOR_PASS:
+        # The default once, and what it stands for on a processor: keys left it out.
+        del chosen["micro_batch"]
     if settings.precision is not None:
         # Always named: its default was another one once.
         chosen["least_batches"] = settings.least_batches

@@ -21,6 +21,7 @@ from jobs.planning.job import Job
 from jobs.runners.events import Skipped
 from jobs.runners.pace import AttemptPace
 from jobs.runners.task import Task
+from survey.device import is_accelerator
 from survey.network_measures.sample import ImageSample
 
 #: Thousandths of red, green and blue in the luma of ITU-R BT.601, which Pillow takes too.
@@ -54,6 +55,11 @@ class TaskImages:
     ) -> None:
         self.pace = pace
         self._dataset, self._job, self._labels, self._device = dataset, job, labels, device
+
+    @property
+    def usual_pass(self) -> int:
+        """Images in one forward pass where no other number is known to fit."""
+        return self._job.settings.pass_images(accelerator=is_accelerator(self._device))
 
     def read(self, position: int) -> Iterator[Sample]:
         """Yield images from a position on, out of the home's cache of decoded ones if possible."""
@@ -116,7 +122,7 @@ class Feed:
     """
 
     def __init__(self, images: TaskImages, task: Task) -> None:
-        self.micro_batch = task.micro_batch or task.job.settings.micro_batch
+        self.micro_batch = task.micro_batch or images.usual_pass
         self._images, self._task = images, task
         self._skipped: list[Skipped] = []
         #: Batches that have passed and are not measured yet.

@@ -38,7 +38,7 @@ def network_measured(
     """
     chosen = measures_named(task.measures)
     wanted = max((each.images for each in chosen if isinstance(each, SampledMeasure)), default=0)
-    micro_batch = task.micro_batch or task.job.settings.micro_batch
+    micro_batch = task.micro_batch or images.usual_pass
     sample, unread = None, True
     for measure in chosen:
         sampled = isinstance(measure, SampledMeasure)

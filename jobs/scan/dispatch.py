@@ -167,9 +167,9 @@ class Dispatcher:
     def _fit(self, progress: JobProgress, host: Host) -> None:
         """Begin with forward passes that fitted this network on this device before."""
         job = progress.job
-        known = self._fitting.get((job.full_name, host.device_name, job.transform.size))
-        if known is not None:
-            progress.micro_batch = min(progress.micro_batch, known)
+        usual = progress.micro_batch or job.settings.pass_images(accelerator=host.device != "cpu")
+        known = self._fitting.get((job.full_name, host.device_name, job.transform.size), usual)
+        progress.micro_batch = min(usual, known)
 
     def _look_for_cancelled(self) -> None:
         if time.monotonic() - self._asked < CANCEL_SECONDS:

@@ -64,7 +64,8 @@ class JobProgress:
         self.losses = losses
         #: Attempts that made one durable: losing their workers does not count against the job.
         self.progressed: set[int] = set()
-        self.micro_batch = job.settings.micro_batch
+        #: Images in one forward pass; 0 until the device is known.
+        self.micro_batch = 0
         self.spread = Spread()
         for batch in map(list, scores):
             self.sites = self.sites or len(batch)
@@ -108,7 +109,8 @@ class JobProgress:
         self.state = dataclasses.replace(state, batches_done=state.batches_done + 1, **counts)
         self._skip(record.skipped_names)
         self._progress(record.attempt)
-        self.micro_batch = min(self.micro_batch, record.micro_batch or self.micro_batch)
+        fitted = [size for size in (self.micro_batch, record.micro_batch) if size]
+        self.micro_batch = min(fitted, default=0)
         if affinities := record.affinities:
             self.sites = self.sites or len(affinities)
             self.spread.add(affinities)

@@ -52,6 +52,7 @@ def record_of(progress: JobProgress, status: str, failure: Failed | None = None)
         "job_key": job.key,
         "checkpoint": job.checkpoint.reference,
         "status": status,
+        "micro_batch": progress.micro_batch or None,
         "error": failure.message if failure else None,
         "measured_top1": top1,
         "measured_top5": state.top5_hits / state.images if labelled else None,

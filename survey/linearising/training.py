@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from survey.accuracy import Hits, count_hits
 from survey.copying import copied
+from survey.device import device_of
 from survey.errors import InputError, SettingsError
 from survey.eval_mode import evaluating
 from survey.linearising.network import LinearisedNetwork
@@ -174,7 +175,7 @@ class Training:
     ) -> None:
         self.settings = settings or LinearisationSettings()
         self._images = images
-        device = next((each.device for each in model.parameters()), torch.device("cpu"))
+        device = device_of(model)
         if device.type == "meta":
             raise InputError("the network is on the meta device: it has no weights to train")
         few = images.images[:2].to(device)

@@ -44,8 +44,13 @@ def test_settings_go_through_plain_values() -> None:
     assert MeasureSettings.from_dict(settings.to_dict()) == settings
     assert list(settings.to_dict()) == [field.name for field in dataclasses.fields(settings)]
     assert MeasureSettings.from_dict({}) == MeasureSettings(
-        512, 64, "ledoit-wolf", "relative", "mean"
+        512, "auto", "ledoit-wolf", "relative", "mean"
     )
+
+
+def test_a_pass_has_more_images_on_an_accelerator_unless_their_number_is_set() -> None:
+    for settings, sizes in ((MeasureSettings(), (64, 512)), (MeasureSettings(512, 32), (32, 32))):
+        assert tuple(settings.pass_images(accelerator=each) for each in (False, True)) == sizes
 
 
 def test_a_record_without_a_ridge_is_of_the_absolute_one() -> None:

@@ -93,7 +93,14 @@ def test_the_key_changes_with_what_determines_the_numbers(change):
     assert dataclasses.replace(job(), **change).key != job().key
 
 
-@pytest.mark.parametrize("change", [{"dataset": "another name"}, {"base": Path("elsewhere")}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "another name"},
+        {"base": Path("elsewhere")},
+        {"settings": MeasureSettings(images_per_score=64, micro_batch=64)},
+    ],
+)
 def test_the_key_does_not_change_with_names_and_places(change):
     assert dataclasses.replace(job(), **change).key == job().key
 
