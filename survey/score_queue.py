@@ -13,7 +13,6 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
 from operator import add
 from typing import Self
 
@@ -21,6 +20,7 @@ import torch
 from torch import nn
 
 from survey.departures import Departure
+from survey.device import device_of, is_accelerator
 from survey.results import BatchScores, SiteScore
 from survey.scoring import score_pair
 from survey.settings import MeasureSettings
@@ -42,10 +42,9 @@ class Overlap:
 
 def overlap_of(model: nn.Module) -> Overlap:
     """Return how scores and passes of a model overlap, from the device it lies on."""
-    held = next(chain(model.parameters(), model.buffers()), None)
-    if held is None or held.device.type in ("cpu", "meta"):
-        return Overlap()
-    return Overlap(torch.get_num_threads(), AHEAD)
+    if is_accelerator(device_of(model)):
+        return Overlap(torch.get_num_threads(), AHEAD)
+    return Overlap()
 
 
 @dataclass(slots=True)
@@ -79,8 +78,8 @@ class ScoreQueue:
     def __init__(self, overlap: Overlap) -> None:
         self._ahead = overlap.ahead
         self._pool = None
+        self._threads = torch.get_num_threads()
         if overlap.threads:
-            # Of a thread of its own: the caller keeps its number.
             self._pool = ThreadPoolExecutor(
                 overlap.threads, "score", initializer=torch.set_num_threads, initargs=(1,)
             )
@@ -89,12 +88,20 @@ class ScoreQueue:
         self._ended = 0.0
 
     def __enter__(self) -> Self:
+        """Leave one core to the caller's arithmetic where threads score on the others.
+
+        Torch's own threads, one a core, would wait for each other in loops, on cores that score: on
+        16 cores copying the images of a batch then took as much of them as all its scores do.
+        """
+        if self._pool is not None:
+            torch.set_num_threads(1)
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Begin no more scores; those that threads compute end unseen."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+            torch.set_num_threads(self._threads)
 
     def add(self, batch: PassedBatch) -> None:
         """Add a batch, whose sites threads begin to score."""

@@ -82,6 +82,17 @@ def test_batches_are_the_same_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -
         assert (measured(), measured(precise)) == one_by_one
 
 
+def test_the_caller_has_one_core_while_threads_score_and_all_afterwards(overlapping: None) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        batches = measure_batches(network(), images(250), SETTINGS)
+        assert [torch.get_num_threads() for _ in batches] == [1] * 11
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_seconds_of_batches_that_overlap_are_counted_once(overlapping: None) -> None:
     began = survey.score_queue.time.perf_counter()
     batches = list(measure_batches(network(), images(250), SETTINGS))
