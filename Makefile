@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-long lint bench docs figures zoo lock
+.PHONY: help install demo check test test-long test-gpu lint bench docs figures zoo lock
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -56,13 +56,18 @@ check: lint  ## Run lint and the tests that are quick: about two minutes
 	@$(PYTEST) -m quick $(ARGS)
 
 test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)
-	@$(PYTEST) -m "not long" $(ARGS)
+	@$(PYTEST) -m "not long and not gpu" $(ARGS)
 
 # Each of them starts clusters and servers of its own; beside a third one, Ray's processes may not
 # be up on two cores within the half minute that Ray gives them.
 test-long: PROCESSES = 2
 test-long: $(STAMP)  ## Run the tests that take minutes each
 	@$(PYTEST) -m long $(ARGS)
+
+# Each process holds a part of the device's memory, and bounds it in one test.
+test-gpu: PROCESSES = 2
+test-gpu: $(STAMP)  ## Run the tests that need a GPU
+	@$(PYTEST) -m gpu $(ARGS)
 
 lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

@@ -71,7 +71,7 @@ def tokenless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 
 #: Marks of tests that are not quick; nor are those that run the whole product.
-NOT_QUICK = ("slow", "long", "ray", "real_data")
+NOT_QUICK = ("slow", "long", "ray", "gpu", "real_data")
 ACCEPTANCE = Path(__file__).parent / "acceptance"
 
 
