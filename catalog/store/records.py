@@ -69,7 +69,7 @@ class RunRecord:
     order_seed: int | None = optional("Seed of the order of the images.")
     reached_precision: float | None = optional("Largest standard error of a site's mean affinity.")
     parts: int | None = optional("Parts the run was split into, each measured by one worker.")
-    device: str | None = optional("The device that measured, cpu or cuda.")
+    device: str | None = optional("The device that measured, such as cpu or cuda:0.")
     device_name: str | None = optional("The device's model name.")
     dtype: str | None = optional("Number format of weights and activations.")
     threads: int | None = optional("Threads of one forward pass on a CPU.")
