@@ -49,6 +49,8 @@ class Material:
         models are coloured by their family.
     copied : bool
         Whether to read the copy of the home; see ``analysis.data.selected_runs.SelectedRuns``.
+    for_one : bool
+        Whether it is for one answer, whose columns are asked for first: only they are read then.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Material:
         keep_flagged: bool = False,
         color_by: str | None = None,
         copied: bool = False,
+        for_one: bool = False,
     ) -> None:
         from analysis.data.selection import Selection
 
@@ -71,6 +74,7 @@ class Material:
         self._keep_flagged = keep_flagged
         self._color_by = color_by
         self._copied = copied
+        self._for_one = for_one
         self._narrow: pd.DataFrame | None = None
         self._matrices: dict[tuple[str, int | None], DistanceMatrix] = {}
         #: Answers with their default options, by class.
@@ -96,18 +100,20 @@ class Material:
     def sites(self, columns: Iterable[str]) -> pd.DataFrame:
         """Return the signatures with these columns, and perhaps others.
 
-        Of the copy of a home only columns that were asked for are read: all of thousands of runs
-        take a gigabyte. Of a store that is written to they are read at once.
+        Of the copy of a home, and for one answer, only columns that were asked for are read: all of
+        thousands of runs take a gigabyte. Of a store that is written to they are read at once.
         """
         from analysis.data.provenance import COUNTED
 
-        if not self._copied:
+        if not (self._copied or self._for_one):
             return self.signatures
         wanted = dict.fromkeys((*COUNTED, *columns))
         try:
             if self._narrow is None:
                 self._narrow = self._sites(tuple(wanted))
             elif lacking := [each for each in wanted if each not in self._narrow]:
+                if not self._copied:
+                    return self.signatures
                 more = self._sites(lacking)
                 for name in lacking:
                     self._narrow[name] = more[name].array

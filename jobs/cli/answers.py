@@ -88,10 +88,11 @@ def _made(answers: _Answers) -> Callable[..., None]:
         if "color_by" in asked and figure.file is None:
             raise SettingsError("--color-by goes with --figure", hint="add --figure FILE")
         _require_writable(table.output)
-        material = Material(home, replace(selection, newest=not all_runs), role, watched)
-        if "role" not in without:
-            require_sites(material)
+        newest = replace(selection, newest=not all_runs)
+        material = Material(home, newest, role, watched, for_one=True)
         answer = answers[chosen](material, **asked)
+        if "role" not in without:
+            require_sites(material, answer.read)
         drawn = deliver(answer, table, figure)
         if answer.alarm or not drawn:
             raise typer.Exit(ALARM if answer.alarm else NOT_DRAWN)
