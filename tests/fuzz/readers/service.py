@@ -1,15 +1,18 @@
-"""Requests of the service's clients: addresses, parameters, headers and bodies."""
+"""Requests of the service's clients, and forms of its pages."""
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from fastapi.testclient import TestClient
 
 from catalog.open_home import open_home
+from jobs.service.access.forms import FIELD
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
 from tests.fuzz.readers.base import Target
@@ -48,12 +51,47 @@ _REQUESTS: tuple[tuple[str, str, object], ...] = (
 )
 
 
+#: Addresses and fields of forms.
+_FORMS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("/scan/surveys", {"models": "small:digits_*", "checkpoints": "bundled", "dataset": "digits"}),
+    ("/scan/surveys", {"models": "a", "images_per_score": "auto"}),
+    ("/scan/surveys", {"survey": '[[models]]\nname = "small:digits_vgg7"\n[tags]\nlr = 0.1'}),
+    ("/scan/surveys/1/retry", {}),
+    ("/schedules", {"name": "weekly", "models": "small:digits_vgg7", "cron": "@weekly"}),
+    ("/schedules/weekly/pause", {}),
+    ("/sql/saved", {"name": "mine", "query": "SELECT 1"}),
+)
+
+
 @cache
 def _client() -> TestClient:
     home = open_home(Path(tempfile.mkdtemp()) / "survey-home", create=True)
     app = make_application(ServiceSettings(home))
     # What no handler explains is raised, and is a finding.
     return TestClient(app, base_url="http://127.0.0.1:8765")
+
+
+@cache
+def _form_token() -> str:
+    shown = re.search(f'name="{FIELD}" value="([0-9a-f]+)"', _client().get("/scan").text)
+    assert shown is not None
+    return shown[1]
+
+
+def _form(data: bytes, _folder: Path) -> None:
+    """A form: taken, or refused with what is wrong about it; the page afterwards is whole."""
+    given = _asked(data) or {}
+    address, fields = str(given.get("address")), given.get("fields")
+    token = f"{FIELD}={_form_token()}&".encode()
+    # What is no document is a form as it is.
+    body = urlencode(fields if isinstance(fields, dict) else {}, errors="replace").encode()
+    if not address.isprintable() or not address.startswith("/"):
+        address = "/scan/surveys"
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    path = quote(address, safe="/", errors="replace")
+    _client().post(path, content=token + (body or data), headers=headers, follow_redirects=False)
+    for page in ("/scan", "/schedules", "/sql"):
+        assert _client().get(page).status_code == 200
 
 
 def _request(data: bytes, _folder: Path) -> None:
@@ -93,4 +131,11 @@ def _requests() -> list[bytes]:
     return [json.dumps(dict(zip(keys, each, strict=True))).encode() for each in _REQUESTS]
 
 
-TARGETS = {"request": Target(_request, _requests, document=True)}
+def _forms() -> list[bytes]:
+    return [json.dumps({"address": each, "fields": fields}).encode() for each, fields in _FORMS]
+
+
+TARGETS = {
+    "request": Target(_request, _requests, document=True),
+    "form": Target(_form, _forms, document=True),
+}
