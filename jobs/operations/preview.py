@@ -22,7 +22,7 @@ from catalog.tags import tags_text
 from catalog.training_steps import training_step
 from jobs.planning.capacity import memory_bytes, pixel_bytes, row_bytes
 from jobs.planning.definition import Definition
-from jobs.planning.estimate import Estimate, History, estimate, history_of
+from jobs.planning.estimate import Estimate, History, cores_of_gpu, estimate, history_of
 from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
 from jobs.planning.pairing import notes
@@ -77,6 +77,8 @@ class Forecast:
     workers: int = 1
     #: Jobs of which nothing is known until their code may run.
     unconsented: tuple[Unconsented, ...] = ()
+    #: Cores that a GPU needs not to wait for scores; 0 on a CPU.
+    cores: float = 0.0
 
     def table(self) -> pa.Table:
         """Return one row a job."""
@@ -127,7 +129,11 @@ class Forecast:
             *notes(self.plan.misfits),
             *notices(self.plan.jobs, self.plan.todo, self.plan.automatic),
         )
-        lines = (jobs, why, sizes, self.unconsented and code, *known)
+        cores = (
+            f"a GPU as fast as an H200 waits for scores with fewer than about {self.cores:.0f}"
+            " cores, and is busy for their share of the time"
+        )
+        lines = (jobs, why, sizes, self.cores and cores, self.unconsented and code, *known)
         return "\n".join(each for each in lines if each)
 
 
@@ -150,7 +156,7 @@ def forecast(
     states: dict[str, RunState] = {}
     held: Mapping[str, str] = {}
     definition, unconsented = without_unconsented(definition)
-    history, holdings, opened = History(), Holdings(), None
+    history, holdings, opened = History(device=device), Holdings(), None
     files = needed(definition, holdings.find)
     with ExitStack() as closing:
         if Home(home.absolute()).signatures.is_file():
@@ -183,6 +189,7 @@ def forecast(
         max((memory_bytes(job, history) for job in todo), default=0),
         workers,
         unconsented,
+        cores_of_gpu(todo, states) if device == "cuda" else 0.0,
     )
 
 

@@ -23,6 +23,9 @@ from survey.network_measures.base import NetworkMeasure, SampledMeasure
 #: core of a CPU where nothing was measured yet.
 DEFAULT_SECONDS = (0.1, 0.1)
 
+#: The same on an H200 with sixteen cores; see docs/accelerators.md.
+GPU_SECONDS = (1e-4, 0.01)
+
 #: Work of a network that is not in the cost table, in billions of multiply-accumulates on an image,
 #: and the side of that image in pixels.
 DEFAULT_GFLOPS, DEFAULT_SIZE = 4.0, 224
@@ -66,9 +69,12 @@ class History:
     ----------
     runs : sequence of Measured
         The runs.
+    device : {"cpu", "cuda"}
+        Their device.
     """
 
     runs: Sequence[Measured] = ()
+    device: str = "cpu"
 
     @cached_property
     def by_network(self) -> Mapping[str, float]:
@@ -149,7 +155,8 @@ def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Esti
     """
     images = images_left(job, states)
     same, known = history.by_network.get(job.full_name), history.unit_seconds
-    a_gflop, a_score = known or DEFAULT_SECONDS
+    unmeasured = GPU_SECONDS if history.device == "cuda" else DEFAULT_SECONDS
+    a_gflop, a_score = known or unmeasured
     a_pass = a_gflop * _gflops(job)
     seconds = a_pass * images + a_score * scores_left(job, states)
     factor = FROM_RATE if known else FROM_DEFAULT
@@ -166,7 +173,16 @@ def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Esti
 def history_of(home: Home, device: str) -> History:
     """Return the runs of a home on the CPU, or on GPUs."""
     runs = [Measured(**row) for row in run_costs(home).to_pylist()]
-    return History([run for run in runs if run.device == device])
+    return History([run for run in runs if run.device == device], device)
+
+
+def cores_of_gpu(jobs: Iterable[Job], states: Mapping[str, RunState]) -> float:
+    """Return the cores whose scores keep pace with the passes of an H200; 0 without jobs."""
+    scores = passes = 0.0
+    for job in jobs:
+        scores += DEFAULT_SECONDS[1] * scores_left(job, states)
+        passes += GPU_SECONDS[0] * _gflops(job) * images_left(job, states)
+    return scores / passes if passes else 0.0
 
 
 def images_left(job: Job, states: Mapping[str, RunState]) -> int:

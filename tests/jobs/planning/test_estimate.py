@@ -16,9 +16,11 @@ from jobs.planning.estimate import (
     FROM_DEFAULT,
     FROM_HISTORY,
     FROM_RATE,
+    GPU_SECONDS,
     MEASURE_SECONDS,
     History,
     Measured,
+    cores_of_gpu,
     estimate,
 )
 from jobs.planning.holdings import Holdings
@@ -88,6 +90,18 @@ def test_without_history_the_range_is_wide():
         guess = estimate(of("resnet50", 256), {}, History(runs))
         assert guess.seconds == pytest.approx(a_gflop * GFLOPS * 256 + a_score * 50)
         assert guess.factor == FROM_DEFAULT
+
+
+def test_a_gpu_has_seconds_of_its_own_and_needs_cores_for_its_scores():
+    one = of("resnet50", 5120)
+    a_gflop, a_score = GPU_SECONDS
+    guess = estimate(one, {}, History(device="cuda"))
+    assert guess.seconds == pytest.approx(a_gflop * GFLOPS * 5120 + a_score * 50 * (5120 // 256))
+    # As many as the scores' core seconds are times the seconds of the passes, however many images.
+    needed = DEFAULT_SECONDS[1] * 50 / (a_gflop * GFLOPS * 256)
+    for jobs in ([one], [one, of("resnet50", 256)]):
+        assert cores_of_gpu(jobs, {}) == pytest.approx(needed)
+    assert cores_of_gpu([], {}) == 0
 
 
 def test_of_an_unknown_network_the_work_grows_with_the_image():
