@@ -3,9 +3,9 @@
     nice python -m bench.linearising HOME docs       # trains what HOME does not hold yet
     python -m bench.linearising HOME docs --composed  # from the numbers that lie in docs
 
-The bundled networks are linearised without training. Two networks are trained under five
-penalties, and one network on three tasks under four, each late and early. Everything is drawn
-from seeds. The command goes on where it was stopped.
+The bundled networks are linearised without training, and trained under five penalties; one network
+is trained on three tasks under four, all late and early. Everything is drawn from seeds. The
+command goes on where it was stopped.
 """
 
 from __future__ import annotations

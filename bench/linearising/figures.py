@@ -9,6 +9,9 @@ from analysis.figures.theme import ACCENT, CONTRAST, lines_by, marked, styled
 
 WIDTH, HEIGHT = 240, 220
 
+#: Panels side by side.
+PANELS = 4
+
 _LOOKS = {"late": (ACCENT, "circle"), "early": (CONTRAST, "square")}
 
 
@@ -37,7 +40,7 @@ def trained_chart(rows: pd.DataFrame) -> alt.TopLevelMixin:
     panels = (
         (line + points)
         .properties(width=WIDTH, height=HEIGHT)
-        .facet(column=alt.Column("name:N", sort=names).title(None))
+        .facet(alt.Facet("name:N", sort=names).title(None), columns=PANELS)
         .resolve_scale(x="independent")
     )
     return styled(panels)
