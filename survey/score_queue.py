@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from threading import Lock
 from typing import Self
 
 import torch
@@ -40,10 +41,42 @@ class Overlap:
     ahead: int = 0
 
 
+class _CallersThreads:
+    """The number of threads of whoever computes, while queues have it at one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._queues, self._before = 0, 1
+
+    @property
+    def threads(self) -> int:
+        """The number where no queue is open."""
+        with self._lock:
+            return self._before if self._queues else torch.get_num_threads()
+
+    def take(self) -> None:
+        """Leave the caller one thread."""
+        with self._lock:
+            if not self._queues:
+                self._before = torch.get_num_threads()
+            self._queues += 1
+            torch.set_num_threads(1)
+
+    def give_back(self) -> None:
+        """Give the caller its threads back once no queue is open."""
+        with self._lock:
+            self._queues -= 1
+            if not self._queues:
+                torch.set_num_threads(self._before)
+
+
+_CALLER = _CallersThreads()
+
+
 def overlap_of(model: nn.Module) -> Overlap:
     """Return how scores and passes of a model overlap, from the device it lies on."""
     if is_accelerator(device_of(model)):
-        return Overlap(torch.get_num_threads(), AHEAD)
+        return Overlap(_CALLER.threads, AHEAD)
     return Overlap()
 
 
@@ -78,7 +111,6 @@ class ScoreQueue:
     def __init__(self, overlap: Overlap) -> None:
         self._ahead = overlap.ahead
         self._pool = None
-        self._threads = torch.get_num_threads()
         if overlap.threads:
             self._pool = ThreadPoolExecutor(
                 overlap.threads, "score", initializer=torch.set_num_threads, initargs=(1,)
@@ -94,14 +126,14 @@ class ScoreQueue:
         16 cores copying the images of a batch then took as much of them as all its scores do.
         """
         if self._pool is not None:
-            torch.set_num_threads(1)
+            _CALLER.take()
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Begin no more scores; those that threads compute end unseen."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            torch.set_num_threads(self._threads)
+            _CALLER.give_back()
 
     def add(self, batch: PassedBatch) -> None:
         """Add a batch, whose sites threads begin to score."""

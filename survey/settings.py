@@ -51,7 +51,8 @@ class MeasureSettings:
         most; a survey's plan, and ``measure``, put the number in its place.
     micro_batch : int or "auto"
         Images in one forward pass, at least 1. Bounds the memory; moves scores in their last bits.
-        ``auto`` stands for 64 on a processor and for 512 on an accelerator.
+        ``auto`` stands for 64 on a processor and for 512 on an accelerator; where memory is short
+        a scan halves them, and ``survey.measure`` does not.
     shrinkage : {"ledoit-wolf", "none"}
         Covariance estimator. ``none`` divides by n - 1 and needs n well above the channels.
     ridge : {"absolute", "relative"}

@@ -232,6 +232,13 @@ class DistanceAnswer(Answer):
     )
 
     @property
+    def read(self) -> Sequence[str]:
+        """The columns of signatures that distances are computed from."""
+        from analysis.similarity.distances import READ
+
+        return READ
+
+    @property
     def matrix(self) -> DistanceMatrix:
         """The distances."""
         return self.material.matrix(self.normalisation, self.band)

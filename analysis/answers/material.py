@@ -169,7 +169,8 @@ class Material:
 
     def _of(self, selection: Selection, *, keep_flagged: bool) -> Material:
         given = self.home, selection, self.role, self.watch
-        return Material(*given, keep_flagged=keep_flagged, copied=self._copied)
+        copied, for_one = self._copied, self._for_one
+        return Material(*given, keep_flagged=keep_flagged, copied=copied, for_one=for_one)
 
     @cached_property
     def layers(self) -> pd.DataFrame:

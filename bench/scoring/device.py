@@ -64,10 +64,11 @@ def run(
     batches: int,
 ) -> tuple[float, float, float]:
     """Return seconds, processor seconds and those of the feeding thread, a batch."""
-    measured = measure_batches(network, images, settings, stop_batch=batches + 1, prepare=prepare)
-    next(measured)
+    for _ in measure_batches(network, images, settings, stop_batch=1, prepare=prepare):
+        # Libraries are loaded now, and algorithms chosen.
+        pass
     began = time.perf_counter(), time.process_time(), time.thread_time()
-    for _ in measured:
+    for _ in measure_batches(network, images, settings, stop_batch=batches, prepare=prepare):
         pass
     ended = time.perf_counter(), time.process_time(), time.thread_time()
     elapsed, processor, feeding = (

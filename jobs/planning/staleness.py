@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.home import Home
 from catalog.store.reader import query
 from survey import MEASURING_VERSION
-from survey.settings import unrecorded
+from survey.settings import AUTO, PROCESSOR_PASS, unrecorded
 
 if TYPE_CHECKING:
     from jobs.planning.job import Job
@@ -187,9 +187,13 @@ def _field_changes(what: str, before: Mapping[str, Any], now: Any) -> Iterator[C
 
 def _comparable(recorded: dict[str, Any], job: Job) -> dict[str, Any]:
     """Return recorded settings, without those that determine no number of either."""
-    if recorded.get("precision") is None and job.settings.precision is None:
-        return {**recorded, "least_batches": job.settings.least_batches}
-    return recorded
+    settings, same = job.settings, dict(recorded)
+    if recorded.get("precision") is None and settings.precision is None:
+        same["least_batches"] = settings.least_batches
+    if {recorded.get("micro_batch"), settings.micro_batch} == {AUTO, PROCESSOR_PASS}:
+        # They have one key.
+        same["micro_batch"] = settings.micro_batch
+    return same
 
 
 def _library_changes(job: Job, run: Finished, counted: Mapping[str, str]) -> Iterator[Change]:

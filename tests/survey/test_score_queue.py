@@ -89,6 +89,13 @@ def test_the_caller_has_one_core_while_threads_score_and_all_afterwards(overlapp
         batches = measure_batches(network(), images(250), SETTINGS)
         assert [torch.get_num_threads() for _ in batches] == [1] * 11
         assert torch.get_num_threads() == 2
+        both = [measure_batches(network(), images(250), SETTINGS) for _ in range(2)]
+        for each in both:
+            next(each)
+        for each in both:
+            assert torch.get_num_threads() == 1
+            each.close()
+        assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 

@@ -11,6 +11,8 @@ from catalog.models.cost_table import counted
 from catalog.store.records import RunState
 from jobs.planning.definition import parse_definition
 from jobs.planning.estimate import (
+    BARE_SECONDS,
+    CORE_SECONDS,
     DEFAULT_GFLOPS,
     DEFAULT_SECONDS,
     FROM_DEFAULT,
@@ -98,7 +100,7 @@ def test_a_gpu_has_seconds_of_its_own_and_needs_cores_for_its_scores():
     guess = estimate(one, {}, History(device="cuda"))
     assert guess.seconds == pytest.approx(a_gflop * GFLOPS * 5120 + a_score * 50 * (5120 // 256))
     # As many as the scores' core seconds are times the seconds of the passes, however many images.
-    needed = DEFAULT_SECONDS[1] * 50 / (a_gflop * GFLOPS * 256)
+    needed = CORE_SECONDS * 50 / (BARE_SECONDS * GFLOPS * 256)
     for jobs in ([one], [one, of("resnet50", 256)]):
         assert cores_of_gpu(jobs, {}) == pytest.approx(needed)
     assert cores_of_gpu([], {}) == 0

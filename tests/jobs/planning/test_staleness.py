@@ -88,6 +88,9 @@ def test_a_setting_that_is_newer_than_the_run_had_its_default(planned: Job) -> N
     # Without a precision, how it would be reached is no reason.
     least = dataclasses.replace(planned, settings=MeasureSettings(64, least_batches=9))
     assert "least_batches" not in str(compared(least, row(planned)))
+    # What a run of 64 images a pass recorded has the key of those that a device chooses.
+    older = json.dumps({**planned.settings.to_dict(), "micro_batch": 64})
+    assert "micro_batch" not in str(compared(planned, row(planned, settings=older)))
 
 
 def test_a_run_whose_record_names_no_ridge_had_the_absolute_one(planned: Job) -> None:
