@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from threading import Lock
+from threading import local
 from typing import Self
 
 import torch
@@ -41,36 +41,32 @@ class Overlap:
     ahead: int = 0
 
 
-class _CallersThreads:
-    """The number of threads of whoever computes, while queues have it at one."""
+class _Caller(local):
+    """The torch threads of the thread that feeds a device: one while queues are open in it."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._queues, self._before = 0, 1
 
     @property
     def threads(self) -> int:
-        """The number where no queue is open."""
-        with self._lock:
-            return self._before if self._queues else torch.get_num_threads()
+        """Their number where no queue is open."""
+        return self._before if self._queues else torch.get_num_threads()
 
     def take(self) -> None:
-        """Leave the caller one thread."""
-        with self._lock:
-            if not self._queues:
-                self._before = torch.get_num_threads()
-            self._queues += 1
-            torch.set_num_threads(1)
+        """Leave one."""
+        if not self._queues:
+            self._before = torch.get_num_threads()
+        self._queues += 1
+        torch.set_num_threads(1)
 
     def give_back(self) -> None:
-        """Give the caller its threads back once no queue is open."""
-        with self._lock:
-            self._queues -= 1
-            if not self._queues:
-                torch.set_num_threads(self._before)
+        """Give all back once no queue is open."""
+        self._queues -= 1
+        if not self._queues:
+            torch.set_num_threads(self._before)
 
 
-_CALLER = _CallersThreads()
+_CALLER = _Caller()
 
 
 def overlap_of(model: nn.Module) -> Overlap:
@@ -122,8 +118,7 @@ class ScoreQueue:
     def __enter__(self) -> Self:
         """Leave one core to the caller's arithmetic where threads score on the others.
 
-        Torch's own threads, one a core, would wait for each other in loops, on cores that score: on
-        16 cores copying the images of a batch then took as much of them as all its scores do.
+        Torch's own threads, one a core, would compete with those that score.
         """
         if self._pool is not None:
             _CALLER.take()

@@ -16,8 +16,11 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import RunnerOptions
 from survey import LinearisationSettings
 
-#: Networks with every seed, and the seeds of the others, of which most take twice as long.
-WHOLE, SEEDS_OF_OTHERS = ("digits_vgg7", "digits_resnet14"), 3
+#: Networks that are trained with every seed.
+WHOLE = ("digits_vgg7", "digits_resnet14")
+
+#: Seeds of the others, of which most take longer.
+SEEDS_OF_OTHERS = 3
 
 SWEEP: dict[str, Any] = {
     "omegas": (0.01, 0.02, 0.03, 0.05, 0.15),

@@ -63,7 +63,7 @@ class Device:
     #: Passes enqueued.
     passes: int = 0
 
-    def __call__(self, *_: object) -> Device:
+    def __call__(self, *_: object, **__: object) -> Device:
         """Stand in for the capture of a model."""
         return self
 

@@ -17,10 +17,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import torch
 from torch import nn
@@ -29,7 +28,7 @@ from bench.scoring.accelerator import IMAGES, ROWS, photographs
 from catalog.models import find
 from catalog.pixel_cache.cache import PixelCache
 from docs.generate.tables import markdown_table
-from jobs.runners.images import TaskImages
+from jobs.runners.images import prepared
 from survey import MeasureSettings, measure_batches
 from survey.capture.forward import Capture
 from survey.eval_mode import evaluating
@@ -85,8 +84,7 @@ def rows_of(
     device = torch.device("cuda")
     torch.manual_seed(0)
     network = architecture.build().to(device)
-    job = cast(Any, SimpleNamespace(transform=architecture.transform))
-    prepare = TaskImages(cast(Any, None), job, None, device, cast(Any, None)).prepare
+    prepare = partial(prepared, transform=architecture.transform, device=device)
     capture = Capture(network)
     for size in arguments.micro_batches:
         shown = torch.cat(list(islice(images, IMAGES)))

@@ -23,11 +23,12 @@ from survey.network_measures.base import NetworkMeasure, SampledMeasure
 #: core of a CPU where nothing was measured yet.
 DEFAULT_SECONDS = (0.1, 0.1)
 
-#: The same on an H200 with sixteen cores; see docs/accelerators.md.
-GPU_SECONDS = (1e-4, 0.01)
-
-#: Of its passes alone and uncaptured, and of one core for the score of a site of ResNet-50.
+#: Seconds of an H200 for a billion multiply-accumulates of a bare pass, and those of one core for
+#: the metrics of one site of ResNet-50 on one batch; see docs/accelerators.md.
 BARE_SECONDS, CORE_SECONDS = 6.5e-5, 0.13
+
+#: As ``DEFAULT_SECONDS``, on an H200 with sixteen cores: a captured pass takes half as long again.
+GPU_SECONDS = (1.5 * BARE_SECONDS, CORE_SECONDS / 16)
 
 #: Work of a network that is not in the cost table, in billions of multiply-accumulates on an image,
 #: and the side of that image in pixels.

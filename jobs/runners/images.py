@@ -77,12 +77,7 @@ class TaskImages:
 
     def prepare(self, images: torch.Tensor) -> torch.Tensor:
         """Return the input of one forward pass: normalised, on the device."""
-        # A single decoded picture is a view with its channels last; several were copied together.
-        images = images.contiguous()
-        if self._device.type != "cpu":
-            # A copy of other memory would wait for all that the device was given before.
-            images = images.pin_memory().to(self._device, non_blocking=True)
-        return normalise(images, self._job.transform)
+        return prepared(images, self._job.transform, self._device)
 
     def first(self, count: int, micro_batch: int) -> ImageSample | None:
         """Return the first images that can be decoded, at most ``count``; None where none can."""
@@ -185,6 +180,16 @@ class Feed:
             position = sample.position + 1
             self._images.pace.step()
         return position
+
+
+def prepared(images: torch.Tensor, transform: InputTransform, device: torch.device) -> torch.Tensor:
+    """Return decoded images normalised on a device, to which they are copied without waiting."""
+    # A single decoded picture is a view with its channels last; several were copied together.
+    images = images.contiguous()
+    if device.type != "cpu":
+        # A copy of other memory would wait for all that the device was given before.
+        images = images.pin_memory().to(device, non_blocking=True)
+    return normalise(images, transform)
 
 
 def normalise(pixels: torch.Tensor, transform: InputTransform) -> torch.Tensor:

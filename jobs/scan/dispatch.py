@@ -167,9 +167,9 @@ class Dispatcher:
     def _fit(self, progress: JobProgress, host: Host) -> None:
         """Begin with forward passes that fitted this network on this device before."""
         job = progress.job
-        usual = progress.micro_batch or job.settings.pass_images(accelerator=host.device != "cpu")
+        usual = job.settings.pass_images(accelerator=host.device != "cpu")
         known = self._fitting.get((job.full_name, host.device_name, job.transform.size), usual)
-        progress.micro_batch = min(usual, known)
+        progress.micro_batch = min(usual, known, progress.fitting or usual)
 
     def _look_for_cancelled(self) -> None:
         if time.monotonic() - self._asked < CANCEL_SECONDS:

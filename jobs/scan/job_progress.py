@@ -64,8 +64,10 @@ class JobProgress:
         self.losses = losses
         #: Attempts that made one durable: losing their workers does not count against the job.
         self.progressed: set[int] = set()
-        #: Images in one forward pass; 0 until the device is known.
+        #: Images in one forward pass of the newest attempt; 0 before the first.
         self.micro_batch = 0
+        #: How many fitted after more did not, on any device; None where all did.
+        self.fitting: int | None = None
         self.spread = Spread()
         for batch in map(list, scores):
             self.sites = self.sites or len(batch)
@@ -97,6 +99,10 @@ class JobProgress:
         self.started = self.started or event
         self.began = self.began or datetime.now(UTC)
         self._loaded = self._loaded or event.attempt == self._measuring
+
+    def halve(self, left: int) -> None:
+        """Note that memory was not enough for more images in one forward pass than are left."""
+        self.micro_batch = self.fitting = left
 
     def add_batch(self, record: BatchRecord) -> None:
         """Count a batch."""

@@ -110,7 +110,7 @@ class Recorder:
         if event.attempt not in progress.progressed:
             progress.losses += 1
         if event.of_memory:
-            progress.micro_batch = max(1, progress.micro_batch // 2)
+            progress.halve(max(1, progress.micro_batch // 2))
         if progress.losses < self._most_losses:
             return event
         message = f"{event.message} ({progress.losses} workers lost in a row; parked)"
@@ -131,7 +131,7 @@ class Recorder:
             self._registry.remember_micro_batch(
                 job.full_name, event.device_name, job.transform.size, event.micro_batch
             )
-            progress.micro_batch = event.micro_batch
+            progress.halve(event.micro_batch)
         elif isinstance(event, Finished):
             progress.finish(event)
             if progress.closed and not progress.complete:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -26,6 +27,7 @@ from analysis.answers.material import Material
 from analysis.answers.paper_comparison import _PaperComparison
 from analysis.answers.relations import MetricCorrelations
 from analysis.data.provenance import COMPARED, provenance_of
+from analysis.data.selected_runs import SelectedRuns
 from analysis.data.selection import Selection
 from analysis.figures.marks.model_colours import ModelColours
 from analysis.figures.theme import UNKNOWN
@@ -35,7 +37,7 @@ from catalog.copied_home import copy_of
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.tags import RunLabels
-from jobs.operations.answering import GivenAnswer, given_answer
+from jobs.operations.answering import GivenAnswer, given_answer, require_sites
 from survey.errors import UnknownName
 from survey.network_measures.base import NetworkScore
 from tests.analysis.figures.drawn import title
@@ -233,6 +235,28 @@ def test_the_columns_that_are_declared_are_all_that_are_read(
     for mine, theirs in islice(figures, drawn and narrow.known):
         pd.testing.assert_frame_equal(mine.rows(), theirs.rows(), rtol=1e-9)
         mine.chart()
+
+
+@pytest.mark.parametrize("kind", [each for each in CASES if each.values[0].command])
+def test_for_one_answer_signatures_are_read_once(
+    kind: type[Answer], zoo: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the command line asks: their own columns first; the others' runs in turn."""
+    read: Counter[int] = Counter()
+    whole = SelectedRuns.signatures
+
+    def signatures(runs: SelectedRuns, *arguments: Any, **options: Any) -> pd.DataFrame:
+        read[id(runs)] += 1
+        return whole(runs, *arguments, **options)
+
+    monkeypatch.setattr(SelectedRuns, "signatures", signatures)
+    material = Material(zoo.home, for_one=True)
+    answer = asked(kind, material)
+    require_sites(material, answer.read)
+    one, other = given_answer(answer), given(kind, zoo)
+    assert set(read.values()) <= {1}
+    pd.testing.assert_frame_equal(one.rows, other.rows, rtol=1e-9)
+    assert replace(one, rows=None) == replace(other, rows=None)
 
 
 def test_an_unknown_metric_is_refused_with_all_that_are_known(zoo: Material) -> None:

@@ -35,7 +35,7 @@ DEVICE = "cuda:0"
 #: How far scores of two devices may lie apart, as those of two types do.
 APART = 1e-4
 
-#: Real weights with their images, a score's number of them, and the images that are recognised.
+#: Real weights with their images, and the number of these in a score.
 TRAINED = [
     ("small:digits_resnet14", "bundled", "digits", 256),
     ("small:cifar_resnet20", "file:{}/resnet20-12fca82f.th", "folder:{}/cifar10-sample", 256),

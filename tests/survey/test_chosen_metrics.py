@@ -12,7 +12,7 @@ from torch import nn
 import survey.metrics
 import survey.scoring
 from survey import MeasureSettings, SettingsError, UnknownName, measure
-from survey.metrics import QUANTITIES, chosen_quantities, with_known_metrics
+from survey.metrics import QUANTITIES, chosen_quantities, reads_counts, with_known_metrics
 from survey.metrics.base import Quantity
 from survey.results import SiteScore
 
@@ -61,6 +61,19 @@ def test_what_is_not_chosen_is_not_computed(refusing: None) -> None:
     assert all(row.cka is not None and row.r2 is None for row in rows("affinity", "cka"))
     with pytest.raises(AssertionError, match="not asked for"):
         rows()
+
+
+def test_counts_are_made_for_sparsity_and_for_metrics_of_packages_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert reads_counts(None)
+    assert reads_counts(("affinity", "sparsity_after"))
+    assert not reads_counts(("affinity", "cka", "entropy_change", "r2"))
+    package = (*QUANTITIES, dataclasses.replace(QUANTITIES[0], name="package_metric"))
+    monkeypatch.setattr(survey.metrics, "all_quantities", lambda: package)
+    chosen_quantities.cache_clear()
+    assert reads_counts(("affinity", "package_metric"))
+    chosen_quantities.cache_clear()
 
 
 def test_names_are_checked_and_put_in_order() -> None:

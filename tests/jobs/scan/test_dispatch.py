@@ -127,6 +127,17 @@ def test_a_worker_killed_for_memory_goes_on_with_half(scan_of):
     assert (task.micro_batch, again.micro_batch) == (64, 32)
 
 
+def test_a_job_that_moves_to_another_kind_of_device_has_its_images_in_a_pass(scan_of):
+    scan, gpu = scan_of(1, 30.0), dataclasses.replace(HERE, device="cuda", device_name="a GPU")
+    sizes = []
+    for host, of_memory in ((gpu, False), (HERE, True), (gpu, False)):
+        (task,) = scan.next_tasks(host)
+        sizes.append(task.micro_batch)
+        scan.handle([Lost(task.run_id, task.attempt, "gone", of_memory=of_memory)])
+    # What was too many on one is not tried on the other.
+    assert sizes == [512, 64, 32]
+
+
 def test_groups_of_the_same_images_stand_together_the_longest_first():
     jobs = [
         dataclasses.replace(job(), dataset_fingerprint=images, checkpoint_sha256=str(number))

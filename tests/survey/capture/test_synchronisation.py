@@ -114,6 +114,15 @@ def test_capture_waits_for_no_device(name: str, monkeypatch: pytest.MonkeyPatch)
     check(network, architecture.transform.size)
 
 
+def test_values_near_zero_are_counted_on_a_device_where_they_are_asked_for() -> None:
+    with FakeTensorMode(), torch.inference_mode():
+        network = moved(nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU()))
+        images = torch.empty(2, 3, 8, 8, device="cuda")
+        made = [Capture(network, counted=each).forward(images)[1][0] for each in (True, False)]
+    assert [pair.before.values for pair in made] == [2 * 4 * 6 * 6, 0]
+    assert [isinstance(pair.after.near, torch.Tensor) for pair in made] == [True, False]
+
+
 @pytest.mark.parametrize(
     "waiting", [lambda x: x.sum().item(), lambda x: x.nonzero(), lambda x: x.cpu()]
 )
