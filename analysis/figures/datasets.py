@@ -7,12 +7,15 @@ import pandas as pd
 
 from analysis.contrasts.datasets import Measure, dataset_summary, datasets_finding
 from analysis.data.validation import require_columns
-from analysis.figures.figure import Figure, figure
+from analysis.figures.figure import Figure, figure, first_of
 from analysis.figures.theme import marks_by, names_down, text_width
 from analysis.text import number
 
 #: Width of the drawing, and height of a model, in pixels.
 WIDTH, ROW = 400, 18
+
+#: Most rows.
+MOST = 100
 
 _TITLES = {"dtw": "DTW", "euclidean": "Euclidean"}
 
@@ -54,12 +57,14 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
 def dataset_chart(deviations: pd.DataFrame, measure: Measure = "dtw") -> Figure:
     """Draw each model's distance from its signature on the reference dataset.
 
+    Of more than 100 models those are drawn that move most.
     Its parameters are those of ``dataset_rows``.
     """
     rows = dataset_rows(deviations, measure)
     names, models = sorted(rows["label"].unique()), list(dict.fromkeys(rows["model"]))
+    models, left_out = first_of(models, MOST, "which move most")
     points = (
-        alt.Chart(rows)
+        alt.Chart(rows[rows["model"].isin(models)])
         .mark_point(filled=True, opacity=1, size=50)
         .encode(
             x=alt.X("distance:Q", title=f"{_TITLES[measure]} distance", scale=alt.Scale(zero=True)),
@@ -70,7 +75,8 @@ def dataset_chart(deviations: pd.DataFrame, measure: Measure = "dtw") -> Figure:
     return figure(
         points.properties(width=WIDTH, height=ROW * max(len(models), 1)),
         datasets_finding(deviations, measure),
-        note="Distance between a model's signatures on the dataset and on the reference.",
+        note="Distance between a model's signatures on the dataset and on the reference."
+        + left_out,
         source=deviations,
         width=int(max(WIDTH + text_width(models), 480)),
     )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.data.model_names import trained
 from analysis.data.validation import require_columns
-from analysis.figures.figure import Figure, figure
+from analysis.figures.figure import Figure, figure, first_of
 from analysis.figures.marks.hollow_marks import few_images, hollow_note
 from analysis.figures.theme import ACCENT, UNKNOWN, affinity_across, text_width
 from analysis.relations.score_shapes import LEAST_SITES, density, shapes_finding
@@ -29,6 +29,9 @@ FEW = 20
 
 #: Strips beyond which a figure of models is one of families, and beyond which none is drawn.
 MOST = 100
+
+#: Ticks of a strip; of more sites those at even ranks are drawn.
+TICKS = 400
 
 #: Where a density is computed: half a step moves a heap of the least bandwidth by a quarter of
 #: that, which hides no more than 3 % of its height.
@@ -137,22 +140,22 @@ def distribution_chart(
     by_family = by == "model" and models > MOST >= known > 0
     by = "family" if by_family else by
     rows = distribution_rows(signatures, shapes, by)
-    names = rows["name"].unique()
-    shown = rows[rows["name"].isin(names[:MOST])]
+    names, left_out = first_of(rows["name"].unique().tolist(), MOST, "the highest medians")
+    shown = rows[rows["name"].isin(names)]
     order = list(dict.fromkeys(shown["label"]))
     note = "Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
     note += " 1 is affine." + hollow_note(shown)
     if shapes is not None and by == "model":
         note += " BC: Sarle's bimodality coefficient, over 0.56 more than uniform;"
         note += " dip p: Hartigan's test."
-    if len(names) > MOST:
-        note += f" {MOST} of {len(names):,} shown, the highest medians."
-    elif by_family:
+    if by_family and not left_out:
         note += f" The {models:,} models are drawn by family."
+    if shown.groupby("name").size().max() > TICKS:
+        note += f" Of more than {TICKS} sites of a strip, those at even ranks have ticks."
     return figure(
         _strips(shown, order),
         _medians_finding(rows, by) if shapes is None else shapes_finding(shapes),
-        note=note,
+        note=note + left_out,
         source=signatures,
         width=int(WIDTH + text_width(order)),
     )
@@ -166,7 +169,8 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
     heaps = heaps[heaps["height"] > _SEEN].copy()
     heaps["line"] = heaps["name"].map(places).astype("float64")
     heaps["top"] = heaps["line"] - _RISE * heaps["height"].astype("float64")
-    sites = rows.assign(line=rows["name"].map(places).astype("float64"))
+    sites = _ticked(rows)
+    sites["line"] = sites["name"].map(places).astype("float64")
     sites["below"] = sites["line"] + _BELOW
     lines = _lines(order)
     across = affinity_across(sites["affinity"], heaps["affinity"])
@@ -179,6 +183,17 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
         .mark_point(shape="diamond", filled=True, opacity=1, size=40, color="black")
         .encode(x="median:Q", y=alt.Y("line:Q", **lines)),
     ).properties(width=WIDTH, height=high * max(len(order), 1))  # fmt: skip
+
+
+def _ticked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the sites that have a tick."""
+    strips = rows.groupby("name", sort=False)["affinity"]
+    rank = strips.rank(method="first").to_numpy() - 1
+    last = strips.transform("size").to_numpy() - 1
+    # The first site of each of as many even steps, and the last one.
+    steps = np.maximum(last / (TICKS - 1), 1.0)
+    kept = (np.floor(rank / steps) > np.floor((rank - 1) / steps)) | (rank == last)
+    return rows[kept].copy()
 
 
 def _ticks(sites: pd.DataFrame, x: alt.X, y: alt.Y, size: float) -> Iterator[Any]:

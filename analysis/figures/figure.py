@@ -7,7 +7,7 @@ from in the caption.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import altair as alt
 import pandas as pd
@@ -18,6 +18,9 @@ from analysis.figures.files.words import below
 from analysis.figures.theme import LABEL_SIZE, NOTE_SIZE, TITLE_SIZE, styled, wrapped
 from survey import __version__
 from survey.errors import NothingToDraw
+
+#: What stands in a panel or a row of its own.
+Name = TypeVar("Name")
 
 
 class Figure(alt.VConcatChart):
@@ -95,6 +98,22 @@ def head(text: str, below: str | Sequence[str] = "", **options: Any) -> alt.Titl
         offset=4,
         **options,
     )
+
+
+def first_of(names: Sequence[Name], most: int, which: str) -> tuple[list[Name], str]:
+    """Return the first names, and what a note says where they are not all.
+
+    Parameters
+    ----------
+    names : sequence
+        What has a panel or a row of its own.
+    most : int
+        How many of them a reader, and a browser, can take in.
+    which : str
+        What distinguishes the first ones.
+    """
+    few = list(names[:most])
+    return few, f" {most} of {len(names):,} shown, {which}." if len(few) < len(names) else ""
 
 
 def side_by_side(panels: Sequence[Any], columns: int, empty: str = "") -> Any:

@@ -79,7 +79,7 @@ def overlay_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
         note="A gap where a site has no value." + hollow_note(rows),
         source=signatures,
         width=WIDTH + 40,
-        params=[depth_choice()],
+        params=[depth_choice(rows)],
     )
 
 

@@ -13,7 +13,7 @@ from analysis.contrasts.residual_networks import (
     twins_finding,
 )
 from analysis.data.validation import require_columns
-from analysis.figures.figure import Figure, figure
+from analysis.figures.figure import Figure, figure, first_of
 from analysis.figures.marks.hollow_marks import few_images, hollow_note, hollowed
 from analysis.figures.theme import PALETTE, affinity_across, marked, names_down, text_width
 from analysis.text import sentence
@@ -30,6 +30,9 @@ WIDTH, STRIP = 420, 26
 
 #: Area of a mark, in square pixels.
 MARK = 32
+
+#: Most strips.
+MOST = 100
 
 
 def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -68,10 +71,12 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def residual_chart(signatures: pd.DataFrame) -> Figure:
     """Draw sites after an addition apart from the others, and plain twins beside them.
 
+    Of more than 100 networks the first are drawn, in the order of the rows.
     Its parameters are those of ``residual_rows``.
     """
     rows = residual_rows(signatures)
-    order = list(dict.fromkeys(rows["label"]))
+    order, left_out = first_of(list(dict.fromkeys(rows["label"])), MOST, "the first")
+    rows = rows[rows["label"].isin(order)]
     lanes = (rows["kind"] == next(iter(KINDS))).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(
         x=affinity_across(rows["affinity"]),
@@ -85,7 +90,7 @@ def residual_chart(signatures: pd.DataFrame) -> Figure:
             width=WIDTH, height=STRIP * max(len(order), 1)
         ),
         residual_finding(residual_contrast(signatures)),
-        note=sentence(twins_finding(twins(signatures))) + hollow_note(rows),
+        note=sentence(twins_finding(twins(signatures))) + hollow_note(rows) + left_out,
         source=signatures,
         width=int(max(WIDTH + text_width(order), 560)),
     )

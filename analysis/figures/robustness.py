@@ -10,12 +10,15 @@ import pandas as pd
 from analysis.choices import PAPER_NAMES
 from analysis.contrasts.checkpoints import robustness_finding
 from analysis.data.validation import require_columns
-from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, names_down
 from analysis.text import number
 
 #: Panels side by side, width of each and height of a bar, in pixels.
 COLUMNS, WIDTH, BAR = 2, 340, 20
+
+#: Most panels.
+MOST = 24
 
 
 def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
@@ -52,18 +55,22 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
 def robustness_chart(robustness: pd.DataFrame) -> Figure:
     """Draw each metric's deviation over checkpoints in units of its mean, a panel an architecture.
 
-    Its parameters are those of ``robustness_rows``.
+    Of more than 24 architectures those are drawn whose affinity varies most. Its parameters are
+    those of ``robustness_rows``.
     """
     rows = robustness_rows(robustness)
     # Room to the right of the longest bar for its words.
     reach = 1.45 * float(rows["relative_std"].max() or 1.0) if len(rows) else 1.0
-    names = dict.fromkeys(rows["panel"])
-    panels = [_panel(rows[rows["panel"] == name], reach) for name in names]
+    ours = rows["relative_std"].where(rows["metric"] == "affinity")
+    spread = ours.groupby(rows["panel"], sort=False).max()
+    names = list(spread.sort_values(ascending=False, kind="stable").index)
+    drawn, left_out = first_of(names, MOST, "whose affinity varies most")
+    panels = [_panel(rows[rows["panel"] == name], reach) for name in drawn]
     return figure(
         side_by_side(panels, COLUMNS, "no architecture has several checkpoints"),
         robustness_finding(robustness),
         note="Deviation over checkpoints of a metric's mean over the sites, over the size of its"
-        " mean: metrics have different units. Beside the bars: mean ± deviation.",
+        " mean: metrics have different units. Beside the bars: mean ± deviation." + left_out,
         source=robustness,
         width=min(max(len(panels), 1), COLUMNS) * (WIDTH + 80),
     )

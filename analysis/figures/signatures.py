@@ -97,7 +97,7 @@ def signature_chart(
         + _sampled(shown, lines),
         source=signatures,
         width=_width(len(panels)),
-        params=[depth_choice()],
+        params=[depth_choice(shown)],
     )
 
 
@@ -175,7 +175,7 @@ def _models(rows: pd.DataFrame, finding: str, source: pd.DataFrame) -> Figure:
         + hollow_note(rows),
         source=source,
         width=620 if alone else _width(len(panels)),
-        params=[depth_choice()],
+        params=[depth_choice(rows)],
     )
 
 

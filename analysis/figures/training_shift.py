@@ -9,13 +9,16 @@ import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on, trained
-from analysis.figures.figure import Figure, figure, head, side_by_side
+from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
 from analysis.figures.theme import ACCENT, CONTRAST, line_legend
 
 #: Panels side by side, and the size of each in pixels.
 COLUMNS, WIDTH, HEIGHT = 3, 250, 170
+
+#: Most panels.
+MOST = 24
 
 STATES = ("initial", "trained")
 
@@ -50,17 +53,19 @@ def training_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def training_chart(signatures: pd.DataFrame) -> Figure:
     """Draw signatures before and after training, a panel an architecture.
 
-    Its parameters are those of ``training_rows``.
+    Of more than 24 architectures the first are drawn, in the order of the rows. Its parameters are
+    those of ``training_rows``.
     """
     rows = training_rows(signatures)
-    panels = [_panel(rows[rows["panel"] == name]) for name in dict.fromkeys(rows["panel"])]
+    names, left_out = first_of(list(dict.fromkeys(rows["panel"])), MOST, "the first")
+    panels = [_panel(rows[rows["panel"] == name]) for name in names]
     return figure(
         side_by_side(panels, COLUMNS, "no architecture has initial and trained weights"),
         training_finding(training_shift(signatures)),
-        note="A line a checkpoint, a gap where a site has no score." + hollow_note(rows),
+        note="A line a checkpoint, a gap where a site has no score." + hollow_note(rows) + left_out,
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
-        params=[depth_choice()],
+        params=[depth_choice(rows)],
     )
 
 

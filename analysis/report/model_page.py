@@ -57,35 +57,29 @@ def model_pages(material: ReportMaterial) -> Iterator[Page]:
     """Yield the page of each run, with links to those before and after it."""
     runs: list[dict[Any, Any]] = material.models.to_dict("records")
     links = [Link(run["model"], material.pages[run["run_id"]]) for run in runs]
+    signatures, *others = map(
+        _ByRun, (material.every_signature, material.gaps, material.measures, _nearest(material))
+    )
     around = zip(runs, [None, *links], links, [*links[1:], None], strict=False)
     for run, before, here, after in material.watch("pages of models", list(around)):
-        yield model_page(material, run, here, before, after)
+        group = signatures.of(run)
+        gaps, measures, near = (rows.of(run) for rows in others)
+        parts = (rows.to_dict("records") for rows in (group, gaps, measures))
+        values = model_values(run, *parts) | {"before": before, "after": after}
+        values["tables"] |= _nearest_table(material, near)
+        yield Page(here, "model.html", values, signature_exhibits(group, run))
 
 
-def model_page(
-    material: ReportMaterial,
-    run: dict[Any, Any],
-    here: Link,
-    before: Link | None = None,
-    after: Link | None = None,
-) -> Page:
-    """Return the page of a run, with its figure and the nearest models.
+class _ByRun:
+    """The rows of a frame by their run."""
 
-    Parameters
-    ----------
-    material : ReportMaterial
-        The frames with this run, and those it is compared with.
-    run : dict
-        Its row of ``material.models``.
-    here, before, after : Link
-        The page, and those that it links to.
-    """
-    frames = (material.every_signature, material.gaps, material.measures)
-    group, *others = (frame[frame["run_id"] == run["run_id"]] for frame in frames)
-    values = model_values(run, *(each.to_dict("records") for each in (group, *others)))
-    values["tables"] |= nearest_models(material, run)
-    values |= {"before": before, "after": after}
-    return Page(here, "model.html", values, signature_exhibits(group, run))
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._places = frame.groupby("run_id", sort=False).indices
+
+    def of(self, run: Row) -> pd.DataFrame:
+        """Return the rows of a run, in the order of the frame."""
+        return self._frame.iloc[self._places.get(run["run_id"], [])]
 
 
 def model_values(
@@ -234,13 +228,22 @@ def _others() -> list[Quantity]:
     return [quantity for quantity in listed_quantities() if quantity.name != "affinity"]
 
 
-def nearest_models(material: ReportMaterial, run: dict[str, Any]) -> dict[str, PageTable]:
+def nearest_models(material: ReportMaterial, run: Row) -> dict[str, PageTable]:
     """Return the table of the models nearest to a run by its heading; none without any."""
-    answer = NearestNeighbours(material, model=run["run_id"], number=NEIGHBOURS)
+    return _nearest_table(material, _nearest(material, run["run_id"]))
+
+
+def _nearest(material: ReportMaterial, run_id: str | None = None) -> pd.DataFrame:
+    """Return the models nearest to a run, or to each."""
     try:
-        rows = answer.rows
+        return NearestNeighbours(material, model=run_id, number=NEIGHBOURS).rows
     except (SettingsError, UnknownName):
         # There is no other signature, or none of this run.
+        return pd.DataFrame({"run_id": []})
+
+
+def _nearest_table(material: ReportMaterial, rows: pd.DataFrame) -> dict[str, PageTable]:
+    if rows.empty:
         return {}
     caption = f"The {counted(len(rows), 'model')} with the most similar signatures."
     columns = ("other_model", "rank", "other_family", "distance")

@@ -27,10 +27,20 @@ _CHOSEN = " : ".join(
 )
 
 
-def depth_choice() -> Any:
-    """Return the chart parameter by which a reader chooses the depth that is shown."""
-    bound = alt.binding_select(options=list(CHOICES), name="Depth as ")
-    return alt.param(name="depth_axis", value=next(iter(CHOICES)), bind=bound).param
+def depth_choice(rows: pd.DataFrame) -> Any:
+    """Return the chart parameter by which a reader chooses the depth that is shown.
+
+    Of networks without branches, whose graph depth is the number of the site, that is one choice.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        The rows that are drawn, with every depth.
+    """
+    branches = (rows["graph_depth"] != rows["site"] + 1).any()
+    options = [words for words, column in CHOICES.items() if branches or column != "site"]
+    bound = alt.binding_select(options=options, name="Depth as ")
+    return alt.param(name="depth_axis", value=options[0], bind=bound).param
 
 
 def depths(signatures: pd.DataFrame) -> pd.DataFrame:

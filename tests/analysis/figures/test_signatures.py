@@ -78,11 +78,25 @@ def test_families_are_ranked_and_counted():
 
 @pytest.mark.parametrize("draw", [signature_chart, model_chart])
 def test_depth_can_be_chosen_and_is_relative_where_it_cannot(draw):
-    drawn = draw(surveyed(2))
+    drawn = draw(branched(surveyed(2)))
+    assert _choices(drawn) == ["relative depth", "graph depth", "site"]
+    assert words(drawn).count("relative depth") == 2
+
+
+@pytest.mark.parametrize("draw", [signature_chart, model_chart])
+def test_without_branches_graph_depth_and_site_are_one_choice(draw):
+    assert _choices(draw(surveyed(2))) == ["relative depth", "graph depth"]
+
+
+def branched(frame):
+    """Return signatures of networks whose sites lie on branches."""
+    return frame.assign(graph_depth=frame["site"] // 2 + 1)
+
+
+def _choices(drawn) -> list[str]:
     (choice,) = [each for each in specification(drawn)["params"] if each["name"] == "depth_axis"]
     assert choice["value"] == "relative depth"
-    assert choice["bind"]["options"] == ["relative depth", "graph depth", "site"]
-    assert words(drawn).count("relative depth") == 2
+    return choice["bind"]["options"]
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan])
