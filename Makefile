@@ -75,13 +75,9 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Not the sweep over 1,451 networks, which takes the better part of an hour, and not what needs
-# photographs, checkpoints or a folder of its results to be named.
-NOT_ALL := $(addprefix bench/,path_length.py sweep.py rounding.py ridge.py noisy_labels.py \
-  large_home.py size_service.py scale.py)
-bench: $(STAMP)  ## Run every script in bench/ that takes minutes
-	@set -e; for script in $(sort $(filter-out $(NOT_ALL),$(wildcard bench/*.py))); do \
-	  echo "== $$script"; $(BIN)/python $$script; done
+bench: $(STAMP)  ## Print every figure that has a target, over an hour (PHOTOGRAPHS=FOLDER)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench.targets \
+	  $(or $(PHOTOGRAPHS),$(error PHOTOGRAPHS=FOLDER names 512 pictures or more, by class))
 
 docs: $(STAMP)  ## Write docs/cli.md, docs/metrics.md and docs/schema.md again from the code
 	@$(BIN)/python -m docs.generate.cli_page > docs/cli.md

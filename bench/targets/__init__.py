@@ -1,0 +1,1 @@
+"""Every figure that has a target, beside it."""
