@@ -193,7 +193,7 @@ def _ticked(rows: pd.DataFrame) -> pd.DataFrame:
     # The first site of each of as many even steps, and the last one.
     steps = np.maximum(last / (TICKS - 1), 1.0)
     kept = (np.floor(rank / steps) > np.floor((rank - 1) / steps)) | (rank == last)
-    return rows[kept].copy()
+    return rows.iloc[np.flatnonzero(kept)].copy()
 
 
 def _ticks(sites: pd.DataFrame, x: alt.X, y: alt.Y, size: float) -> Iterator[Any]:

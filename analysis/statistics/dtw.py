@@ -7,7 +7,6 @@ The definition, and how pairs are spread over threads. The machine code of
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analysis.array_types import Floats, Integers
+from survey.cores import local_cores
 from survey.errors import SettingsError
 
 #: Cells of the recursion below which one thread is faster than several.
@@ -182,15 +182,8 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
         fill_sums(flat, starts, sizes, first, second, radius, results)
         sums[places] = results
 
-    threads = 1 if lengths.prod(axis=1).sum() < CELLS_ALONE else processors()
+    threads = 1 if lengths.prod(axis=1).sum() < CELLS_ALONE else local_cores()
     # Pairs of like lengths side by side, as they are warped together.
     order = np.lexsort((lengths[:, 0], lengths[:, 1] - lengths[:, 0]))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(compute, np.array_split(order, threads * _CHUNKS)))
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -43,8 +43,8 @@ def report(
         return
     from analysis.data.provenance import banner
     from analysis.report import write_report
-    from jobs.planning.worker_layout import local_cores
     from jobs.scan.progress_display import watched
+    from survey.cores import local_cores
 
     runs = replace(selection, newest=not all_runs)
     processes = min(local_cores(), MOST_PROCESSES)

@@ -115,7 +115,7 @@ def _torch(_home: Path) -> Iterator[Finding]:
 
     import torch
 
-    from jobs.planning.worker_layout import local_cores
+    from survey.cores import local_cores
 
     versions = f"torch {version('torch')}, torchvision {version('torchvision')}"
     yield Finding("torch", "ok", f"{versions}, {local_cores()} CPU cores")

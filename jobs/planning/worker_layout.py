@@ -174,12 +174,6 @@ def _threads(workers: int, nodes: Sequence[int]) -> int:
     return next(fitting, 1)
 
 
-def local_cores() -> int:
-    """Return the cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def local_memory() -> int:
     """Return this machine's bytes of memory, used ones included."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.planning.worker_layout import Devices, Machine, choose_devices, local_cores, local_memory
+from jobs.planning.worker_layout import Devices, Machine, choose_devices, local_memory
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event
 from jobs.runners.options import RunnerOptions
+from survey.cores import local_cores
 from survey.errors import SettingsError
 
 

@@ -21,11 +21,11 @@ from typing import Any
 import ray
 from ray.exceptions import AuthenticationError
 
-from jobs.planning.worker_layout import local_cores
 from jobs.runners.ray import private
 from jobs.runners.ray.private import Head, Refused, Silent
 from jobs.runners.ray.session_folder import session_folder
 from survey import ClusterError, SettingsError
+from survey.cores import local_cores
 from survey.text import first_line
 
 #: Seconds that connecting to a cluster's head may take.

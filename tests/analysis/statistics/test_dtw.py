@@ -111,7 +111,7 @@ def test_threads_and_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     alone = squared_sums(curves, pairs)
     monkeypatch.setattr(module, "CELLS_ALONE", 0)
     for threads in (1, 2, 7):
-        monkeypatch.setattr(module, "processors", lambda threads=threads: threads)
+        monkeypatch.setattr(module, "local_cores", lambda threads=threads: threads)
         assert (squared_sums(curves, pairs) == alone).all()
 
 
