@@ -13,7 +13,7 @@ from survey.errors import CheckpointError, StoreError
 from survey.text import first_line
 
 if TYPE_CHECKING:
-    from survey.linearising.training import TrainingState
+    from survey.linearising.results import TrainingState
 
 #: The entry of the header that has the rest, as JSON.
 _HEADER = "linearisation"
@@ -63,7 +63,7 @@ def load_training(path: Path) -> TrainingState | None:
     """
     from safetensors import safe_open
 
-    from survey.linearising.training import Pass, TrainingState
+    from survey.linearising.results import Pass, TrainingState
 
     if not path.exists():
         return None

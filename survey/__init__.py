@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         UnknownName,
         UnreachableError,
     )
+    from survey.linearising.labelled_images import LabelledImages
+    from survey.linearising.results import Linearised
     from survey.linearising.settings import LinearisationSettings
-    from survey.linearising.training import LabelledImages, Linearised, linearise
+    from survey.linearising.training import linearise
     from survey.measuring import measure, measure_batches
     from survey.metrics.affinity import affinity_score
     from survey.network_measures.base import NetworkScore

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.store.records import BatchRecord, NetworkRecord
 
 if TYPE_CHECKING:
-    from survey.linearising.training import TrainingState
+    from survey.linearising.results import TrainingState
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from jobs.planning.linearisation import LinearisationJob
 from survey.stopping import Spread
 
 if TYPE_CHECKING:
-    from survey.linearising.training import TrainingState
+    from survey.linearising.results import TrainingState
 
 
 class AnyTask(Protocol):

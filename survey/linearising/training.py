@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -31,115 +31,13 @@ from survey.copying import copied
 from survey.device import device_of
 from survey.errors import InputError, SettingsError
 from survey.eval_mode import evaluating
+from survey.linearising.labelled_images import LabelledImages
 from survey.linearising.network import LinearisedNetwork
+from survey.linearising.results import Linearised, LinearisedSite, Pass, TrainingState
 from survey.linearising.settings import LinearisationSettings
 
 #: Images in one pass without gradients.
 _CLASSIFIED = 256
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledImages:
-    """Images as a network takes them, with their classes.
-
-    Parameters
-    ----------
-    images : torch.Tensor
-        n images, n x ..., of a floating type.
-    labels : torch.Tensor
-        n whole numbers from 0.
-
-    Raises
-    ------
-    InputError
-        If they are not that.
-    """
-
-    images: torch.Tensor
-    labels: torch.Tensor
-
-    def __post_init__(self) -> None:
-        images, labels = self.images, self.labels
-        for value in (images, labels):
-            if not isinstance(value, torch.Tensor):
-                raise InputError(f"images and labels must be tensors, not {type(value).__name__}")
-        if images.ndim < 2 or len(images) < 2 or not images.is_floating_point():
-            shape = tuple(images.shape)
-            raise InputError(f"images are {shape} of {images.dtype}, must be two or more, floating")
-        whole = not (labels.is_floating_point() or labels.is_complex())
-        if labels.shape != images.shape[:1] or not whole or labels.dtype == torch.bool:
-            raise InputError(
-                f"labels are {tuple(labels.shape)} of {labels.dtype}, must be {len(images)} whole"
-                " numbers"
-            )
-        if (labels < 0).any():
-            raise InputError(f"a label is {int(labels.min())}, must be 0 or more")
-        if not images.isfinite().all():
-            raise InputError("an image has values that are not finite")
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one pass over the training images came to."""
-
-    #: Mean cross-entropy of its steps.
-    loss: float
-    #: Channels of all sites that are not linear after it.
-    active: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingState:
-    """All that a training needs to go on after one of its passes."""
-
-    #: sha256 (hex) of the weights, images, labels and settings it began with.
-    origin: str
-    #: The passes that are done.
-    passes: tuple[Pass, ...]
-    #: The network's parameters and buffers, and the momentum of its parameters, by name.
-    tensors: Mapping[str, torch.Tensor] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LinearisedSite:
-    """What is left of one ReLU."""
-
-    #: The site's.
-    name: str
-    channels: int
-    #: Channels that are not linear.
-    active: int
-
-
-@dataclass(frozen=True, slots=True)
-class Linearised:
-    """A network after a linearisation with training."""
-
-    settings: LinearisationSettings
-    #: Fraction of the held-out images that it recognises.
-    top1: float
-    #: The held-out images.
-    heldout: int
-    #: Its path lengths, linear channels not counted; see ``path_length``.
-    path_length: float
-    path_length_normalised: float
-    #: Those of the network with every ReLU.
-    full_path_length: float
-    full_path_length_normalised: float
-    #: Its ReLUs in execution order: the shape of the core network.
-    sites: tuple[LinearisedSite, ...]
-    #: Sites of other activations, which are left as they are and count on every path.
-    others: tuple[str, ...]
-    passes: tuple[Pass, ...]
-    network: LinearisedNetwork = field(repr=False, compare=False)
-
-    @property
-    def active_fraction(self) -> float:
-        """Share of all sites' channels that are not linear."""
-        return sum(site.active for site in self.sites) / sum(site.channels for site in self.sites)
 
 
 class Training:

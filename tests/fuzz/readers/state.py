@@ -23,8 +23,8 @@ from jobs.linearisation import Linearisation, linearisation_table
 from jobs.service.driver_state import DriverState, driver_state
 from jobs.service.pages.scan import SurveyForm
 from survey.errors import SurveyError
+from survey.linearising.results import Pass, TrainingState
 from survey.linearising.settings import LinearisationSettings
-from survey.linearising.training import Pass, TrainingState
 from tests.fuzz.readers.base import Target
 
 _SITE = {"name": "relu", "active": 3, "channels": 8}

@@ -20,7 +20,8 @@ from survey import (
     SettingsError,
     linearise,
 )
-from survey.linearising.training import Training, TrainingState
+from survey.linearising.results import TrainingState
+from survey.linearising.training import Training
 
 SETTINGS = LinearisationSettings(omega=0.02, seed=3, epochs=3, plain_epochs=2, images_per_step=16)
 
