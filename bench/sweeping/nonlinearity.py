@@ -1,8 +1,8 @@
-"""Non-linearity coefficient and Hamming density of ten architectures: ``docs/nonlinearity.md``.
+"""Non-linearity coefficient and Hamming density of some architectures: ``docs/nonlinearity.md``.
 
 Networks have the random weights of seed 0, and images are photographs of a folder: of
 github.com/EliSchwartz/imagenet-sample-images, one a class. Rows are kept beside the page as they
-are measured, so that an interrupted table goes on where it was. It takes six minutes of one core.
+are measured, so that an interrupted table goes on where it was. One core takes some ten minutes.
 
     python -m bench.sweeping.nonlinearity folder:imagenet-sample --output docs/nonlinearity.md
 """
@@ -27,10 +27,12 @@ from jobs.runners.images import normalise
 from survey import measure_network
 from survey.network_measures.base import NetworkScore
 
-#: One of each of ten families, each at 224 pixels, the cheapest first.
+#: One of each of twelve families and another RegNet, each at 224 pixels, the cheapest first: at
+#: least ten of them have a value of each measure.
 NAMES = (
     "mobilenet_v3_small", "efficientnet_b0", "shufflenet_v2_x0_5", "mnasnet0_5", "squeezenet1_1",
-    "alexnet", "mobilenet_v2", "regnet_y_400mf", "resnet18", "googlenet",
+    "alexnet", "mobilenet_v2", "regnet_y_400mf", "regnet_x_400mf", "resnet18", "googlenet",
+    "densenet121", "vgg11",
 )  # fmt: skip
 
 #: The measures, each with the images it gets here: fewer than it asks for.
@@ -68,7 +70,7 @@ def cell(score: NetworkScore) -> str:
 def page(rows: list[list[str]]) -> str:
     """Return the page."""
     coefficient, density = IMAGES.values()
-    return f"""# Non-linearity of ten architectures
+    return f"""# Non-linearity of {len(rows)} architectures
 
 Made by
 `python -m bench.sweeping.nonlinearity folder:imagenet-sample --output docs/nonlinearity.md`, with

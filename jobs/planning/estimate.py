@@ -30,6 +30,9 @@ BARE_SECONDS, CORE_SECONDS = 6.5e-5, 0.13
 #: As ``DEFAULT_SECONDS``, on an H200 with sixteen cores: a captured pass takes half as long again.
 GPU_SECONDS = (1.5 * BARE_SECONDS, CORE_SECONDS / 16)
 
+#: How much these count beside what was measured: as a run of which passes, or scores, take a third.
+DEFAULT_WEIGHT = 1 / 3
+
 #: Work of a network that is not in the cost table, in billions of multiply-accumulates on an image,
 #: and the side of that image in pixels.
 DEFAULT_GFLOPS, DEFAULT_SIZE = 4.0, 224
@@ -88,12 +91,18 @@ class History:
             seconds[run.full_name].append(run.seconds / run.images)
         return {name: median(values) for name, values in seconds.items()}
 
+    @property
+    def default_seconds(self) -> tuple[float, float]:
+        """Seconds for a billion multiply-accumulates, and for one score, of an ordinary machine."""
+        return GPU_SECONDS if self.device == "cuda" else DEFAULT_SECONDS
+
     @cached_property
     def unit_seconds(self) -> tuple[float, float] | None:
         """Seconds for a billion multiply-accumulates, and for one score, over all runs.
 
         Non-negative least squares, relative to each run's time: small networks take longer to
-        score than to run, large ones do not.
+        score than to run, large ones do not. Small ones alone hardly say how long a pass takes:
+        what runs leave open is as on an ordinary machine.
         """
         runs = [run for run in self._usable if run.gflops or run.scores]
         if not runs:
@@ -101,10 +110,12 @@ class History:
         # Heavy, and needed once something was measured.
         from scipy.optimize import nnls
 
+        defaults = np.array(self.default_seconds)
         work = np.array([(run.gflops * run.images, run.scores) for run in runs])
-        a_gflop, a_score = nnls(
-            work / np.array([[run.seconds] for run in runs]), np.ones(len(runs))
-        )[0]
+        shares = work * defaults / np.array([[run.seconds] for run in runs])
+        weights = np.concatenate([np.ones(len(runs)), np.full(2, DEFAULT_WEIGHT)])
+        over_defaults, _ = nnls(np.vstack([shares, DEFAULT_WEIGHT * np.eye(2)]), weights)
+        a_gflop, a_score = defaults * over_defaults
         return float(a_gflop), float(a_score)
 
     @cached_property
@@ -159,8 +170,7 @@ def estimate(job: Job, states: Mapping[str, RunState], history: History) -> Esti
     """
     images = images_left(job, states)
     same, known = history.by_network.get(job.full_name), history.unit_seconds
-    unmeasured = GPU_SECONDS if history.device == "cuda" else DEFAULT_SECONDS
-    a_gflop, a_score = known or unmeasured
+    a_gflop, a_score = known or history.default_seconds
     a_pass = a_gflop * _gflops(job)
     seconds = a_pass * images + a_score * scores_left(job, states)
     factor = FROM_RATE if known else FROM_DEFAULT
