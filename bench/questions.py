@@ -174,7 +174,8 @@ def main(path: Path, models: int, verbs: list[str]) -> None:
             names = {"HERE": f"{folder}/report", "MODEL": run_record(0).run_id}
             words = [names.get(each, each.replace("~", " ")) for each in verb.split()]
             seconds, status, line = processor_seconds(["--home", str(path), *words])
-        failed = f" (exit code {status}: {line.decode(errors='replace')})" if status else ""
+        message = line.decode(errors="replace").replace("|", "/")
+        failed = f" (exit code {status}: {message})" if status else ""
         shown = verb.replace("~", " ")
         print(f"| {shown}{failed} | {seconds:.1f} | {VERBS.get(verb, GOAL)} |", flush=True)
 

@@ -57,14 +57,15 @@ def dataset_rows(deviations: pd.DataFrame, measure: Measure = "dtw") -> pd.DataF
 def dataset_chart(deviations: pd.DataFrame, measure: Measure = "dtw") -> Figure:
     """Draw each model's distance from its signature on the reference dataset.
 
-    Of more than 100 models those are drawn that move most.
-    Its parameters are those of ``dataset_rows``.
+    Of more than 100 models those are drawn that move most. Its parameters are those of
+    ``dataset_rows``.
     """
     rows = dataset_rows(deviations, measure)
-    names, models = sorted(rows["label"].unique()), list(dict.fromkeys(rows["model"]))
-    models, left_out = first_of(models, MOST, "which move most")
+    models, left_out = first_of(list(dict.fromkeys(rows["model"])), MOST, "which move most")
+    rows = rows[rows["model"].isin(models)]
+    names = sorted(rows["label"].unique())
     points = (
-        alt.Chart(rows[rows["model"].isin(models)])
+        alt.Chart(rows)
         .mark_point(filled=True, opacity=1, size=50)
         .encode(
             x=alt.X("distance:Q", title=f"{_TITLES[measure]} distance", scale=alt.Scale(zero=True)),

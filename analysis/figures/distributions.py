@@ -30,7 +30,7 @@ FEW = 20
 #: Strips beyond which a figure of models is one of families, and beyond which none is drawn.
 MOST = 100
 
-#: Ticks of a strip; of more sites those at even ranks are drawn.
+#: Most ticks of a strip.
 TICKS = 400
 
 #: Where a density is computed: half a step moves a heap of the least bandwidth by a quarter of
@@ -129,6 +129,7 @@ def distribution_chart(
 ) -> Figure:
     """Draw the density of each model's or family's scores, and below it every site as a tick.
 
+    Of more than 400 sites those at evenly spaced ranks have a tick.
     Of more than 100 models a strip holds a family instead. Where no family is known, or there are
     over 100 of those too, the 100 strips with the highest medians are drawn; the subtitle says so.
 
@@ -144,16 +145,17 @@ def distribution_chart(
     shown = rows[rows["name"].isin(names)]
     order = list(dict.fromkeys(shown["label"]))
     note = "Shapes: densities, each as high as its strip; ticks: sites; diamonds: medians."
-    note += " 1 is affine." + hollow_note(shown)
+    ticked = _ticked(shown)
+    note += " 1 is affine." + hollow_note(ticked)
     if shapes is not None and by == "model":
         note += " BC: Sarle's bimodality coefficient, over 0.56 more than uniform;"
         note += " dip p: Hartigan's test."
     if by_family and not left_out:
         note += f" The {models:,} models are drawn by family."
-    if shown.groupby("name").size().max() > TICKS:
-        note += f" Of more than {TICKS} sites of a strip, those at even ranks have ticks."
+    if len(ticked) < len(shown):
+        note += f" Of more than {TICKS} sites, those at evenly spaced ranks have a tick."
     return figure(
-        _strips(shown, order),
+        _strips(shown, ticked, order),
         _medians_finding(rows, by) if shapes is None else shapes_finding(shapes),
         note=note + left_out,
         source=signatures,
@@ -161,7 +163,7 @@ def distribution_chart(
     )
 
 
-def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
+def _strips(rows: pd.DataFrame, ticked: pd.DataFrame, order: Sequence[str]) -> Any:
     """Return strips one below the other: a density on a line, ticks below it."""
     high = HIGH if len(order) <= FEW else LOW
     places = {name: place for place, name in enumerate(dict.fromkeys(rows["name"]))}
@@ -169,8 +171,7 @@ def _strips(rows: pd.DataFrame, order: Sequence[str]) -> Any:
     heaps = heaps[heaps["height"] > _SEEN].copy()
     heaps["line"] = heaps["name"].map(places).astype("float64")
     heaps["top"] = heaps["line"] - _RISE * heaps["height"].astype("float64")
-    sites = _ticked(rows)
-    sites["line"] = sites["name"].map(places).astype("float64")
+    sites = ticked.assign(line=ticked["name"].map(places).astype("float64"))
     sites["below"] = sites["line"] + _BELOW
     lines = _lines(order)
     across = affinity_across(sites["affinity"], heaps["affinity"])
@@ -193,7 +194,7 @@ def _ticked(rows: pd.DataFrame) -> pd.DataFrame:
     # The first site of each of as many even steps, and the last one.
     steps = np.maximum(last / (TICKS - 1), 1.0)
     kept = (np.floor(rank / steps) > np.floor((rank - 1) / steps)) | (rank == last)
-    return rows.iloc[np.flatnonzero(kept)].copy()
+    return rows.iloc[np.flatnonzero(kept)]
 
 
 def _ticks(sites: pd.DataFrame, x: alt.X, y: alt.Y, size: float) -> Iterator[Any]:

@@ -71,11 +71,15 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
 def residual_chart(signatures: pd.DataFrame) -> Figure:
     """Draw sites after an addition apart from the others, and plain twins beside them.
 
-    Of more than 100 networks the first are drawn, in the order of the rows.
-    Its parameters are those of ``residual_rows``.
+    Of more than 100 networks the first are drawn, in the order of the rows. Its parameters are
+    those of ``residual_rows``.
     """
     rows = residual_rows(signatures)
-    order, left_out = first_of(list(dict.fromkeys(rows["label"])), MOST, "the first")
+    labels = list(dict.fromkeys(rows["label"]))
+    plain = set(rows.loc[rows["kind"] == list(KINDS)[-1], "label"])
+    # No network without its twin.
+    most = MOST - (not plain.isdisjoint(labels[MOST : MOST + 1]))
+    order, left_out = first_of(labels, most, "the first")
     rows = rows[rows["label"].isin(order)]
     lanes = (rows["kind"] == next(iter(KINDS))).map({True: "after", False: "rest"})
     base = alt.Chart(rows.assign(lane=lanes)).encode(

@@ -59,13 +59,15 @@ def robustness_chart(robustness: pd.DataFrame) -> Figure:
     those of ``robustness_rows``.
     """
     rows = robustness_rows(robustness)
+    spread = rows["relative_std"].where(rows["metric"] == "affinity")
+    spread = spread.groupby(rows["panel"], sort=False).max()
+    ordered = spread.sort_values(ascending=False, kind="stable").index.to_list()
+    which = "whose affinity varies most" if spread.notna().any() else "the first"
+    drawn, left_out = first_of(ordered, MOST, which)
+    shown = rows[rows["panel"].isin(drawn)]
     # Room to the right of the longest bar for its words.
-    reach = 1.45 * float(rows["relative_std"].max() or 1.0) if len(rows) else 1.0
-    ours = rows["relative_std"].where(rows["metric"] == "affinity")
-    spread = ours.groupby(rows["panel"], sort=False).max()
-    names = list(spread.sort_values(ascending=False, kind="stable").index)
-    drawn, left_out = first_of(names, MOST, "whose affinity varies most")
-    panels = [_panel(rows[rows["panel"] == name], reach) for name in drawn]
+    reach = 1.45 * float(shown["relative_std"].max() or 1.0) if len(shown) else 1.0
+    panels = [_panel(group, reach) for _, group in shown.groupby("panel", sort=False)]
     return figure(
         side_by_side(panels, COLUMNS, "no architecture has several checkpoints"),
         robustness_finding(robustness),

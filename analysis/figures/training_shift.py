@@ -58,14 +58,17 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
     """
     rows = training_rows(signatures)
     names, left_out = first_of(list(dict.fromkeys(rows["panel"])), MOST, "the first")
-    panels = [_panel(rows[rows["panel"] == name]) for name in names]
+    shown = rows[rows["panel"].isin(names)]
+    panels = [_panel(group) for _, group in shown.groupby("panel", sort=False)]
     return figure(
         side_by_side(panels, COLUMNS, "no architecture has initial and trained weights"),
         training_finding(training_shift(signatures)),
-        note="A line a checkpoint, a gap where a site has no score." + hollow_note(rows) + left_out,
+        note="A line a checkpoint, a gap where a site has no score."
+        + hollow_note(shown)
+        + left_out,
         source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
-        params=[depth_choice(rows)],
+        params=[depth_choice(shown)],
     )
 
 

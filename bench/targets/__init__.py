@@ -1,1 +1,1 @@
-"""Every figure that has a target, beside it."""
+"""Figures of speed and memory beside their targets."""

@@ -77,10 +77,10 @@ not count. The paper leaves two things undefined; `details` says which of these 
 """
 
 _UNKNOWN = """
-A call whose paths are not known, such as a Fourier transform, a matrix product of two values outside
-of attention, weights that are made from the images, or a recurrent layer, leaves the network without
-a value, with the call as the reason; a product element by element is a gate. [path-length.md](path-length.md) has the values of
-torchvision's architectures.
+A call whose paths are not known, such as a Fourier transform, a matrix product of two values
+outside of attention, weights that are made from the images, or a recurrent layer, leaves the
+network without a value, with the call as the reason. A product of two values element by element is
+a gate. [path-length.md](path-length.md) has the values of torchvision's architectures.
 """
 
 _ACTIVE = f"""## active_fraction

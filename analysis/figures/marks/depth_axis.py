@@ -1,4 +1,4 @@
-"""The axis of depth: relative depth, and graph depth or index at a reader's choice.
+"""The axis of depth: relative depth, and graph depth or site at a reader's choice.
 
 Owns the toggle. A page has a list to choose from; SVG and PNG show relative depth.
 """
@@ -30,14 +30,14 @@ _CHOSEN = " : ".join(
 def depth_choice(rows: pd.DataFrame) -> Any:
     """Return the chart parameter by which a reader chooses the depth that is shown.
 
-    Of networks without branches, whose graph depth is the number of the site, that is one choice.
+    Of networks without branches the graph depth is one more than the site, and both one choice.
 
     Parameters
     ----------
     rows : pandas.DataFrame
         The rows that are drawn, with every depth.
     """
-    branches = (rows["graph_depth"] != rows["site"] + 1).any()
+    branches = not rows["graph_depth"].eq(rows["site"] + 1).fillna(value=False).all()
     options = [words for words, column in CHOICES.items() if branches or column != "site"]
     bound = alt.binding_select(options=options, name="Depth as ")
     return alt.param(name="depth_axis", value=options[0], bind=bound).param

@@ -114,3 +114,11 @@ def test_a_run_alone_is_stated_as_among_all(tmp_path: Path) -> None:
         caption = provenance_of(alone).caption().partition(";")[2]
         assert provenance_of_run(one.row).caption().partition(";")[2] == caption
     assert "1 of 3 sites without a score" in pages["gap"].values["problems"]
+
+
+def test_a_model_alone_has_no_nearest_ones(tmp_path: Path) -> None:
+    with Builder(tmp_path) as store:
+        store("one", [0.4, 0.5, 0.6])
+    (page,) = model_pages(ReportMaterial(tmp_path))
+    assert "Nearest models" not in page.values["tables"]
+    assert "Site by site" in page.values["tables"]
