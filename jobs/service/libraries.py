@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pkgutil import resolve_name
 
+import pyarrow as pa
+
 
 def load_libraries() -> None:
     """Load what answers are computed with; at once where that was done."""
@@ -16,3 +18,6 @@ def load_libraries() -> None:
         # One of several methods has a function for each.
         if function := getattr(answer, "computed_by", ""):
             resolve_name(function)
+    # What Arrow and pandas load on first use.
+    frame = pa.Table.from_pandas(pa.table({"": [""]}).to_pandas()).to_pandas()
+    frame.to_dict("records")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from concurrent.futures import Future
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -178,6 +180,29 @@ def test_loading_a_library_is_no_reason_to_compute_less_often(
     # What takes longer than any library is long the first time, too.
     monkeypatch.setattr(recent_answers, "LIBRARY_SECONDS", 0.01)
     assert recent_answers._timed(busy_once)[1] >= 0.04
+
+
+_LOADED = """
+import sys
+from pathlib import Path
+from catalog.home import Home
+from jobs.service.api.questions import _given
+from jobs.service.libraries import load_libraries
+load_libraries()
+loaded = set(sys.modules)
+_given(Home(Path(sys.argv[1])), "a", "correlations", {})
+print(*set(sys.modules) - loaded)
+"""
+
+
+def test_the_first_correlations_load_no_library(tmp_path: Path) -> None:
+    """They would count as quick, and be computed anew at the first question beside a scan."""
+    with Builder(tmp_path) as store:
+        for place in range(4):
+            store(f"run{place}", [0.4, 0.5, 0.6 + place / 10], architecture=f"a{place}")
+    command = [sys.executable, "-c", _LOADED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 def test_two_who_ask_first_wait_for_one_answer(service: Service) -> None:
