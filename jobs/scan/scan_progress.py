@@ -95,6 +95,7 @@ class ScanProgress:
 
     def images_per_second(self, now: float) -> float | None:
         """Return how many images a second were measured lately; None before the first batch."""
+        now = now if self.ended_at is None else self.ended_at
         if not self.recent_images or self.recent_since is None or now <= self.recent_since:
             return None
         return self.recent_images / (now - self.recent_since)

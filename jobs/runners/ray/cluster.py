@@ -120,6 +120,12 @@ def _init(start: dict[str, Any]) -> None:
     handler = signal.getsignal(signal.SIGTERM) if main else None
     try:
         ray.init(**start, log_to_driver=False, logging_level=logging.ERROR)
+    except SystemExit:
+        # From its handler: the signal came meanwhile, and ours says what follows.
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+            signal.raise_signal(signal.SIGTERM)
+        raise
     finally:
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)

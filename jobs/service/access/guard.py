@@ -55,15 +55,20 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer; what the service stops before that is refused."""
-        begun = False
+        begun = too_large = False
 
         async def sending(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, too_large
             begun = True
-            await send(message)
+            # The framework's own answer, in plain text, which no handler of errors sees.
+            too_large = too_large or message.get("status") == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            if not too_large:
+                await send(message)
 
         try:
             await self._app(scope, receive, sending)
+            if too_large:
+                await problem_response(of_refusal(self._too_large))(scope, receive, send)
         except asyncio.CancelledError:
             if begun:
                 raise
@@ -71,6 +76,13 @@ class Guard:
                 HTTPStatus.SERVICE_UNAVAILABLE, "the service stops", "ask again once it runs"
             )
             await problem_response(of_refusal(refusal), {"Retry-After": "5"})(scope, receive, send)
+
+    @property
+    def _too_large(self) -> Refusal:
+        most = self._settings.most_body_bytes
+        return Refusal(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request's body has at most {most:,} bytes"
+        )
 
     async def _caller(self, request: Request) -> Caller:
         require_host(request, self._settings)

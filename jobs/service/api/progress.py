@@ -86,7 +86,9 @@ async def _events(home: Home, service: State) -> AsyncIterator[ServerSentEvent]:
     last, sent = None, 0.0
     while not service.stopping:
         now = await run_in_threadpool(progress, home)
-        known = {**now.model_dump(), "scan": {**now.scan, "at": None, "seconds_left": None}}
+        # What changes with the clock alone is no change.
+        still = dict.fromkeys(("at", "seconds_left", "images_per_second"))
+        known = {**now.model_dump(), "scan": {**now.scan, **still}}
         if known != last or time.monotonic() - sent > ALIVE_SECONDS:
             last, sent = known, time.monotonic()
             yield ServerSentEvent(event="progress", data=now.model_dump())

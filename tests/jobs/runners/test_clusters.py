@@ -17,6 +17,7 @@ import ray
 from ray._private import services
 
 from jobs.operations.doctor import CHECKS, checkup
+from jobs.runners.ray import cluster
 from jobs.runners.ray.cluster import CONNECT_SECONDS, connected, exposed_token, token_source
 from jobs.runners.ray.private import ANSWER_SECONDS, Head, Silent
 from jobs.runners.ray.runner import HEAD_SECONDS, MACHINES_SECONDS
@@ -104,6 +105,26 @@ def join(port, *arguments, host="127.0.0.1", **environment):
         timeout=PATIENCE_SECONDS,
         check=False,
     )
+
+
+def test_a_termination_while_ray_starts_is_what_it_is_elsewhere(monkeypatch):
+    """And not the exit of Ray's own handler, of which a scan would not take note."""
+
+    def init(**_options):
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(number))
+        signal.raise_signal(signal.SIGTERM)
+
+    def ended(_number, _frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ray, "init", init)
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cluster._init({})
+        assert signal.getsignal(signal.SIGTERM) is ended
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def refused(address, **how):

@@ -82,6 +82,9 @@ def test_work_counts_by_its_expected_time(scan: ProgressFile, home: Home) -> Non
     left = progress.seconds_left(since + 30)
     assert left == pytest.approx(30 / progress.fraction - 30)
     assert progress.images_per_second(since + 30) == pytest.approx(256 / 30)
+    # Once it has ended, the rate is that of its end.
+    over = dataclasses.replace(progress, ended_at=since + 30)
+    assert over.images_per_second(since + 3000) == pytest.approx(256 / 30)
     # A job that its precision ends early is done all the same.
     scan.event(LONG, Finished(LONG.run_id, 1))
     assert written(scan, home).fraction == pytest.approx(0.6)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from catalog.home import Home
 from jobs.operations.server_paths import without_paths
@@ -20,6 +21,11 @@ router = APIRouter()
 @router.get("/raise/{name}")
 def fail(name: str) -> None:
     raise ERRORS[name]
+
+
+@router.post("/read")
+async def read(request: Request) -> int:
+    return len(await request.body())
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,15 @@ def test_paths_end_at_their_last_name(text: str, expected: str) -> None:
 
 
 def test_a_body_has_a_limit(serve: Serve) -> None:
-    answer = serve(router, most_body_bytes=100).post(
-        "/raise/it",
-        content=b"x" * 101,
-        headers={"Content-Type": "application/x-www-form-urlencoded"},
-    )
-    assert answer.status_code in (405, 413)
+    client = serve(router, most_body_bytes=100)
+
+    def pieces() -> Iterator[bytes]:
+        yield from [b"x" * 60] * 2
+
+    # Also one whose length no header states.
+    for content in (b"x" * 101, pieces()):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = client.post("/read", content=content, headers=form)
+        assert answer.status_code == 413
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.json()["detail"] == "a request's body has at most 100 bytes"
