@@ -20,7 +20,8 @@ from analysis.data.run_tags import with_tag_columns
 from analysis.data.selection import Selection
 from catalog.home import Home
 from jobs.operations.answering import given_answer, require_sites
-from jobs.service.api.formats import Suffix, format_of, table_response
+from jobs.service.api.answer_page import PAGE, page_of
+from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService
@@ -59,7 +60,8 @@ class Answered(BaseModel):
     """An answer: its rows, and what it found."""
 
     items: list[dict[str, Any]]
-    next: None = None
+    #: The next page's token.
+    next: str | None = None
     #: The result in a sentence.
     finding: str
     #: Which settings of runs meet in it that do not compare; empty where none do.
@@ -93,11 +95,14 @@ def _sentence(answer: type[Answer]) -> str:
 
 
 def _parameters(answer: type[Answer]) -> type[BaseModel]:
-    """Return the query parameters of a question: options of its own, and what selects runs."""
+    """Return the query parameters of a question: options of its own, what selects runs, a page."""
     fields = {**option_parameters(Selection), **option_parameters(answer)}
     if "role" not in answer.without:
         fields["role"] = (Role, Field("all", description="Which sites."))
     fields["all_runs"] = ALL_RUNS
+    # An option of such a name would be another parameter.
+    assert not PAGE.keys() & fields.keys()  # noqa: S101
+    fields |= PAGE
     return create_model(
         f"{answer.name.replace('-', '_')}_parameters",
         __config__=ConfigDict(extra="forbid"),
@@ -135,12 +140,15 @@ def _add(answer_type: type[Answer]) -> None:
     ) -> Response:
         form = format_of(request, suffix)
         given = asked.model_dump(exclude_none=True, exclude_unset=True)
+        page = {name: given.pop(name, None) for name in PAGE}
         now = await run_in_threadpool(revision, home)
         compute = partial(_given, home, now, answer_type.name, given)
         # Options are in the order of their declaration, and their values are plain.
         key = answer_type.name, repr(given)
         (sentences, rows), age = await recent.answer(request, compute, key, now, _size)
-        beside, headers = {"next": None} | sentences, {"Vary": "Accept"}
+        made_from = (*key, sentences["caption"])
+        rows, token = await run_in_threadpool(page_of, rows, page, made_from)
+        beside, headers = {"next": token} | sentences, page_headers(request, token)
         if age:
             headers["Age"] = str(math.ceil(age))
         return await run_in_threadpool(table_response, rows, form, beside, headers=headers)

@@ -16,6 +16,7 @@ from analysis.answers.material import Material
 from analysis.data.selection import Selection
 from analysis.option_fields import option_fields
 from catalog.home import Home
+from jobs.service.api.answer_page import PAGE
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
@@ -47,7 +48,7 @@ def test_every_answer_has_an_address_and_its_options(client: TestClient) -> None
         names = [each["name"] for each in parameters]
         assert len(set(names)) == len(names)
         options = [*option_fields(answer), *option_fields(Selection)]
-        assert len(names) == len(options) + 1 + ("role" not in answer.without)
+        assert len(names) == len(options) + 1 + ("role" not in answer.without) + len(PAGE)
 
 
 def test_an_answer_is_the_one_of_python(client: TestClient, home: Home) -> None:
@@ -95,3 +96,55 @@ def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
         text = client.get(f"{API}/{answer.name}").text
         assert "secret" not in text
         assert str(Path(home.path).parent) not in text
+
+
+def test_pages_of_an_answer_are_all_of_it_in_order(client: TestClient) -> None:
+    whole = client.get(f"{API}/distances").json()
+    asked = {"sort": ["family", "-distance"], "fields": ["family", "distance"], "limit": 4}
+    items, address, sizes = [], f"{API}/distances", []
+    params: dict[str, Any] | None = asked
+    while True:
+        answer = client.get(address, params=params)
+        page = answer.json()
+        items += page["items"]
+        sizes.append(len(page["items"]))
+        assert page["finding"] == whole["finding"]
+        if page["next"] is None:
+            break
+        # The header names the next page as the token does.
+        address, params = answer.headers["Link"].partition("<")[2].partition(">")[0], None
+    assert set(sizes[:-1]) == {4}
+    assert len(items) == len(whole["items"]) > 4
+    pairs = [{name: each[name] for name in asked["fields"]} for each in whole["items"]]
+    assert items == sorted(pairs, key=lambda each: (each["family"] or "~", -each["distance"]))
+    assert whole["next"] is None
+    text = client.get(f"{API}/distances.csv", params=asked | {"limit": 2}).text
+    assert text.splitlines()[0].replace('"', "") == "family,distance"
+    assert len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"sort": "nothing"}, 422),
+        ({"fields": "nothing"}, 422),
+        ({"limit": 0}, 422),
+        ({"next": "nothing"}, 400),
+        ({"next": "W10="}, 400),
+        ({"next": "WzEsMl0="}, 400),
+    ],
+)
+def test_pages_that_there_are_not_are_refused(
+    client: TestClient, asked: dict[str, Any], status: int
+) -> None:
+    answer = client.get(f"{API}/distances", params=asked)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_a_token_is_of_one_answer(client: TestClient) -> None:
+    token = client.get(f"{API}/distances", params={"limit": 1}).json()["next"]
+    for other in ({"sort": "distance"}, {"model": "net[0-3]"}):
+        asked = {"limit": 1, "next": token} | other
+        assert client.get(f"{API}/distances", params=asked).status_code == 400
+    assert client.get(f"{API}/distances", params={"limit": 1, "next": token}).status_code == 200
