@@ -57,7 +57,7 @@ def page_of(
     keys = [(_known(each.removeprefix("-"), plain), each[:1] == "-") for each in sort]
     fields = [_known(each, rows.column_names) for each in asked.get("fields") or rows.column_names]
     whole = hashlib.sha256(json.dumps([*made_from, *sort]).encode()).hexdigest()[:16]
-    first = _first(asked.get("next"), whole)
+    first = _first(asked.get("next"), whole, rows.num_rows)
     if keys:
         order = [(name, "descending" if down else "ascending") for name, down in keys]
         rows = rows.take(pc.sort_indices(rows, sort_keys=order))
@@ -77,13 +77,13 @@ def _token(first: int, whole: str) -> str:
     return base64.urlsafe_b64encode(json.dumps([first, whole]).encode()).decode()
 
 
-def _first(token: str | None, whole: str) -> int:
+def _first(token: str | None, whole: str, rows: int) -> int:
     """Return the place of a page's first row."""
     if token is None:
         return 0
     try:
         first, of = json.loads(base64.b64decode(token, b"-_", validate=True))
-        if of != whole or type(first) is not int or first < 0:
+        if of != whole or type(first) is not int or not 0 <= first <= rows:
             raise ValueError
     except (ValueError, TypeError, RecursionError, binascii.Error):
         raise Refusal(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,11 @@ def test_pages_that_there_are_not_are_refused(
 
 def test_a_token_is_of_one_answer(client: TestClient) -> None:
     token = client.get(f"{API}/distances", params={"limit": 1}).json()["next"]
+    first, of = json.loads(base64.b64decode(token))
+    assert first == 1
+    for place in (-1, 10**30, 1.0, True, "1"):
+        made = base64.b64encode(json.dumps([place, of]).encode()).decode()
+        assert client.get(f"{API}/distances", params={"next": made}).status_code == 400
     for other in ({"sort": "distance"}, {"model": "net[0-3]"}):
         asked = {"limit": 1, "next": token} | other
         assert client.get(f"{API}/distances", params=asked).status_code == 400
