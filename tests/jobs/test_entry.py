@@ -29,7 +29,8 @@ main()
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.2, 0.3, 0.5])
 def test_an_early_interruption_prints_no_traceback(delay: float, tmp_path: Path) -> None:
-    names = ("--model", "small:digits_*", "--home", str(tmp_path / "home"))
+    # A plan of seconds: it takes longer than the latest interruption.
+    names = ("--model", "timm:*", "--home", str(tmp_path / "home"))
     with subprocess.Popen(
         [sys.executable, "-c", ENTRY, "plan", *names],
         stdout=subprocess.PIPE,
