@@ -60,7 +60,7 @@ class Guard:
         async def sending(message: Message) -> None:
             nonlocal begun, too_large
             begun = True
-            # The framework's own answer, in plain text, which no handler of errors sees.
+            # No route of ours answers so, only the framework: in plain text, or without the limit.
             too_large = too_large or message.get("status") == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             if not too_large:
                 await send(message)

@@ -53,7 +53,13 @@ def page_of(
         If there is no such column, or the token is of another answer or order.
     """
     sort, limit = asked.get("sort") or (), asked.get("limit")
-    plain = [each.name for each in rows.schema if not pa.types.is_nested(each.type)]
+    kinds = {each.name: each.type for each in rows.schema}
+    # What Arrow sorts.
+    plain = [
+        name
+        for name, kind in kinds.items()
+        if not (pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
+    ]
     keys = [(_known(each.removeprefix("-"), plain), each[:1] == "-") for each in sort]
     fields = [_known(each, rows.column_names) for each in asked.get("fields") or rows.column_names]
     whole = hashlib.sha256(json.dumps([*made_from, *sort]).encode()).hexdigest()[:16]

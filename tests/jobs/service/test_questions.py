@@ -144,6 +144,17 @@ def test_pages_that_there_are_not_are_refused(
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+def test_every_answer_is_sorted_by_each_column_that_can_be(client: TestClient) -> None:
+    sorted_ones = 0
+    for answer in ANSWERS:
+        whole = client.get(f"{API}/{answer.name}")
+        for name in whole.json()["items"][0] if whole.json().get("items") else ():
+            given = client.get(f"{API}/{answer.name}", params={"sort": f"-{name}", "limit": 1})
+            assert given.status_code in (200, 422), (answer.name, name)
+            sorted_ones += given.status_code == 200
+    assert sorted_ones > 50
+
+
 def test_a_token_is_of_one_answer(client: TestClient) -> None:
     token = client.get(f"{API}/distances", params={"limit": 1}).json()["next"]
     first, of = json.loads(base64.b64decode(token))
