@@ -8,20 +8,16 @@ A ``Listing`` declares what is listed. Its parameters, with their meanings, are 
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel
 
 from catalog.paging import Filter, Listed, PageRequest, next_after
-from jobs.service.problems import Refusal
+from jobs.service.api.page_tokens import content_of, token_of, wrong_token
 from survey.column_fields import Column
 
 #: Rows of a page, and the most of them.
@@ -111,22 +107,18 @@ class Listing:
         if after is None:
             return None
         values = [v.isoformat() if isinstance(v, datetime) else v for v in after]
-        return base64.urlsafe_b64encode(json.dumps([page.order, values]).encode()).decode()
+        return token_of([page.order, values])
 
     def _after(self, token: str | None, page: PageRequest) -> tuple[Any, ...] | None:
         if token is None:
             return None
         try:
-            order, values = json.loads(base64.b64decode(token, b"-_", validate=True))
+            order, values = content_of(token)
             if tuple(order) != page.order or len(values) != len(order):
                 raise ValueError
             return tuple(map(self._typed, page.order, values))
-        except (ValueError, TypeError, RecursionError, binascii.Error, UnicodeDecodeError):
-            raise Refusal(
-                HTTPStatus.BAD_REQUEST,
-                "next is no token of this list in this order",
-                "take it from the page before, and leave the sort as it was",
-            ) from None
+        except (ValueError, TypeError):
+            raise wrong_token("this list") from None
 
     def _typed(self, name: str, value: Any) -> Any:
         (column,) = (c for c in self.scalars if c.name == name.removeprefix("-"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from catalog.home import Home
 from catalog.paging import Filter, PageRequest
@@ -15,19 +17,17 @@ from catalog.store.queries import NamedQuery, named_queries, run_query
 from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.listing import MOST_ROWS, ROWS
 from jobs.service.api.parameters import TYPES
+from jobs.service.api.result_page import PageParameters, known_column, page_of
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService
 from jobs.service.store_turns import store_turn
 from survey.column_fields import Column
-from survey.errors import SettingsError, UnknownName
+from survey.errors import SettingsError
 
 router = APIRouter(tags=["queries"])
 
 #: Those that read the store.
 _asked = APIRouter(dependencies=[Depends(store_turn)])
-
-#: The place of a row in the result, by which pages follow each other.
-_PLACE = "place"
 
 
 class QueryEntry(BaseModel):
@@ -56,18 +56,15 @@ class QueryRows(BaseModel):
     facets: dict[str, dict[str, int]]
 
 
-class QueryParameters(BaseModel):
+class QueryParameters(PageParameters):
     """What is asked of a named query."""
-
-    model_config = ConfigDict(extra="forbid")
 
     run: list[str] = Field([], description="Ids of the runs that it is about.")
     where: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field(
         [], description="COLUMN=VALUE; values of a column are alternatives, * and ? any text."
     )
     facet: list[str] = Field([], description="Columns whose values are counted.")
-    limit: int = Field(ROWS, ge=1, le=MOST_ROWS, description="Most rows of a page.")
-    next: str | None = Field(None, pattern="^[0-9]{1,9}$", description="From the page before.")
+    limit: int = Field(ROWS, ge=1, le=MOST_ROWS, description="Most items of a page.")
 
 
 @router.get("/queries", summary="Every named query.")
@@ -91,22 +88,20 @@ def _add(query: NamedQuery) -> None:
     ) -> Response:
         form = format_of(request, suffix)
         rows = _rows(home, query, asked)
-        page = _page_of(rows, asked)
-        table = rows.page(home, page)
-        more = table.num_rows > page.limit
-        table = table.slice(0, page.limit)
-        after = str(table[_PLACE][-1].as_py()) if more else None
-        facets = {by: _counts(rows.facet(home, page, by)) for by in asked.facet}
-        beside = {"next": after, "facets": facets}
-        rows, headers = table.select(list(page.fields)[1:]), page_headers(request, after)
-        return table_response(rows, form, beside, headers=headers)
+        wanted = _wanted(rows, asked)
+        counted = replace(wanted, limit=asked.limit)
+        facets = {by: _counts(rows.facet(home, counted, by)) for by in asked.facet}
+        made_from = (query.name, *asked.run, *asked.where)
+        table, token = page_of(rows.page(home, wanted), asked, made_from)
+        beside = {"next": token, "facets": facets}
+        return table_response(table, form, beside, headers=page_headers(request, token))
 
     path = f"/queries/{query.name.replace('_', '-')}"
     add_table_routes(_asked, path, answer, QueryParameters, QueryRows, query.sentence)
 
 
 def _rows(home: Home, query: NamedQuery, asked: QueryParameters) -> RowsInMemory:
-    """Return the result of a query, each row with its place in it."""
+    """Return the result of a query."""
     values: dict[str, Any] = {"run_ids": asked.run or None} if "run_ids" in query.parameters else {}
     if "run_id" in query.parameters:
         if len(asked.run) != 1:
@@ -115,9 +110,8 @@ def _rows(home: Home, query: NamedQuery, asked: QueryParameters) -> RowsInMemory
             )
         values["run_id"] = asked.run[0]
     result = run_query(home, query, values)
-    numbered = result.add_column(0, _PLACE, pa.array(range(result.num_rows), pa.int64()))
-    columns = tuple(Column(each.name, _kind(each.type), "") for each in numbered.schema)
-    return RowsInMemory(columns, lambda _: numbered)
+    columns = tuple(Column(each.name, _kind(each.type), "") for each in result.schema)
+    return RowsInMemory(columns, lambda _: result)
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -128,23 +122,17 @@ def _kind(kind: pa.DataType) -> str:
     return "VARCHAR" if pa.types.is_string(kind) else str(kind)
 
 
-def _page_of(rows: RowsInMemory, asked: QueryParameters) -> PageRequest:
+def _wanted(rows: RowsInMemory, asked: QueryParameters) -> PageRequest:
+    """Return the rows that are asked for, of all pages."""
     kinds = {each.name: each.type for each in rows.columns}
+    usable = [name for name, kind in kinds.items() if kind in TYPES]
     given: dict[str, list[Any]] = {}
     for name, _, value in (each.partition("=") for each in asked.where):
-        given.setdefault(_known(name, kinds), []).append(_typed(value, kinds[name]))
+        given.setdefault(known_column(name, usable), []).append(_typed(value, kinds[name]))
     for name in asked.facet:
-        _known(name, kinds)
+        known_column(name, usable)
     filters = tuple(Filter(name, "is", tuple(values)) for name, values in given.items())
-    after = None if asked.next is None else (int(asked.next),)
-    return PageRequest(tuple(kinds), (_PLACE,), filters, after=after, limit=asked.limit)
-
-
-def _known(name: str, kinds: dict[str, str]) -> str:
-    usable = [each for each, kind in kinds.items() if kind in TYPES and each != _PLACE]
-    if name not in usable:
-        raise UnknownName("column", name, usable)
-    return name
+    return PageRequest(tuple(kinds), (), filters, limit=sys.maxsize - 1)
 
 
 def _typed(value: str, kind: str) -> Any:

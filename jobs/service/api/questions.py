@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.material import Material
@@ -20,9 +20,9 @@ from analysis.data.run_tags import with_tag_columns
 from analysis.data.selection import Selection
 from catalog.home import Home
 from jobs.operations.answering import given_answer, require_sites
-from jobs.service.api.answer_page import PAGE, page_of
 from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
+from jobs.service.api.result_page import PageParameters, page_of
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService
 from jobs.service.first_copy import first_copy_made
@@ -101,13 +101,9 @@ def _parameters(answer: type[Answer]) -> type[BaseModel]:
         fields["role"] = (Role, Field("all", description="Which sites."))
     fields["all_runs"] = ALL_RUNS
     # An option of such a name would be another parameter.
-    assert not PAGE.keys() & fields.keys()  # noqa: S101
-    fields |= PAGE
-    return create_model(
-        f"{answer.name.replace('-', '_')}_parameters",
-        __config__=ConfigDict(extra="forbid"),
-        **fields,
-    )
+    assert not PageParameters.model_fields.keys() & fields.keys()  # noqa: S101
+    name = f"{answer.name.replace('-', '_')}_parameters"
+    return create_model(name, __base__=PageParameters, **fields)
 
 
 def _given(
@@ -139,15 +135,17 @@ def _add(answer_type: type[Answer]) -> None:
         suffix: Suffix | None = None,
     ) -> Response:
         form = format_of(request, suffix)
-        given = asked.model_dump(exclude_none=True, exclude_unset=True)
-        page = {name: given.pop(name, None) for name in PAGE}
+        # The whole is kept, whatever page of it is asked for.
+        given = asked.model_dump(
+            exclude_none=True, exclude_unset=True, exclude=PageParameters.model_fields.keys()
+        )
         now = await run_in_threadpool(revision, home)
         compute = partial(_given, home, now, answer_type.name, given)
         # Options are in the order of their declaration, and their values are plain.
         key = answer_type.name, repr(given)
         (sentences, rows), age = await recent.answer(request, compute, key, now, _size)
         made_from = (*key, sentences["caption"])
-        rows, token = await run_in_threadpool(page_of, rows, page, made_from)
+        rows, token = await run_in_threadpool(page_of, rows, asked, made_from)
         beside, headers = {"next": token} | sentences, page_headers(request, token)
         if age:
             headers["Age"] = str(math.ceil(age))

@@ -58,7 +58,27 @@ def test_rows_are_those_of_the_store_page_by_page(client: TestClient, home: Home
     assert page["facets"]["batches"] == {
         str(k): n for k, n in Counter(row["batches"] for row in page["items"]).items()
     }
-    for wrong in ({"where": "nothing=1"}, {"facet": "nothing"}):
-        assert client.get(f"{API}/signatures-overview", params=wrong).status_code == 404
+    for wrong in (
+        {"where": "nothing=1"},
+        *({each: "nothing"} for each in ("facet", "sort", "fields")),
+    ):
+        assert client.get(f"{API}/signatures-overview", params=wrong).status_code == 422
     assert client.get(f"{API}/signatures-overview", params={"where": "x"}).status_code == 422
     assert client.get(f"{API}/signatures-overview?where=batches=x").status_code == 400
+
+
+def test_rows_are_sorted_and_their_fields_chosen(client: TestClient, home: Home) -> None:
+    whole = signatures_overview(home).to_pylist()
+    rows, asked = [], {"sort": ["-dataset", "run_id"], "fields": ["run_id", "dataset"], "limit": 2}
+    while True:
+        page = client.get(f"{API}/signatures-overview", params=asked).json()
+        rows += page["items"]
+        if page["next"] is None:
+            break
+        asked["next"] = page["next"]
+    wanted = sorted(whole, key=lambda row: (-ord(row["dataset"]), row["run_id"]))
+    assert rows == [{name: row[name] for name in ("run_id", "dataset")} for row in wanted]
+    # A token is of one order of one query's rows.
+    for other in ({"sort": "run_id"}, {"where": "dataset=a"}):
+        refused = client.get(f"{API}/signatures-overview", params=asked | other)
+        assert refused.status_code == 400

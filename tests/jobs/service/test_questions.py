@@ -18,7 +18,7 @@ from analysis.answers.material import Material
 from analysis.data.selection import Selection
 from analysis.option_fields import option_fields
 from catalog.home import Home
-from jobs.service.api.answer_page import PAGE
+from jobs.service.api.result_page import PageParameters
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
@@ -50,7 +50,9 @@ def test_every_answer_has_an_address_and_its_options(client: TestClient) -> None
         names = [each["name"] for each in parameters]
         assert len(set(names)) == len(names)
         options = [*option_fields(answer), *option_fields(Selection)]
-        assert len(names) == len(options) + 1 + ("role" not in answer.without) + len(PAGE)
+        assert len(names) == len(options) + 1 + ("role" not in answer.without) + len(
+            PageParameters.model_fields
+        )
 
 
 def test_an_answer_is_the_one_of_python(client: TestClient, home: Home) -> None:
