@@ -144,6 +144,19 @@ class SqlQuery:
         self._waiting = self._process = process
         self._ended = False
 
+    def request(self, seconds: float, *, metrics: bool = False) -> str:
+        """Return what its process is asked, as JSON.
+
+        Parameters
+        ----------
+        seconds : float
+            What it may take.
+        metrics : bool, default False
+            Whether installed metrics that were never stored are columns, too.
+        """
+        asked = self._asked | asdict(self._limits) | {"seconds": seconds, "metrics": metrics}
+        return json.dumps(asked)
+
     def end(self) -> None:
         """End the query, from any thread: whoever iterates over it gets a ``SettingsError``."""
         self._ended = True
@@ -171,7 +184,6 @@ class SqlQuery:
         self.rows, self.shown, self.damage = report["rows"], report["shown"], report["damage"]
 
     def _run(self, seconds: float, metrics: bool = False) -> Generator[bytes, None, dict[str, Any]]:
-        asked = self._asked | asdict(self._limits) | {"seconds": seconds, "metrics": metrics}
         waiting, self._waiting = self._waiting, None
         with waiting or query_process(self._limits.niceness) as process:
             given, result, report = process.stdin, process.stdout, process.stderr
@@ -180,7 +192,7 @@ class SqlQuery:
                 if self._ended:
                     process.kill()
                 with suppress(BrokenPipeError), cast("IO[bytes]", given) as stream:
-                    stream.write(json.dumps(asked).encode())
+                    stream.write(self.request(seconds, metrics=metrics).encode())
                 while piece := cast("BufferedReader", result).read1(_PIECE_BYTES):
                     yield piece
                 last = cast("IO[bytes]", report).read().decode(errors="replace").splitlines()[-1:]

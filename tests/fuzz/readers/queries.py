@@ -13,16 +13,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.home import Home
 from catalog.store.queries import _statements as named_queries
 from catalog.store.upgrade import make_store
 from catalog.store.user_tables import load, user_tables
-from jobs.operations.sql_query import _ERRORS
+from jobs.choices import ResultFormat
+from jobs.operations.sql_query import _ERRORS, QueryLimits, SqlQuery
 from jobs.operations.sql_worker import main
 from tests.fuzz.readers.base import Target
 
 #: Ends that the asking process explains: too long, or more memory than it was given.
 _EXPLAINED = {signal.SIGALRM, signal.SIGKILL, signal.SIGABRT}
-_FORMATS = ("table", "json", "csv", "parquet")
+_FORMATS: tuple[ResultFormat, ...] = ("table", "json", "csv", "parquet")
 
 
 def _table(data: bytes, folder: Path) -> None:
@@ -39,19 +41,10 @@ def _statement(data: bytes, folder: Path) -> None:
     """A statement: its process ends with a report, or by what bounds it."""
     if not (folder / "signatures.duckdb").exists():
         make_store(folder / "signatures.duckdb")
-    asked = {
-        "path": str(folder),
-        "sql": data.decode("utf-8", "replace"),
-        "files": {},
-        "format": _FORMATS[len(data) % len(_FORMATS)],
-        "width": 80,
-        "seconds": 5,
-        "memory_gb": 0.3,
-        "lines": 100,
-        "rows": 1000,
-        "metrics": False,
-    }
-    _check(*_answered(json.dumps(asked)))
+    form = _FORMATS[len(data) % len(_FORMATS)]
+    limits = QueryLimits(seconds=5, memory_gb=0.3, lines=100, rows=1000)
+    query = SqlQuery(Home(folder), data.decode("utf-8", "replace"), form, limits, width=80)
+    _check(*_answered(query.request(limits.seconds)))
 
 
 def _answered(asked: str) -> tuple[int, bytes]:
@@ -61,6 +54,8 @@ def _answered(asked: str) -> tuple[int, bytes]:
     if not child:
         sys.stdin = io.StringIO(asked)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # A test's own may be a file, and files are not written in a query's process.
+        sys.stdout = os.fdopen(1, "w", closefd=False)
         os.dup2(theirs, 2)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         try:
