@@ -1,8 +1,8 @@
-"""Answers that took long, given again while newer ones are computed.
+"""Answers and pages that took long, given again while newer ones are computed.
 
-While a scan writes, a home holds something new at every request. An answer about thousands of runs
-then takes seconds each time: whoever asks gets the last one at once, with its age, and the next one
-is begun. What is computed quickly is always of what the home holds.
+While a scan writes, a home holds something new at every request. An answer about thousands of
+runs, or a page of one, then takes seconds each time: whoever asks gets the last one at once, with
+its age, and the next one is begun. What is computed quickly is always of what the home holds.
 
 All of it is for one event loop.
 """
@@ -10,6 +10,7 @@ All of it is for one event loop.
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from collections import OrderedDict
@@ -32,14 +33,14 @@ Result = TypeVar("Result")
 #: Seconds of the processor from which on an answer takes long.
 LONG_SECONDS = 1.0
 
-#: Seconds of the processor that libraries take at most which are loaded in the middle of one.
-LIBRARY_SECONDS = 3.0
+#: Seconds of the processor that a module takes at most, on average, that is loaded in its middle.
+MODULE_SECONDS = 0.01
 
 #: For how many times its seconds such an answer is given, and for how many seconds at most.
 TIMES_GIVEN, MOST_AGE = 30.0, 120.0
 
-#: Answers that are kept, and bytes of the largest one.
-MOST_ANSWERS, MOST_BYTES = 32, 4_000_000
+#: Bytes of all answers that are kept.
+MOST_BYTES = 128_000_000
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ class _Answer(Generic[Result]):
     revision: str
     #: Seconds of the processor that it took, or half of those of the one before, if that is more.
     seconds: float
+    #: Bytes of the result.
+    size: int
     #: When it was last known to be of what the home holds, by the monotonic clock.
     current_at: float
 
@@ -173,12 +176,17 @@ class RecentAnswers:
         before = self._kept.pop(asked, None)
         # What reads the home that another answer has just read is quick for once.
         least = before.seconds / 2 if before else 0.0
-        answer = _Answer(result, revision, max(seconds, least), began)
-        if size(result) <= MOST_BYTES:
+        answer = _Answer(result, revision, max(seconds, least), size(result), began)
+        if answer.size <= MOST_BYTES:
             self._kept[asked] = answer
-            while len(self._kept) > MOST_ANSWERS:
+            while sum(each.size for each in self._kept.values()) > MOST_BYTES:
                 self._kept.popitem(last=False)
         return answer
+
+
+def age_header(seconds: float) -> dict[str, str]:
+    """Return the header of an answer's age, where it is not of what the home holds."""
+    return {"Age": str(math.ceil(seconds))} if seconds else {}
 
 
 def _ended(task: asyncio.Task[Any]) -> None:
@@ -193,5 +201,5 @@ def _timed(compute: Callable[[], Result]) -> tuple[Result, float]:
     loaded, began = len(sys.modules), time.process_time()
     result = compute()
     # Some are loaded in the middle, once: that is no reason to compute it less often.
-    once = LIBRARY_SECONDS if len(sys.modules) > loaded else 0.0
+    once = MODULE_SECONDS * (len(sys.modules) - loaded)
     return result, max(0.0, time.process_time() - began - once)

@@ -1,4 +1,4 @@
-"""The processes that compute answers and pages of them, and the pages that were made lately."""
+"""The processes that compute answers and pages, and pages of a few runs that were made lately."""
 
 from __future__ import annotations
 
@@ -62,10 +62,8 @@ class Renderer:
                 self._revision, self._looked = revision(home), time.monotonic()
             return self._revision
 
-    async def page(
-        self, make: Callable[[Asked], Computed], asked: Asked, *, quick: bool
-    ) -> Computed:
-        """Return what a function makes of what is asked; what it made before as it was.
+    async def page(self, make: Callable[[Asked], Computed], asked: Asked) -> Computed:
+        """Return what a function makes of a few runs; what it made before as it was.
 
         Parameters
         ----------
@@ -73,8 +71,6 @@ class Renderer:
             A function of a module.
         asked : hashable
             Its argument; another content of the home is another one.
-        quick : bool
-            Whether it is about a few runs, and need not wait for what is about all.
 
         Raises
         ------
@@ -83,19 +79,18 @@ class Renderer:
         Refusal
             If too many wait, or it takes too long.
         """
-        line = self._quick if quick else self._slow
         wanted = make, asked
         if wanted not in self._pages or _failed(self._pages[wanted]):
-            self._pages[wanted] = line.submit(make, asked)
+            self._pages[wanted] = self._quick.submit(make, asked)
         self._pages.move_to_end(wanted)
         while len(self._pages) > MOST_PAGES:
             self._pages.popitem(last=False)
-        return await line.result(self._pages[wanted])
+        return await self._quick.result(self._pages[wanted])
 
     async def compute(
-        self, request: Request, function: Callable[..., Computed], *given: Any, quick: bool = True
+        self, request: Request, function: Callable[..., Computed], *given: Any
     ) -> Computed:
-        """Return what a function of a module returns, called in one of the processes.
+        """Return what a function of a module returns, called about a few runs.
 
         What has not begun when the client of the request goes away is not computed.
 
@@ -104,10 +99,9 @@ class Renderer:
         Refusal
             If too many wait, or it takes too long.
         """
-        line = self._quick if quick else self._slow
-        future = line.submit(function, *given)
+        future = self._quick.submit(function, *given)
         async with ended_with_client(request, future.cancel):
-            return await line.result(future)
+            return await self._quick.result(future)
 
     def load(self) -> None:
         """Let the processes load the libraries of answers."""

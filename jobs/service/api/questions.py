@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -27,6 +26,7 @@ from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService
 from jobs.service.first_copy import first_copy_made
 from jobs.service.kept_material import kept_material
+from jobs.service.recent_answers import age_header
 from jobs.service.renderer import revision
 
 router = APIRouter(tags=["questions"])
@@ -146,9 +146,8 @@ def _add(answer_type: type[Answer]) -> None:
         (sentences, rows), age = await recent.answer(request, compute, key, now, _size)
         made_from = (*key, sentences["caption"])
         rows, token = await run_in_threadpool(page_of, rows, asked, made_from)
-        beside, headers = {"next": token} | sentences, page_headers(request, token)
-        if age:
-            headers["Age"] = str(math.ceil(age))
+        beside = {"next": token} | sentences
+        headers = page_headers(request, token) | age_header(age)
         return await run_in_threadpool(table_response, rows, form, beside, headers=headers)
 
     path = f"/questions/{answer_type.name}"

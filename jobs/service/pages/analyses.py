@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from urllib.parse import quote
@@ -16,13 +18,14 @@ from analysis.report.comparison_page import MOST_COMPARED
 from analysis.report.model_page import NEIGHBOURS
 from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
-from jobs.service.dependencies import HomeOfService, RendererOfService
+from jobs.service.dependencies import HomeOfService, RecentAnswersOfService, RendererOfService
 from jobs.service.first_copy import first_copy_made, require_first_copy
-from jobs.service.pages.answers import QUESTIONS, Asked, make, make_data, model_html
+from jobs.service.pages.answers import QUESTIONS, Asked, Made, make, make_data, model_html
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal
-from jobs.service.renderer import Computed, Renderer
+from jobs.service.recent_answers import RecentAnswers, age_header
+from jobs.service.renderer import Renderer
 
 router = APIRouter(route_class=PageRoute)
 
@@ -44,30 +47,36 @@ class _Pages:
         self._kind, self._name = kind, name
 
     async def page(
-        self, request: Request, home: HomeOfService, renderer: RendererOfService
+        self,
+        request: Request,
+        home: HomeOfService,
+        renderer: RendererOfService,
+        recent: RecentAnswersOfService,
     ) -> Response:
         """Return the page, or nothing new for who has it already."""
         asked = await self._asked(request, home, renderer)
-        made = await _of(renderer, make, asked)
-        tag = {"ETag": f'W/"{asked.revision}"'}
-        if request.headers.get("if-none-match") == tag["ETag"]:
-            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=tag)
-        return HTMLResponse(made.html, headers=tag)
+        made, headers = await _of(request, renderer, recent, make, asked)
+        headers["ETag"] = f'W/"{made.revision}"'
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return HTMLResponse(made.html, headers=headers)
 
     async def file(
-        self, request: Request, home: HomeOfService, renderer: RendererOfService
+        self,
+        request: Request,
+        home: HomeOfService,
+        renderer: RendererOfService,
+        recent: RecentAnswersOfService,
     ) -> Response:
         """Return a file of the page's figures."""
         asked = await self._asked(request, home, renderer)
         folder, name = request.url.path.split("/")[-2], request.path_params["file"]
-        if folder == "data":
-            files = await _of(renderer, make_data, asked)
-        else:
-            files = (await _of(renderer, make, asked)).files
-        content = files.get(f"{folder}/{name}")
+        function = make_data if folder == "data" else make
+        made, headers = await _of(request, renderer, recent, function, asked)
+        content = made.files.get(f"{folder}/{name}")
         if content is None:
             raise Refusal(HTTPStatus.NOT_FOUND, f"the page has no file {name!r}")
-        headers = {"Content-Disposition": f'inline; filename="{quote(name)}"'}
+        headers["Content-Disposition"] = f'inline; filename="{quote(name)}"'
         return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
     async def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
@@ -77,9 +86,20 @@ class _Pages:
         return Asked(home.path, revision, self._kind, selection, name)
 
 
-async def _of(renderer: Renderer, function: Callable[[Asked], Computed], asked: Asked) -> Computed:
-    """Return what a function makes of a page, from the process for pages of its size."""
-    return await renderer.page(function, asked, quick=asked.rows is not None)
+async def _of(
+    request: Request,
+    renderer: Renderer,
+    recent: RecentAnswers,
+    function: Callable[[Asked], Made],
+    asked: Asked,
+) -> tuple[Made, dict[str, str]]:
+    """Return what a function makes of a page, and the header of its age if it is a recent one."""
+    if asked.rows is not None:
+        return await renderer.page(function, asked), {}
+    key = function, replace(asked, revision="")
+    compute = partial(function, asked)
+    made, age = await recent.answer(request, compute, key, asked.revision, Made.size)
+    return made, age_header(age)
 
 
 class _RunPages(_Pages):

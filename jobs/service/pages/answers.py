@@ -77,11 +77,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A page that was made."""
+    """A page that was made, or the data of its figures."""
 
+    #: What the home held.
+    revision: str
     html: str
-    #: Drawings of its figures, by their addresses below the page's.
+    #: Files of its figures, by their addresses below the page's.
     files: Mapping[str, bytes]
+
+    def size(self) -> int:
+        """Return the bytes that it takes."""
+        return len(self.html) + sum(map(len, self.files.values()))
 
 
 class ServiceMaterial(ReportMaterial):
@@ -155,11 +161,11 @@ def make(asked: Asked) -> Made:
         **{**page.values, "exhibits": exhibits, "lacking": lacking},
         caption=material.provenance.caption() if page.values else "",
     )
-    return Made(html, files)
+    return Made(asked.revision, html, files)
 
 
-def make_data(asked: Asked) -> Mapping[str, bytes]:
-    """Return data and SQL of a page's figures, by their addresses; errors are those of ``make``.
+def make_data(asked: Asked) -> Made:
+    """Return data and SQL of a page's figures; errors are those of ``make``.
 
     They are made when they are asked for: of thousands of runs they take as long as the page.
     """
@@ -167,7 +173,7 @@ def make_data(asked: Asked) -> Mapping[str, bytes]:
     for each in _page(asked)[1].exhibits:
         write_data(each, partial(_keep, files))
         files[f"data/{each.name}.parquet"] = _parquet(each)
-    return files
+    return Made(asked.revision, "", files)
 
 
 def _page(asked: Asked) -> tuple[ServiceMaterial, Page]:

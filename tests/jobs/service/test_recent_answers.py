@@ -174,11 +174,12 @@ def test_loading_a_library_is_no_reason_to_compute_less_often(
         monkeypatch.setitem(sys.modules, "a library", sys)
         return busy()
 
+    monkeypatch.setattr(recent_answers, "MODULE_SECONDS", 1.0)
     seconds = [recent_answers._timed(each)[1] for each in (busy, busy_once, busy_once)]
     assert [each >= 0.05 for each in seconds] == [True, False, True]
     monkeypatch.delitem(sys.modules, "a library")
     # What takes longer than any library is long the first time, too.
-    monkeypatch.setattr(recent_answers, "LIBRARY_SECONDS", 0.01)
+    monkeypatch.setattr(recent_answers, "MODULE_SECONDS", 0.01)
     assert recent_answers._timed(busy_once)[1] >= 0.04
 
 
@@ -322,11 +323,10 @@ def test_an_answer_is_given_where_the_next_has_no_room(service: Service) -> None
     asyncio.run(case())
 
 
-def test_few_answers_are_kept_and_none_that_is_large(
+def test_answers_are_kept_within_a_bound_and_the_newest_of_them(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent_answers, "MOST_BYTES", 3)
-    monkeypatch.setattr(recent_answers, "MOST_ANSWERS", 2)
 
     async def case() -> None:
         for question, result in {"p": "123", "q": "1234", "r": "1", "s": "2"}.items():
@@ -358,18 +358,28 @@ def test_a_service_stops_while_a_next_answer_is_computed(service: Service) -> No
 API = "/api/v1/questions/timeline"
 
 
-@pytest.mark.slow(seconds=9)
-def test_the_service_says_how_old_an_answer_is(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def slow_service(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """Return a service whose answers all take long, with one run."""
     client: TestClient = serve()
-    home = client.app.state.settings.home.path  # type: ignore[attr-defined]
-    with Builder(home) as build:
+    with Builder(home_of(client)) as build:
         build("r1", [[0.5, 0.6], [0.4, 0.5]], architecture="net1")
     monkeypatch.setattr(recent_answers, "LONG_SECONDS", 0.0)
     monkeypatch.setattr(recent_answers, "TIMES_GIVEN", 1e9)
     monkeypatch.setattr("jobs.service.renderer.PAGE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("jobs.service.renderer.FRESH_SECONDS", 0.0)
     monkeypatch.setattr(recent_answers, "MOST_AGE", 1e9)
+    return client
+
+
+def home_of(client: TestClient) -> Path:
+    path: Path = client.app.state.settings.home.path  # type: ignore[attr-defined]
+    return path
+
+
+@pytest.mark.slow(seconds=9)
+def test_the_service_says_how_old_an_answer_is(slow_service: TestClient) -> None:
+    client, home = slow_service, home_of(slow_service)
     # The other one first: loading libraries does not count.
     other, first = client.get(API, params={"model": "net1"}), client.get(API)
     assert "Age" not in first.headers
@@ -388,3 +398,21 @@ def test_the_service_says_how_old_an_answer_is(
     assert [each["run_id"] for each in changed.json()["items"]] == ["r2"]
     assert client.get(API, params={"dataset": "nothing"}).status_code == 400
     until(lambda: len(client.get(API).json()["items"]) == 2, pause=0.1)
+
+
+@pytest.mark.slow(seconds=9)
+def test_a_page_about_all_runs_is_given_again_with_its_own_tag(slow_service: TestClient) -> None:
+    client = slow_service
+    # The other one first: loading libraries does not count.
+    _, first = client.get("/?model=net1"), client.get("/")
+    assert ("Age" in first.headers, "net1" in first.text) == (False, True)
+    with Builder(home_of(client)) as build:
+        build("r3", [[0.5, 0.6], [0.4, 0.5]], architecture="net3")
+    again = client.get("/")
+    assert (again.text, int(again.headers["Age"]) > 0) == (first.text, True)
+    assert again.headers["ETag"] == first.headers["ETag"]
+    until(lambda: "net3" in client.get("/").text, pause=0.1)
+    now = client.get("/")
+    tag = {"If-None-Match": now.headers["ETag"]}
+    assert now.headers["ETag"] != first.headers["ETag"]
+    assert client.get("/", headers=tag).status_code == 304

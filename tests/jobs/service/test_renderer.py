@@ -31,7 +31,8 @@ def pid(_asked):
 
 async def pids():
     renderer = Renderer()
-    print(*[await renderer.page(pid, quick, quick=quick) for quick in (True, False)], flush=True)
+    about_all = asyncio.wrap_future(renderer.begin(pid, 0))
+    print(await renderer.page(pid, 0), await about_all, flush=True)
 
 if __name__ == "__main__":
     asyncio.run(pids())
@@ -41,13 +42,14 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def stuck() -> Iterator[Callable[[Renderer], Future[bool]]]:
-    """Return a function that gives a renderer's slow process something without an end."""
+    """Return a function that gives a renderer's processes something without an end."""
     over = Event()
     with ThreadPoolExecutor(1) as process:
         process._processes = {}  # type: ignore[attr-defined]
 
         def begin(renderer: Renderer) -> Future[bool]:
-            renderer._slow._process = process  # type: ignore[assignment]
+            for line in (renderer._quick, renderer._slow):
+                line._process = process  # type: ignore[assignment]
             return process.submit(over.wait, 60)
 
         yield begin
@@ -86,8 +88,8 @@ def test_nothing_is_computed_for_a_client_that_went_away(
     stuck(renderer)
     request = Request({"type": "http"}, receive=gone)
     with pytest.raises(Refusal):
-        asyncio.run(renderer.compute(request, called.append, 1, quick=False))
-    assert renderer._slow._waiting == 0
+        asyncio.run(renderer.compute(request, called.append, 1))
+    assert renderer._quick._waiting == 0
     assert called == []
 
 
@@ -95,14 +97,14 @@ def test_nothing_is_computed_for_a_client_that_went_away(
 def test_a_process_that_died_is_replaced() -> None:
     async def ask_twice() -> list[None]:
         renderer = Renderer()
-        first = await renderer.page(time.sleep, 0.0, quick=True)
+        first = await renderer.page(time.sleep, 0.0)
         (process,) = renderer._quick._process._processes.values()
         process.kill()
         process.join()
         with suppress(Refusal):
             # Whether anybody waited when it died is chance.
-            await renderer.page(time.sleep, 0.01, quick=True)
-        return [first, await renderer.page(time.sleep, 0.02, quick=True)]
+            await renderer.page(time.sleep, 0.01)
+        return [first, await renderer.page(time.sleep, 0.02)]
 
     assert asyncio.run(ask_twice()) == [None, None]
 
