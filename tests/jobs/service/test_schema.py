@@ -13,6 +13,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from catalog.home import Home
+from jobs.service.api import progress
 from jobs.service.application import API, make_application
 from jobs.service.settings import ServiceSettings, SqlLimits
 from tests.jobs.service.test_lists import fill
@@ -27,8 +28,11 @@ CHECKS = [
 
 @pytest.mark.long
 def test_whatever_fits_the_schema_is_answered_as_it_says(
-    home: Home, subtests: pytest.Subtests
+    home: Home, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Ten events of a stream are waited for, six times: nothing changes meanwhile.
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "ALIVE_SECONDS", 0.05)
     fill(home)
     limits = SqlLimits(sql_timeout=5, sql_memory=0.5)
     app = make_application(ServiceSettings(home, names=("testserver",), sql=limits))
