@@ -192,9 +192,11 @@ class ProgressFile(Reporter):
         done = job.images - left + self._images[job.run_id]
         self._show_measure(event, "")
         # Several workers may measure parts of one job: what is done of it is shown with each.
+        by = self._hosts.get((event.run_id, event.attempt))
         for host, worker in self._working.items():
             if worker.run_id == job.run_id:
-                self._working[host] = dataclasses.replace(worker, images=done)
+                own = worker.own_images + (event.batch.images if host == by else 0)
+                self._working[host] = dataclasses.replace(worker, images=done, own_images=own)
 
     def _show_measure(self, event: Measuring | BatchRecord, text: str) -> None:
         host = self._hosts.get((event.run_id, event.attempt))

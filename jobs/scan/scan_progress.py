@@ -41,6 +41,8 @@ class WorkerProgress:
     #: Images of that job that are durable, and all of them.
     images: Count = 0
     total_images: Count = 0
+    #: Those of them that this worker measured.
+    own_images: Count = 0
     #: The measure of the whole network that it computes before them and how far that is, as
     #: ``nonlinearity_coefficient 40%``; empty where it computes none.
     measure: str = ""

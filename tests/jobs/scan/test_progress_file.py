@@ -118,9 +118,20 @@ def test_what_was_measured_before_is_shown_and_not_counted(scan: ProgressFile, h
     scan.event(HALF, began(HALF))
     scan.event(HALF, measured(HALF, 5))
     progress = written(scan, home)
-    assert progress.working[0].images == IMAGES - 192 + 64
-    assert progress.images == 64
+    (worker,) = progress.working
+    assert (worker.images, worker.own_images, progress.images) == (IMAGES - 192 + 64, 64, 64)
     assert progress.fraction == pytest.approx(0.2 * 64 / 192)
+
+
+def test_workers_of_one_job_share_its_images_and_have_their_own(
+    scan: ProgressFile, home: Home
+) -> None:
+    for host, attempt in zip(HOSTS, (1, 2), strict=True):
+        scan.event(LONG, began(LONG, host, attempt))
+    for number, attempt in enumerate((1, 2, 2)):
+        scan.event(LONG, measured(LONG, number, attempt))
+    working = written(scan, home).working
+    assert [(each.images, each.own_images) for each in working] == [(192, 64), (192, 128)]
 
 
 def test_a_lost_worker_is_gone_and_a_free_one_is_idle(scan: ProgressFile, home: Home) -> None:

@@ -266,13 +266,13 @@ def test_the_overview_leads_to_the_scan_until_a_run_has_ended(tmp_path: Path) ->
     assert ("<li>" in latest, '<a href="/scan">' in latest) == (False, True)
 
 
-def test_each_job_under_way_has_one_bar_and_its_workers(
+def test_each_job_under_way_has_a_bar_and_so_has_each_of_its_workers(
     client: TestClient, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     working = (
-        WorkerProgress("host", 7, "cpu", "r1", "one", 32, 64),
+        WorkerProgress("host", 7, "cpu", "r1", "one", 32, 64, 24),
         WorkerProgress("host", 8, "cpu"),
-        WorkerProgress("host", 9, "cpu", "r1", "one", 32, 64),
+        WorkerProgress("host", 9, "cpu", "r1", "one", 32, 64, 8),
         WorkerProgress("host", 6, "cpu", "r0", "other", 0, 64),
     )
     going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, workers=4, working=working)
@@ -280,9 +280,10 @@ def test_each_job_under_way_has_one_bar_and_its_workers(
     monkeypatch.setattr(watch, "writing_process", lambda _: "process 1")
     page = client.get("/scan").text
     home.progress.unlink()
-    bars = re.findall(r'<progress max="64" value="(\d+)" aria-label="(\w+)">', page)
-    assert bars == [("32", "one"), ("0", "other")]
-    assert re.findall(r"<td>([^<]*) on host<", page) == ["7 on host, 9", "8", "6"]
+    bars = re.findall(r'<progress max="64" value="(\d+)" aria-label="([\w ]+)">', page)
+    of_one = [("32", "one"), ("24", "7 on host"), ("8", "9 on host")]
+    assert bars == [*of_one, ("0", "other"), ("0", "6 on host")]
+    assert re.findall(r"<div>(\d) on host", page) == ["7", "9", "8", "6"]
 
 
 def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
