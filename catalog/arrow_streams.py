@@ -27,6 +27,14 @@ def read_stream(source: pa.NativeFile) -> pa.Table:
     pyarrow.ArrowException, OSError
         If it is damaged, compressed, or states more rows than it has bits.
     """
+    try:
+        return _checked(source)
+    except (struct.error, UnicodeDecodeError) as error:
+        # A place beyond the message, and a name that is no text.
+        raise pa.ArrowInvalid(f"it is damaged: {error}") from None
+
+
+def _checked(source: pa.NativeFile) -> pa.Table:
     start = source.tell()
     for message in pa.ipc.MessageReader.open_stream(source):
         if message.type != "schema" and _is_compressed(message):
