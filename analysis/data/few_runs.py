@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.data.described_frames import describe
 from analysis.data.model_names import NAMES, is_untrained, labels, names_of
@@ -174,8 +176,11 @@ def repeats_of(home: Home, run: str) -> list[str]:
     return ids
 
 
-def curves_of(home: Home) -> dict[str, list[float | None]]:
+def curves_of(home: Home) -> pa.Table:
     """Return the affinities of each run that questions count, in the order of its sites."""
-    runs = copy_of(home).query(_CURVES).to_pylist()
-    trained = [run for run in runs if not is_untrained(run["checkpoint"])]
-    return {run["run_id"]: run["affinity"] for run in trained or runs}
+    runs = copy_of(home).query(_CURVES)
+    checkpoints = runs["checkpoint"].combine_chunks().dictionary_encode()
+    trained = pa.array([not is_untrained(each) for each in checkpoints.dictionary.to_pylist()])
+    is_trained = trained.take(checkpoints.indices)
+    these = runs.filter(is_trained) if pc.any(is_trained).as_py() else runs
+    return these.select(["run_id", "affinity"])

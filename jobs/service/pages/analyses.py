@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import islice
 from urllib.parse import quote
 
+import pyarrow as pa
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -130,10 +131,17 @@ class _Comparison(_RunPages):
         return tuple([await run_in_threadpool(run_named, home, each) for each in few])
 
 
+@lru_cache(maxsize=1)
+def _kept_curves(home: Home, _revision: str) -> pa.Table:
+    """Return the curves of what a home holds; those asked for last are kept."""
+    return curves_of(home)
+
+
 class _NearestModels(_RunPages):
     async def _ids(self, request: Request, home: Home, renderer: Renderer) -> tuple[str, ...]:
         (run,) = await super()._ids(request, home, renderer)
-        curves = await run_in_threadpool(curves_of, home)
+        revision = await run_in_threadpool(renderer.revision, home)
+        curves = await run_in_threadpool(_kept_curves, home, revision)
         near = await renderer.compute(request, nearest_curves, curves, run, NEIGHBOURS)
         return (run, *near)
 
