@@ -12,7 +12,7 @@ from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
-from analysis.figures.theme import FAINT, lines_by
+from analysis.figures.theme import QUIET, lines_by
 from analysis.statistics.dtw import dtw_path
 from analysis.text import listed, number
 from survey.errors import NothingToDraw
@@ -131,7 +131,7 @@ def alignment_chart(signatures: pd.DataFrame) -> Figure:
     curves = pd.concat([upper[["model", "site", "height"]], second]).drop_duplicates()
     links = (
         alt.Chart(upper)
-        .mark_rule(color=FAINT, strokeWidth=0.7)
+        .mark_rule(color=QUIET, strokeWidth=0.7)
         .encode(x=x, x2="other_site:Q", y=y, y2="other_affinity:Q")
     )
     lines = alt.Chart(curves).mark_line(point=True, strokeWidth=1.4).encode(x=x, y=y, **looks)

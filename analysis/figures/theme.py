@@ -25,7 +25,7 @@ PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#0
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 #: Dashes of lines, in pixels drawn and left out: 35 pairs of colour and dash differ.
-DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [12, 3])
+DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [7, 3])
 
 #: The colours where the categories are not known beforehand.
 COLOURS = alt.Scale(range=list(PALETTE))

@@ -134,7 +134,8 @@ def scan_facts(look: Look, progress: ScanProgress) -> list[str]:
     now = look.at if progress.ended_at is None else progress.ended_at
     jobs = f"{progress.done:,} of {counted(progress.jobs, 'job')}"
     jobs += f", {progress.failed:,} failed" if progress.failed else ""
-    taken = f"{format_duration(now - progress.began_at)} so far"
+    taken = format_duration(now - progress.began_at)
+    taken += " so far" if progress.ended_at is None else " in all"
     if not progress.workers:
         return [jobs, f"{taken}; workers are starting" if progress.jobs else taken]
     images = f"{progress.images:,} of {counted(progress.total_images, 'image')}"

@@ -20,6 +20,8 @@ from jobs.service.api.saved_queries import MOST_LETTERS, QueryName, QueryText
 from jobs.service.api.sql import RoomOfResult, result_response
 from jobs.service.dependencies import QueriesOfService, RegistryOfService
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+from jobs.service.problems import of_error
+from survey.errors import SurveyError
 
 router = APIRouter(route_class=PageRoute, prefix="/sql")
 
@@ -53,12 +55,19 @@ async def show(
     saved = await run_in_threadpool(registry.saved_queries.all)
     name = next((each.name for each in saved if each.sql == _plain(query)), "")
     values: dict[str, Any] = {"query": query, "x": x, "y": y, "saved": saved, "name": name}
-    values |= {"examples": EXAMPLES, "literal": _literal(query)}
+    values |= {"examples": EXAMPLES, "literal": _literal(query), "problem": None}
+    status = HTTPStatus.OK
     if query.strip():
-        await queries.run(request, query, "json", MOST_ROWS, room)
-        room.seek(0)
-        values |= await run_in_threadpool(_shown, json.load(room), x, y)
-    return page_response(request, "sql.html", NAVIGATION[7], **values)
+        try:
+            await queries.run(request, query, "json", MOST_ROWS, room)
+        except SurveyError as error:
+            # Whoever mistyped mends what is still there.
+            problem = of_error(error, request, (request.app.state.settings.home.path,))
+            values["problem"], status = problem, HTTPStatus(problem.status)
+        else:
+            room.seek(0)
+            values |= await run_in_threadpool(_shown, json.load(room), x, y)
+    return page_response(request, "sql.html", NAVIGATION[7], status, **values)
 
 
 @router.get("/result.{suffix}")

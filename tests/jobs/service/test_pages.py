@@ -292,6 +292,15 @@ def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
     assert 'name="images_per_score" value="64"' in page
 
 
+def test_a_refused_query_stays_in_its_field(client: TestClient) -> None:
+    answer = client.get("/sql", params={"query": "SELECT afinity\nFROM signatures"})
+    field = re.search(r'<textarea id="query"[^>]*>([^<]*)<', answer.text)
+    assert field is not None
+    assert (answer.status_code, field[1]) == (400, "SELECT afinity\nFROM signatures")
+    assert "LINE 1: SELECT afinity\n" in answer.text
+    assert "affinity" in answer.text
+
+
 def test_a_query_is_kept_by_name_until_it_is_removed(client: TestClient) -> None:
     token = re.search(r'name="form_token" value="(\w+)"', client.get("/scan").text)
     assert token is not None
