@@ -39,8 +39,8 @@ MODULE_SECONDS = 0.01
 #: For how many times its seconds such an answer is given, and for how many seconds at most.
 TIMES_GIVEN, MOST_AGE = 30.0, 120.0
 
-#: Bytes of all answers that are kept.
-MOST_BYTES = 128_000_000
+#: Bytes of all answers that are kept, and those that each counts for at least.
+MOST_BYTES, LEAST_BYTES = 128_000_000, 100_000
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Answer(Generic[Result]):
     revision: str
     #: Seconds of the processor that it took, or half of those of the one before, if that is more.
     seconds: float
-    #: Bytes of the result.
+    #: Bytes that it counts for.
     size: int
     #: When it was last known to be of what the home holds, by the monotonic clock.
     current_at: float
@@ -176,7 +176,8 @@ class RecentAnswers:
         before = self._kept.pop(asked, None)
         # What reads the home that another answer has just read is quick for once.
         least = before.seconds / 2 if before else 0.0
-        answer = _Answer(result, revision, max(seconds, least), size(result), began)
+        taken = max(size(result), LEAST_BYTES)
+        answer = _Answer(result, revision, max(seconds, least), taken, began)
         if answer.size <= MOST_BYTES:
             self._kept[asked] = answer
             while sum(each.size for each in self._kept.values()) > MOST_BYTES:

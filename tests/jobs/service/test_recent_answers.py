@@ -327,6 +327,7 @@ def test_answers_are_kept_within_a_bound_and_the_newest_of_them(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent_answers, "MOST_BYTES", 3)
+    monkeypatch.setattr(recent_answers, "LEAST_BYTES", 1)
 
     async def case() -> None:
         for question, result in {"p": "123", "q": "1234", "r": "1", "s": "2"}.items():
@@ -335,6 +336,23 @@ def test_answers_are_kept_within_a_bound_and_the_newest_of_them(
             assert await asking == (result, 0.0)
         given = {question: await service.asked("1", question) for question in "srqp"}
         assert given == {"s": ("2", 0.0), "r": ("1", 0.0), "q": None, "p": None}
+
+    asyncio.run(case())
+
+
+def test_answers_without_rows_are_kept_within_the_bound_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_answers, "MOST_BYTES", 2 * recent_answers.LEAST_BYTES)
+
+    async def case() -> None:
+        for question in "pqr":
+            asking = service.ask("1", question)
+            await service.computed("", LONG)
+            assert await asking == ("", 0.0)
+        assert [await service.asked("1", question) for question in "rqp"] == [("", 0.0)] * 2 + [
+            None
+        ]
 
     asyncio.run(case())
 
