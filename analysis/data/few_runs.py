@@ -180,7 +180,9 @@ def curves_of(home: Home) -> pa.Table:
     """Return the affinities of each run that questions count, in the order of its sites."""
     runs = copy_of(home).query(_CURVES)
     checkpoints = runs["checkpoint"].combine_chunks().dictionary_encode()
-    trained = pa.array([not is_untrained(each) for each in checkpoints.dictionary.to_pylist()])
+    trained = pa.array(
+        [not is_untrained(each) for each in checkpoints.dictionary.to_pylist()], pa.bool_()
+    )
     is_trained = trained.take(checkpoints.indices)
     these = runs.filter(is_trained) if pc.any(is_trained).as_py() else runs
     return these.select(["run_id", "affinity"])

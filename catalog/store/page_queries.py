@@ -24,7 +24,7 @@ _NAMED = ("checkpoint", "dataset", "reported_dataset")
 _FOLDERS = r"^(?:(file|folder|parquet):|(\w+):(?:~/|\.{1,2}/|/[^/\[]))[^\[]*/"
 
 #: Decimals by which numbers that are computed are ordered.
-_DECIMALS = 9
+DECIMALS = 9
 
 #: One for all statements: what it finds out about types, it keeps.
 _DIALECT = DefaultDialect(paramstyle="numeric_dollar")
@@ -54,7 +54,7 @@ def _ranks(relation: Relation, shown: Shown, request: PageRequest) -> Shown:
         return {}
     sorted_by = {each.removeprefix("-") for each in request.sort}
     doubles = (each.name for each in relation.columns if each.type == "DOUBLE")
-    return {name: func.round(shown[name], _DECIMALS) for name in sorted_by.intersection(doubles)}
+    return {name: func.round(shown[name], DECIMALS) for name in sorted_by.intersection(doubles)}
 
 
 def page_in_two(

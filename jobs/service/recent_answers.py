@@ -39,6 +39,9 @@ MODULE_SECONDS = 0.01
 #: For how many times its seconds such an answer is given, and for how many seconds at most.
 TIMES_GIVEN, MOST_AGE = 30.0, 120.0
 
+#: Computations under way beside which no next one is begun before it is waited for.
+MOST_BEGUN = 8
+
 #: Bytes of all answers that are kept, and those that each counts for at least.
 MOST_BYTES, LEAST_BYTES = 128_000_000, 100_000
 
@@ -137,10 +140,15 @@ class RecentAnswers:
                 answer = await self._renderer.result(computation.task)
         if answer.revision == revision:
             answer.current_at = time.monotonic()
+            if asked in self._kept:
+                self._kept.move_to_end(asked)
             return answer.result, 0.0
+        if asked in self._kept:
+            self._kept.move_to_end(asked)
         # Where no other has room this one is given all the same.
-        with suppress(Refusal):
-            self._computation(compute, asked, revision, size).wanted_by.add(self)
+        if asked in self._computed or len(self._computed) < MOST_BEGUN:
+            with suppress(Refusal):
+                self._computation(compute, asked, revision, size).wanted_by.add(self)
         return answer.result, answer.age
 
     def _computation(

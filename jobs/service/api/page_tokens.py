@@ -34,5 +34,5 @@ def wrong_token(what: str) -> Refusal:
     return Refusal(
         HTTPStatus.BAD_REQUEST,
         f"next is no token of {what} in this order",
-        "begin with the first page, and leave the sort as it was",
+        "begin with the first page and leave the sort as it was: other runs may count now",
     )

@@ -20,6 +20,7 @@ from jobs.service.api.parameters import TYPES
 from jobs.service.api.result_page import PageParameters, known_column, page_of
 from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService
+from jobs.service.renderer import revision
 from jobs.service.store_turns import store_turn
 from survey.column_fields import Column
 from survey.errors import SettingsError
@@ -91,7 +92,8 @@ def _add(query: NamedQuery) -> None:
         wanted = _wanted(rows, asked)
         counted = replace(wanted, limit=asked.limit)
         facets = {by: _counts(rows.facet(home, counted, by)) for by in asked.facet}
-        made_from = (query.name, *asked.run, *asked.where)
+        # Places are of what the home holds now.
+        made_from = (revision(home), query.name, repr(asked.run), repr(asked.where))
         table, token = page_of(rows.page(home, wanted), asked, made_from)
         beside = {"next": token, "facets": facets}
         return table_response(table, form, beside, headers=page_headers(request, token))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
+from catalog.store.page_queries import DECIMALS
 from jobs.service.api.listing import MOST_ROWS
 from jobs.service.api.page_tokens import content_of, token_of, wrong_token
 from jobs.service.problems import Refusal
@@ -65,10 +66,21 @@ def page_of(
     first = _first(asked.next, whole, rows.num_rows)
     if keys:
         order = [(name, "descending" if down else "ascending") for name, down in keys]
-        rows = rows.take(pc.sort_indices(rows, sort_keys=order))
+        rows = rows.take(pc.sort_indices(_ranks(rows, keys), sort_keys=order))
     page = rows.slice(first, asked.limit).select(list(dict.fromkeys(fields)))
     after = first + page.num_rows
     return page, token_of([after, whole]) if after < rows.num_rows else None
+
+
+def _ranks(rows: pa.Table, keys: Sequence[tuple[str, bool]]) -> pa.Table:
+    """Return what rows are ordered by: last digits of means differ from one page to the next."""
+    named = {name: rows[name] for name, _ in keys}
+    return pa.table(
+        {
+            name: pc.round(column, DECIMALS) if pa.types.is_floating(column.type) else column
+            for name, column in named.items()
+        }
+    )
 
 
 def known_column(name: str, names: Sequence[str]) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from urllib.parse import quote
 
-import pyarrow as pa
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -42,7 +41,7 @@ _TYPES = {
 
 
 class _Pages:
-    """Answers requests for a page, and for files of its figures, from the same renderer."""
+    """Answers requests for a page, and for files of its figures."""
 
     def __init__(self, kind: str, name: str = "") -> None:
         self._kind, self._name = kind, name
@@ -131,17 +130,10 @@ class _Comparison(_RunPages):
         return tuple([await run_in_threadpool(run_named, home, each) for each in few])
 
 
-@lru_cache(maxsize=1)
-def _kept_curves(home: Home, _revision: str) -> pa.Table:
-    """Return the curves of what a home holds; those asked for last are kept."""
-    return curves_of(home)
-
-
 class _NearestModels(_RunPages):
     async def _ids(self, request: Request, home: Home, renderer: Renderer) -> tuple[str, ...]:
         (run,) = await super()._ids(request, home, renderer)
-        revision = await run_in_threadpool(renderer.revision, home)
-        curves = await run_in_threadpool(_kept_curves, home, revision)
+        curves = await run_in_threadpool(curves_of, home)
         near = await renderer.compute(request, nearest_curves, curves, run, NEIGHBOURS)
         return (run, *near)
 

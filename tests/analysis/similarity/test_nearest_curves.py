@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from analysis.choices import NORMALISATION
+from analysis.data.few_runs import curves_of
 from analysis.similarity.nearest_curves import nearest_curves
 from analysis.similarity.signature_curve import normalised
 from analysis.statistics.dtw import squared_sums
+from catalog.copied_home import copy_of
+from catalog.home import Home
+from tests.analysis.homes import Builder
 
 
 @pytest.fixture
@@ -54,3 +60,11 @@ def test_rows_of_a_part_are_its_own(curves: pa.Table) -> None:
     assert nearest_curves(part, "r12", 40) == [
         each for each in nearest_curves(curves, "r12", 99) if each in part["run_id"].to_pylist()
     ]
+
+
+def test_a_home_where_no_run_counts_has_no_curves(tmp_path: Path) -> None:
+    with Builder(tmp_path) as build:
+        build("r1", [], status="failed")
+    home = Home(tmp_path)
+    copy_of(home).update()
+    assert nearest_curves(curves_of(home), "r1", 5) == []

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
 from catalog.home import Home
 from catalog.store.queries import named_queries, signatures_overview
+from jobs.service.api.result_page import PageParameters, page_of
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
@@ -82,3 +85,16 @@ def test_rows_are_sorted_and_their_fields_chosen(client: TestClient, home: Home)
     for other in ({"sort": "run_id"}, {"where": "dataset=a"}):
         refused = client.get(f"{API}/signatures-overview", params=asked | other)
         assert refused.status_code == 400
+
+
+def test_last_digits_of_means_move_no_row_to_another_page() -> None:
+    drawn, means = np.random.default_rng(0), np.repeat(np.arange(20.0), 10)
+    places, token = list[int](), None
+    while True:
+        # Of each query anew.
+        rows = pa.table({"place": range(200), "mean": means + 1e-15 * drawn.standard_normal(200)})
+        page, token = page_of(rows, PageParameters(sort=["-mean"], limit=7, next=token), ["q"])
+        places += page["place"].to_pylist()
+        if token is None:
+            break
+    assert sorted(places) == list(range(200))
