@@ -44,7 +44,19 @@ def _checked(source: pa.NativeFile) -> pa.Table:
     if table.num_rows > 8 * (source.tell() - start):
         raise pa.ArrowInvalid(f"it states {table.num_rows:,} rows, more than it has bits")
     table.validate(full=True)
+    for field in table.schema:
+        _require_text(field)
     return table
+
+
+def _require_text(field: pa.Field) -> None:
+    """Raise a ``UnicodeDecodeError`` where a name or a time zone in a column's type is no text."""
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    _ = field.name, getattr(kind, "tz", None)
+    for place in range(kind.num_fields):
+        _require_text(kind.field(place))
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:

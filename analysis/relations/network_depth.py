@@ -66,9 +66,7 @@ def depth_finding(networks: pd.DataFrame, families: int = 1) -> str:
     first, last = known.iloc[0], known.iloc[-1]
     trend = Trend.of(known["sites"], known["median"], families)
     # The p of the one that is picked accounts for the others.
-    picked = (
-        f" as the clearest of {counted(families, 'family', 'families')}" if families > 1 else ""
-    )
+    picked = f" as the clearest of {families} families" if families > 1 else ""
     tested = f"{trend}{picked}, {counted(trend.n, 'architecture')}"
     start, end = number(first["median"]), number(last["median"])
     if verb := trend.verb(first["median"], last["median"]):

@@ -41,7 +41,7 @@ class WorkerProgress:
     #: Images of that job that are durable, and all of them.
     images: Count = 0
     total_images: Count = 0
-    #: Those of them that this worker measured.
+    #: Those of them that this worker measured since it began.
     own_images: Count = 0
     #: The measure of the whole network that it computes before them and how far that is, as
     #: ``nonlinearity_coefficient 40%``; empty where it computes none.

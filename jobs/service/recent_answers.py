@@ -138,13 +138,11 @@ class RecentAnswers:
             computation.wanted_by.add(request)
             async with ended_with_client(request, partial(computation.leave, request)):
                 answer = await self._renderer.result(computation.task)
-        if answer.revision == revision:
-            answer.current_at = time.monotonic()
-            if asked in self._kept:
-                self._kept.move_to_end(asked)
-            return answer.result, 0.0
         if asked in self._kept:
             self._kept.move_to_end(asked)
+        if answer.revision == revision:
+            answer.current_at = time.monotonic()
+            return answer.result, 0.0
         # Where no other has room this one is given all the same.
         if asked in self._computed or len(self._computed) < MOST_BEGUN:
             with suppress(Refusal):

@@ -47,6 +47,22 @@ def test_compressed_rows_are_refused_before_they_are_unpacked(
             read_segment(tmp_path / "segment")
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([{"name": 1}]),
+        pa.array([[{"name": 1}]]),
+        pa.DictionaryArray.from_arrays([0], pa.array([{"name": "x"}])),
+        pa.array([0], pa.timestamp("s", "name")),
+    ],
+)
+def test_names_within_types_are_text(column: pa.Array) -> None:
+    content = written(pa.table({"column": column}))
+    assert read_stream(pa.BufferReader(content)).num_rows == 1
+    with pytest.raises(pa.ArrowInvalid):
+        read_stream(pa.BufferReader(content.replace(b"name", b"\xff\xfe\xfd\xfc")))
+
+
 def test_what_a_stream_states_of_its_rows_is_checked() -> None:
     with pytest.raises(pa.ArrowInvalid, match="rows"):
         read_stream(pa.BufferReader(written(pa.table({"a": pa.nulls(10**7)}))))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from catalog.home import Home
 from catalog.paging import Filter, PageRequest
+from catalog.store.page_queries import DECIMALS
 from catalog.store.pages import RowsInMemory
 from catalog.store.queries import NamedQuery, named_queries, run_query
 from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
@@ -94,7 +95,7 @@ def _add(query: NamedQuery) -> None:
         facets = {by: _counts(rows.facet(home, counted, by)) for by in asked.facet}
         # Places are of what the home holds now.
         made_from = (revision(home), query.name, repr(asked.run), repr(asked.where))
-        table, token = page_of(rows.page(home, wanted), asked, made_from)
+        table, token = page_of(rows.page(home, wanted), asked, made_from, DECIMALS)
         beside = {"next": token, "facets": facets}
         return table_response(table, form, beside, headers=page_headers(request, token))
 

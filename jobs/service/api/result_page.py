@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
-from catalog.store.page_queries import DECIMALS
 from jobs.service.api.listing import MOST_ROWS
 from jobs.service.api.page_tokens import content_of, token_of, wrong_token
 from jobs.service.problems import Refusal
@@ -35,7 +34,10 @@ class PageParameters(BaseModel):
 
 
 def page_of(
-    rows: pa.Table, asked: PageParameters, made_from: Sequence[str]
+    rows: pa.Table,
+    asked: PageParameters,
+    made_from: Sequence[str],
+    decimals: int | None = None,
 ) -> tuple[pa.Table, str | None]:
     """Return a page of some rows, and the token of the next one.
 
@@ -47,6 +49,9 @@ def page_of(
         Which page.
     made_from : sequence of str
         What tells these rows from others: a token is of these alone.
+    decimals : int, optional
+        Of numbers in the order, for rows that are computed anew for each page: the last digits of
+        a mean then differ. By default numbers are compared as they are.
 
     Raises
     ------
@@ -64,23 +69,21 @@ def page_of(
     fields = [known_column(each, rows.column_names) for each in asked.fields or rows.column_names]
     whole = hashlib.sha256(json.dumps([*made_from, *asked.sort]).encode()).hexdigest()[:16]
     first = _first(asked.next, whole, rows.num_rows)
+    named = rows.select(list(dict.fromkeys(fields)))
+    page = named.slice(first, asked.limit)
     if keys:
         order = [(name, "descending" if down else "ascending") for name, down in keys]
-        rows = rows.take(pc.sort_indices(_ranks(rows, keys), sort_keys=order))
-    page = rows.slice(first, asked.limit).select(list(dict.fromkeys(fields)))
+        ranks = pa.table({name: _ranks(rows[name], decimals) for name, _ in keys})
+        places = pc.sort_indices(ranks, sort_keys=order)
+        page = named.take(places.slice(first, asked.limit))
     after = first + page.num_rows
     return page, token_of([after, whole]) if after < rows.num_rows else None
 
 
-def _ranks(rows: pa.Table, keys: Sequence[tuple[str, bool]]) -> pa.Table:
-    """Return what rows are ordered by: last digits of means differ from one page to the next."""
-    named = {name: rows[name] for name, _ in keys}
-    return pa.table(
-        {
-            name: pc.round(column, DECIMALS) if pa.types.is_floating(column.type) else column
-            for name, column in named.items()
-        }
-    )
+def _ranks(column: pa.ChunkedArray, decimals: int | None) -> pa.ChunkedArray:
+    """Return what rows are ordered by."""
+    rounds = decimals is not None and pa.types.is_floating(column.type)
+    return pc.round(column, decimals) if rounds else column
 
 
 def known_column(name: str, names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from catalog.home import Home
+from catalog.store.page_queries import DECIMALS
 from catalog.store.queries import named_queries, signatures_overview
 from jobs.service.api.result_page import PageParameters, page_of
 from jobs.service.application import make_application
@@ -93,8 +94,26 @@ def test_last_digits_of_means_move_no_row_to_another_page() -> None:
     while True:
         # Of each query anew.
         rows = pa.table({"place": range(200), "mean": means + 1e-15 * drawn.standard_normal(200)})
-        page, token = page_of(rows, PageParameters(sort=["-mean"], limit=7, next=token), ["q"])
+        asked = PageParameters(sort=["-mean"], limit=7, next=token)
+        page, token = page_of(rows, asked, ["q"], DECIMALS)
         places += page["place"].to_pylist()
         if token is None:
             break
     assert sorted(places) == list(range(200))
+
+
+def test_small_numbers_are_in_their_order() -> None:
+    values = pa.array([1e-15, None, 1e-13, 3e-15, float("nan"), -2e-14])
+    for sort, places in (("p", [5, 0, 3, 2]), ("-p", [2, 3, 0, 5])):
+        rows = pa.table({"place": range(6), "p": values})
+        page, _ = page_of(rows, PageParameters(sort=[sort], fields=["place"]), ["q"])
+        assert page["place"].to_pylist()[:4] == places
+
+
+def test_a_token_is_of_what_the_home_held(client: TestClient, home: Home) -> None:
+    asked = {"limit": "2"}
+    asked["next"] = client.get(f"{API}/signatures-overview", params=asked).json()["next"]
+    assert client.get(f"{API}/signatures-overview", params=asked).status_code == 200
+    with Builder(home.path) as build:
+        build("r9", [0.5, 0.25])
+    assert client.get(f"{API}/signatures-overview", params=asked).status_code == 400

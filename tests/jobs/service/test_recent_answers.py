@@ -19,7 +19,13 @@ from starlette.types import Message
 
 from jobs.service import recent_answers
 from jobs.service.problems import Refusal
-from jobs.service.recent_answers import LONG_SECONDS, MOST_AGE, TIMES_GIVEN, RecentAnswers
+from jobs.service.recent_answers import (
+    LONG_SECONDS,
+    MOST_AGE,
+    MOST_BEGUN,
+    TIMES_GIVEN,
+    RecentAnswers,
+)
 from jobs.service.renderer import MOST_WAITING, Renderer
 from survey.errors import SettingsError
 from tests.analysis.homes import Builder
@@ -353,6 +359,38 @@ def test_answers_without_rows_are_kept_within_the_bound_too(
         assert [await service.asked("1", question) for question in "rqp"] == [("", 0.0)] * 2 + [
             None
         ]
+
+    asyncio.run(case())
+
+
+def test_what_was_asked_for_last_is_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_answers, "MOST_BYTES", 2 * recent_answers.LEAST_BYTES)
+
+    async def case() -> None:
+        for question in "pq":
+            service.ask("1", question)
+            await service.computed(question, LONG)
+        assert await service.asked("1", "p") == ("p", 0.0)
+        service.ask("1", "r")
+        await service.computed("r", LONG)
+        assert await service.asked("1", "p") == ("p", 0.0)
+        assert await service.asked("1", "q") is None
+
+    asyncio.run(case())
+
+
+def test_few_next_answers_are_computed_before_they_are_waited_for(service: Service) -> None:
+    async def case() -> None:
+        number = 2 * MOST_BEGUN
+        for question in map(str, range(number)):
+            service.ask("1", question)
+            await service.computed(question, LONG)
+        for question in map(str, range(number)):
+            assert await service.asked("2", question) == (question, 0.0)
+        assert len(service.process.given) == number + MOST_BEGUN
+        # One that is waited for is begun all the same.
+        assert await service.asked("2", "another") is None
+        assert len(service.process.given) == number + MOST_BEGUN + 1
 
     asyncio.run(case())
 
