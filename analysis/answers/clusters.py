@@ -162,8 +162,8 @@ class KMeansClusters(_ClusterAnswer):
         """The number of clusters, which must be given, and the seed."""
         if self.number is None:
             raise SettingsError(
-                "--kmeans needs --clusters",
-                hint="the silhouette of a hierarchy suggests a number: run it without --kmeans",
+                "k-means needs a number of clusters",
+                hint="give the option clusters; the silhouette of a hierarchy suggests its value",
             )
         return super().options
 

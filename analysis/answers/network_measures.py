@@ -45,7 +45,7 @@ class NetworkMeasures(Answer):
     title = "Measures"
     caption = "Each measure with statistics of the signature and with top-1 accuracy."
     method = (
-        "A measure is a number of a network as a whole (survey run --measures). A point is an"
+        "A measure is a number of a network as a whole. A point is an"
         " architecture, with the mean over its checkpoints, random weights left out. The"
         " correlation given depth, width and sparsity is that of what least-squares fits on them"
         " leave: on the logarithms of the layers with weights on the longest path and of the"

@@ -110,7 +110,7 @@ class MetricCorrelations(Answer):
         from analysis.relations.metric_correlations import means_sentences
 
         means = means_sentences(self.statistics)
-        each = f"{counted(self._models, 'model')}: survey correlate --level model lists each"
+        each = f"{counted(self._models, 'model')}: the option level lists each with model"
         return [*means, each] if self._models > MOST_TABLED and self.level != "model" else means
 
     def tables(self) -> Iterator[Table]:

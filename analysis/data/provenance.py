@@ -76,7 +76,9 @@ class Provenance:
     def notes(self) -> list[str]:
         """Return sentences on what is left out, runs and sites by flag, and sites that bear one."""
         runs = counted(self.untrained_left_out, "run")
-        untrained = f"{runs} of random weights (init:...) left out; --untrained counts them."
+        untrained = (
+            f"{runs} of random weights (init:...) left out; the option untrained counts them."
+        )
         left_out = [untrained] if self.untrained_left_out else []
         if self.untrained_alone:
             left_out.append("Every run is of random weights (init:...): none speaks of training.")
@@ -192,8 +194,8 @@ def banner(mixed: Mapping[str, Sequence[str]], apart: Sequence[str] = ()) -> str
     if not several:
         return None
     values = "; ".join(f"{name} {listed(values)}" for name, values in several.items())
-    options = " or ".join(f"--{name.replace('_', '-')}" for name in several)
-    return f"Mixed settings: {values}. Scores of different ones do not compare: {options} takes one"
+    options = " or ".join(several)
+    return f"Mixed settings: {values}. Scores of different ones do not compare: choose by {options}"
 
 
 def _written(name: str, values: Iterable[Any]) -> set[str]:

@@ -139,9 +139,9 @@ class Selection:
         kept = chosen_runs(counting, of_one_ridge("runs")) if several else counting
         if others := without_runs(counting, kept):
             ridge, runs_left = others["ridge"][0].as_py(), counted(len(others), "run")
-            parts.append(f"{runs_left} of the {ridge} ridge (--ridge {ridge} selects them)")
+            parts.append(f"{runs_left} of the {ridge} ridge (option ridge)")
         if left_out := self.untrained_left_out(fitting):
-            parts.append(f"{counted(left_out, 'run')} of random weights (--untrained counts them)")
+            parts.append(f"{counted(left_out, 'run')} of random weights (option untrained)")
         return f"without {' and '.join(parts)}" if parts else ""
 
     def untrained_left_out(self, fitting: pa.Table) -> int:

@@ -173,9 +173,9 @@ def _hint(noun: str, glob: str, known: Iterable[str]) -> str | None:
     if noun == "set":
         return "survey checkpoints lists its members; none of them was measured"
     if noun == "tag" and not known:
-        return "no run has a tag: survey tag gives them some, as --tag of survey run does"
+        return "no run has a tag: survey tag gives them some, as survey run can"
     if noun == "model" and glob in known_sets():
-        return f"{glob} is a set of models: --set {glob}, or Selection(sets={glob!r})"
+        return f"{glob} is a set of models: the option set takes it, or Selection(sets={glob!r})"
     written = {name.casefold(): name for name in known}
     if not written:
         return "nothing is measured yet"

@@ -74,7 +74,7 @@ def neighbour_chart(neighbours: pd.DataFrame) -> Figure:
         body,
         neighbours_finding(neighbours),
         note="DTW distance between signatures; the shorter the bar, the more alike."
-        + (f" {len(rows):,} rows: --family and other filters narrow them." if long else ""),
+        + (f" {len(rows):,} rows: the option family and others narrow them." if long else ""),
         source=neighbours,
         width=max(int(width), 420),
     )

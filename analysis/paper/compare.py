@@ -165,6 +165,6 @@ def paper_sentences(compared: pd.DataFrame) -> list[str]:
     if lacking := int((compared["reason"] == _NOTHING).sum()):
         sentences.append(
             f"{counted(lacking, 'printed number')} of networks or weights that were not surveyed:"
-            " survey run --model paper --dataset imagenet --ridge absolute measures them."
+            " a survey of the set paper on imagenet with the absolute ridge measures them."
         )
     return sentences

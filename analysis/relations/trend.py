@@ -147,8 +147,8 @@ def trends_finding(trends: pd.DataFrame) -> str:
     means = trends[trends["site"].isna() & trends["change"].notna()]
     if means.empty:
         return (
-            "No tag with several numbers is known of the selected runs: survey tag and the --tag of"
-            " survey run give runs tags"
+            "No tag with several numbers is known of the selected runs: a survey gives its runs"
+            " tags, and survey tag does later"
         )
     largest = means.iloc[int(np.argmax(means["change"].abs()))]
     unit = largest["against"].removeprefix(PREFIX)

@@ -77,4 +77,6 @@ def require_sites(material: Material, columns: Iterable[str] = ("run_id",)) -> N
             f"none of {len(statuses)} selected runs in {material.home} has finished",
             hint="survey status shows how far they are, and what failed",
         )
-    raise SettingsError(f"no selected run has {material.role} sites", hint="leave out --role")
+    raise SettingsError(
+        f"no selected run has {material.role} sites", hint="leave out the option role"
+    )

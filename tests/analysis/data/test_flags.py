@@ -207,4 +207,4 @@ def test_the_papers_numbers_are_compared_under_the_papers_ridge(home, tmp_path_f
     Builder(other)("one", SITES, ridge="relative", **weights)
     with pytest.raises(SettingsError, match="absolute") as caught:
         _ = PaperNumbers(Material(other)).rows
-    assert "--ridge absolute" in str(caught.value.hint)
+    assert "ridge absolute" in str(caught.value.hint)

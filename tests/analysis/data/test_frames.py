@@ -155,7 +155,7 @@ def test_runs_measured_in_other_ways_are_told_and_can_be_chosen(tmp_path):
         "images_per_score": ["32", "64"], "shrinkage": ["ledoit-wolf", "none"],
     }  # fmt: skip
     warning = str(banner(provenance.mixed))
-    assert all(part in warning for part in ("32 and 64", "--images-per-score", "--shrinkage"))
+    assert all(part in warning for part in ("32 and 64", "choose by images_per_score or shrinkage"))
     assert banner(provenance.mixed, ("images_per_score", "shrinkage")) is None
     for chosen in (Selection(images_per_score="64"), Selection(shrinkages="ledoit*")):
         kept = provenance_of(signatures(tmp_path, chosen))

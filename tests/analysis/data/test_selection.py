@@ -93,7 +93,7 @@ def test_what_fits_nothing_is_refused(subtests: pytest.Subtests) -> None:
     for fields, message, hint in [
         ({"models": "resnt18"}, "no run fits the model 'resnt18'", "did you mean resnet18"),
         ({"models": "convnext*"}, "no run fits the model", "measured: "),
-        ({"models": "paper"}, "no run fits the model 'paper'", "--set paper"),
+        ({"models": "paper"}, "no run fits the model 'paper'", "option set"),
         ({"families": "vit2"}, "no run fits the family 'vit2'", "did you mean ViT"),
         ({"sets": "papr"}, "unknown set 'papr'", "did you mean paper"),
         ({"models": ("resnet18", "nothing")}, "'nothing'", None),

@@ -169,7 +169,7 @@ def test_what_cannot_be_correlated_has_a_reason(zoo: Zoo) -> None:
 def test_no_measure_gives_no_row_and_the_way_to_one(zoo: Zoo) -> None:
     rows = measure_correlations(zoo.signatures, zoo.models, zoo.measures.head(0))
     assert len(rows) == 0
-    assert "--measures" in measures_finding(rows)
+    assert "asks for measures" in measures_finding(rows)
     with pytest.raises(SettingsError, match="permutations"):
         measure_correlations(*zoo.frames, permutations=0)
 
