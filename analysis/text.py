@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: From here on a number is written by its size: its digits would fill the table.
 LARGE = 1e6
 
+#: Decimals up to which the numbers of a column are written out.
+MOST_PLACES = 6
+
 #: Stands in a cell where there is no value.
 NOTHING = "\N{EN DASH}"
 
@@ -119,11 +122,31 @@ def whole(value: Any) -> str:
     return NOTHING if missing(value) else f"{int(value):,}"
 
 
+def aligned(values: Iterable[Any]) -> Callable[[Any], str]:
+    """Return a writer of a column's cells, whose numbers get as many decimals each.
+
+    Up to four digits of the largest and two of the smallest are written, or all by their sizes.
+    """
+    sizes = [abs(each) for each in values if isinstance(each, float) and each and not missing(each)]
+    if not sizes:
+        return cell
+    largest, least = (math.floor(math.log10(end(sizes))) for end in (max, min))
+    places = max(3 - largest, 1 - least, 0)
+    if max(sizes) >= LARGE or places > MOST_PLACES:
+        return partial(_aligned, ".3e")
+    decimals = (f"{each:.{places}f}".rstrip("0").partition(".")[2] for each in sizes)
+    return partial(_aligned, f"z.{max(map(len, decimals))}f")
+
+
+def _aligned(form: str, value: Any) -> str:
+    return format(value, form) if isinstance(value, float) and not missing(value) else cell(value)
+
+
 def probability(value: Any) -> str:
-    """Return a p-value with three decimals, a smaller one by its size."""
+    """Return a p-value with three decimals."""
     if missing(value):
         return NOTHING
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 def spaced(value: Any) -> str:

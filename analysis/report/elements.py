@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn, columns_of
 from analysis.data.model_names import without_paths
-from analysis.text import NOTHING, cell, missing, spaced
+from analysis.text import NOTHING, aligned, cell, missing, spaced
 
 #: Letters of a word up to which it is kept whole in a cell.
 LONGEST_WORD = 14
@@ -90,20 +90,22 @@ def table_of(
     first, *others = sorted(columns_of(columns), key=lambda column: column.name != "model")
     held = (column for column in others if not all(map(missing, values.get(column.name, ()))))
     shown = (first, *held)
-    cells = [
-        [_cell(value, column, links.get(column.name, {})) for value in values[column.name]]
-        for column in shown
-    ]
+    cells = [_cells(values[column.name], column, links.get(column.name, {})) for column in shown]
     numeric = tuple(any(cell.numeric for cell in each) for each in cells)
     return PageTable(name, caption, shown, tuple(zip(*cells, strict=True)), numeric)
 
 
-def _cell(value: Any, column: TableColumn, links: Mapping[str, str]) -> Cell:
+def _cells(values: Sequence[Any], column: TableColumn, links: Mapping[str, str]) -> list[Cell]:
+    form = aligned(values) if column.form is cell else column.form
+    return [_cell(value, form, links) for value in values]
+
+
+def _cell(value: Any, form: Callable[[Any], str], links: Mapping[str, str]) -> Cell:
     if missing(value):
         return Cell(NOTHING, "", numeric=False)
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     link = links.get(value, "") if isinstance(value, str) else ""
-    return Cell(column.form(value), _key(value, numeric), numeric, link)
+    return Cell(form(value), _key(value, numeric), numeric, link)
 
 
 def _key(value: Any, numeric: bool) -> str:

@@ -28,7 +28,7 @@ from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, page_files, write_report
 from analysis.report.data import slug
 from analysis.report.data import statement as sql_of
-from analysis.report.elements import page_table
+from analysis.report.elements import page_table, table_of
 from analysis.report.folder import MARKER, report_folder, require_free
 from analysis.report.inline_svg import embedded
 from analysis.report.standalone_svg import Words, framed
@@ -531,7 +531,7 @@ def test_values_are_written_as_readers_expect() -> None:
     assert [cell(each) for each in (None, float("nan"), pd.NA, pd.NaT, "")] == [NOTHING] * 5
     assert cell(np.array(["a", "b"])) == "a, b"
     assert cell(0.123456) == "0.1235"
-    assert [probability(each) for each in (0.5, 1e-5)] == ["0.500", "1.0e-05"]
+    assert [probability(each) for each in (0.5, 1e-5)] == ["0.500", "< 0.001"]
     assert not missing(0)
     assert [slug(each) for each in ("ResNet-18 @ <x>", "..", "Ünï")] == ["resnet-18-x", "run", "n"]
 
@@ -545,5 +545,21 @@ def test_a_table_leaves_out_what_says_nothing_and_sorts_by_value() -> None:
     assert (first[0].link, second[0].link) == ("p.html", "")
     assert [cell.key for cell in (*first, *second)] == ["x", "2.0", "y", ""]
     assert shown.numeric == (False, True)
-    empty = page_table(Table("t", "caption", frame.iloc[:0], [TableColumn("a", "A")]))
+
+
+def test_numbers_of_a_column_have_as_many_decimals() -> None:
+    for values, texts in (
+        ([0.25, -0.01999, 0.0, None], ["0.25", "-0.02", "0.00", NOTHING]),
+        ([-0.05, 1.64e-8], ["-5.000e-02", "1.640e-08"]),
+        ([1e7, 0.5], ["1.000e+07", "5.000e-01"]),
+        ([5000.25, 3.28], ["5000.2", "3.3"]),
+        ([12345.0, 2.0], ["12345", "2"]),
+    ):
+        shown = table_of("t", "caption", ["a"], {"a": values})
+        assert [row[0].text for row in shown.rows] == texts
+
+
+def test_a_table_without_rows_has_its_first_column() -> None:
+    frame, columns = pd.DataFrame({"a": []}), [TableColumn("a", "A")]
+    empty = page_table(Table("t", "caption", frame, columns))
     assert (empty.rows, empty.numeric) == ((), (False,))
