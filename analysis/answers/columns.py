@@ -83,6 +83,12 @@ def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
+def _metric(name: str) -> str:
+    from survey.metrics import title_of
+
+    return title_of(name)
+
+
 def _year(value: float) -> str:
     return str(int(value))
 
@@ -90,7 +96,7 @@ def _year(value: float) -> str:
 _EVERY = (
     *(TableColumn(name, form=fixed(n)) for n, names in _DECIMALS.items() for name in names),
     *(TableColumn(name, form=whole) for name in _WHOLE),
-    *(TableColumn(name, form=spaced) for name in ("label", "metric", "predictor", "quantity")),
+    *(TableColumn(name, form=spaced) for name in ("label", "predictor", "quantity")),
     TableColumn("adjusted_rand", "", fixed(2), "1 for the same parts, 0 for chance"),
     TableColumn("affinity_after", "", fixed(4), terminal="is"),
     TableColumn("affinity_before", "", fixed(4), terminal="was"),
@@ -113,6 +119,7 @@ _EVERY = (
     TableColumn("high", "to", fixed(2), "upper end of the 95 % interval"),
     TableColumn("low", "from", fixed(2), "lower end of the 95 % interval"),
     TableColumn("lowered", "sites lowered", percent),
+    TableColumn("metric", form=_metric),
     TableColumn("mean_difference", "difference of means", fixed(3)),
     TableColumn("other_family", "family", terminal="its family"),
     TableColumn("other_model", "neighbour", terminal="neighbour"),

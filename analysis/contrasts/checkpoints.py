@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.array_types import Floats
-from analysis.choices import PAPER_METRICS, PAPER_NAMES
+from analysis.choices import PAPER_METRICS
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each
 from analysis.data.tables import Row, result_table
@@ -20,6 +20,7 @@ from analysis.data.validation import require_columns
 from analysis.statistics.pearson import pearson_where_known
 from analysis.text import listed, number
 from survey.errors import SettingsError, UnknownName
+from survey.metrics import title_of
 from survey.text import counted
 
 #: What is compared: the affinity, and what the paper compares it with.
@@ -98,7 +99,7 @@ def robustness_finding(robustness: pd.DataFrame) -> str:
     known = robustness[robustness["relative_std"].notna()]
     if known.empty:
         return "No architecture was measured with several checkpoints"
-    known = known.assign(name=known["metric"].replace(PAPER_NAMES))
+    known = known.assign(name=known["metric"].map(title_of))
     by_setting = known.groupby(["source", "architecture", "dataset"])
     steadiest = [_steadiest(group) for _, group in by_setting]
     if len(steadiest) > 1:

@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.choices import PAPER_NAMES, Level
+from analysis.choices import Level
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import LABEL_SIZE, names_down, text_width
 from analysis.relations.metric_correlations import correlations_finding
 from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import number
+from survey.metrics import title_of
 
 #: Size of a cell in pixels.
 WIDE, HIGH = 92, 20
@@ -35,15 +36,15 @@ def correlation_rows(correlations: pd.DataFrame, level: Level = "family") -> pd.
     Returns
     -------
     pandas.DataFrame
-        The columns of ``correlations`` for these rows, ``metric`` by the paper's name where it has
-        one, ``cell`` (the coefficient with, for means, the deviation; a dash where it is blank;
-        an asterisk where ``p_corrected`` is below 0.05) and ``label`` (the name with n, and
-        with the dataset where means are of several).
+        The columns of ``correlations`` for these rows, ``metric`` by its heading, ``cell`` (the
+        coefficient with, for means, the deviation; a dash where it is blank; an asterisk where
+        ``p_corrected`` is below 0.05) and ``label`` (the name with n, and with the dataset where
+        means are of several).
     """
     require_columns(correlations, ("level", "metric", "pearson"), "correlations(signatures)")
     levels = ("family", "all") if level == "family" else (level,)
     rows = correlations[correlations["level"].isin(levels)].copy()
-    rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
+    rows["metric"] = rows["metric"].map(title_of)
     rows["cell"] = [_cell(row) for row in rows.to_dict("records")]
     counts = rows.groupby(["level", "name", "dataset"])["n"].transform("max")
     noun = "sites" if level == "model" else "architectures"

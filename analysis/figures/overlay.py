@@ -16,6 +16,7 @@ from analysis.figures.theme import QUIET, lines_by
 from analysis.statistics.dtw import dtw_path
 from analysis.text import listed, number
 from survey.errors import NothingToDraw
+from survey.metrics import title_of
 
 #: Width and height of the drawing, in pixels.
 WIDTH, HEIGHT = 640, 300
@@ -62,19 +63,20 @@ def overlay_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
     if medians.empty:
         raise NothingToDraw(f"no site of these models has a value of {value}")
     looks = lines_by("model", sorted(rows["model"].unique()), WIDTH)
+    title = title_of(value)
 
     def strokes(base: Any) -> Any:
         return base.mark_line(strokeWidth=1.4).encode(order="site:Q", detail="run_id:N", **looks)
 
     def points(base: Any) -> Any:
-        shown = ["model:N", "site_name:N", "activation:N", alt.Tooltip("affinity:Q", title=value)]
+        shown = ["model:N", "site_name:N", "activation:N", alt.Tooltip("affinity:Q", title=title)]
         return base.mark_circle(size=22, opacity=1).encode(color=looks["color"], tooltip=shown)
 
-    plain = alt.Y("affinity:Q", title=value, axis=alt.Axis(tickCount=5))
+    plain = alt.Y("affinity:Q", title=title, axis=alt.Axis(tickCount=5))
     y = None if value == "affinity" else plain
     return figure(
         over_depth(rows, strokes, points, width=WIDTH, height=HEIGHT, y=y),
-        f"Median {value} goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
+        f"Median {title} goes from {number(medians.iloc[0])} ({medians.index[0]}) to"
         f" {number(medians.iloc[-1])} ({medians.index[-1]})",
         note="A gap where a site has no value." + hollow_note(rows),
         source=signatures,

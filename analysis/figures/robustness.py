@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.choices import PAPER_NAMES
 from analysis.contrasts.checkpoints import robustness_finding
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.theme import ACCENT, LABEL_SIZE, QUIET, names_down
 from analysis.text import number
+from survey.metrics import title_of
 
 #: Panels side by side, width of each and height of a bar, in pixels.
 COLUMNS, WIDTH, BAR = 2, 340, 20
@@ -33,12 +33,12 @@ def robustness_rows(robustness: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``panel`` (architecture, with its source where several have it, dataset and number of
-        checkpoints), ``metric`` (by the paper's name), ``relative_std`` and ``cell`` (mean and
+        checkpoints), ``metric`` (by its heading), ``relative_std`` and ``cell`` (mean and
         deviation, in words).
     """
     require_columns(robustness, ("metric", "relative_std"), "robustness(signatures)")
     rows = robustness[robustness["relative_std"].notna()].copy()
-    rows["metric"] = rows["metric"].map(lambda name: PAPER_NAMES.get(name, name))
+    rows["metric"] = rows["metric"].map(title_of)
     most = rows.groupby(["source", "architecture", "dataset"])["n"].transform("max")
     by_name = rows.groupby(["architecture", "dataset"])["source"]
     sources = (rows["source"] + ":").where(by_name.transform("nunique") > 1, "")

@@ -16,7 +16,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy.special import stdtr, stdtrit
 
 from analysis.array_types import Floats, Integers
-from analysis.choices import PAPER_METRICS, PAPER_NAMES, Level
+from analysis.choices import PAPER_METRICS, Level
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.tables import Row
@@ -33,6 +33,7 @@ from analysis.statistics.pearson import (
 )
 from analysis.text import number, span
 from survey.errors import SettingsError, UnknownName
+from survey.metrics import title_of
 from survey.text import counted
 
 COLUMNS = {
@@ -172,12 +173,12 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
     noun = {"model": "model", "family": "family", "all": "survey"}[level]
     means = known.groupby("metric", sort=False)["pearson"].agg(["min", "max", "mean"])
     # Of equal ones the first by the name that is shown.
-    means = means.rename(index=lambda name: PAPER_NAMES.get(name, name)).sort_index()
+    means = means.rename(index=title_of).sort_index()
     row = means.iloc[int(np.argmax(means["mean"].abs()))]
     members = known["name"].nunique()
     count = counted(members, noun, "families" if noun == "family" else "")
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
-    strongest = known[known["metric"].map(lambda name: PAPER_NAMES.get(name, name)) == row.name]
+    strongest = known[known["metric"].map(title_of) == row.name]
     tested = strongest["p_corrected"].dropna()
     small = f"{int((tested < SIGNIFICANT).sum())} of {len(tested)} differ from 0 at {SIGNIFICANT}"
     doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"
@@ -205,7 +206,7 @@ def means_sentences(correlations: pd.DataFrame) -> list[str]:
     for dataset, rows in by_dataset:
         most = int(rows["n"].max())
         values = [
-            f"{row['metric']} {number(row['pearson'])}"
+            f"{title_of(row['metric'])} {number(row['pearson'])}"
             + ("" if pd.isna(row["std"]) else f" ± {number(row['std'])}")
             # Not every run has every metric.
             + ("" if row["n"] == most else f" ({int(row['n'])} of them)")

@@ -86,6 +86,13 @@ def listed_quantities() -> tuple[Quantity, ...]:
     return tuple(quantity for quantity in all_quantities() if quantity.listed)
 
 
+@functools.cache
+def title_of(name: str) -> str:
+    """Return what readers call a column: a quantity's heading, or its name with spaces."""
+    titles = {quantity.name: quantity.title for quantity in all_quantities()}
+    return titles.get(name, name.replace("_", " "))
+
+
 def broken() -> tuple[BrokenExtension, ...]:
     """Return the announced metrics that cannot be used, with the reason."""
     return _installed().broken

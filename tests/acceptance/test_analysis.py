@@ -371,7 +371,7 @@ def test_what_cannot_be_computed_is_not_given_as_a_number(home: Path) -> None:
     shown = survey("cluster", "--family", "VGG", home=home).stderr
     assert "adjusted Rand" not in shown
     shown = survey("correlate", "--model", "vgg16", home=home).stderr
-    assert "1 architecture, without random weights: cka" in shown
+    assert "1 architecture, without random weights: CKA" in shown
     rows = answer("compare", "residual", "--family", "VGG", home=home)
     assert all(row["difference"] is None for row in rows)
 

@@ -318,8 +318,8 @@ def test_groups_too_small_to_fit_are_said_to_be():
 def test_cells_of_correlations_say_mean_deviation_and_doubt():
     table = correlations(measured(18))
     rows = correlation_rows(table)
-    assert set(rows["metric"]) == {"cka", "norm", "sparsity", "entropy", "r2"}
-    one = rows[(rows["name"] == "VGG") & (rows["metric"] == "r2")].iloc[0]
+    assert set(rows["metric"]) == {"CKA", "norm", "sparsity change", "entropy change", "R2"}
+    one = rows[(rows["name"] == "VGG") & (rows["metric"] == "R2")].iloc[0]
     star = "*" if one["p_corrected"] < 0.05 else ""
     assert one["cell"] == f"{one['pearson']:.2f} ± {one['std']:.2f}{star}"
     assert one["label"] == "VGG (2 architectures)"
@@ -365,7 +365,7 @@ def test_points_are_of_the_models_that_were_fitted():
 def test_a_blank_correlation_is_a_dash():
     table = correlations(measured(2).assign(cka=0.5))
     rows = correlation_rows(table, "model")
-    assert set(rows.loc[rows["metric"] == "cka", "cell"]) == {"-"}
+    assert set(rows.loc[rows["metric"] == "CKA", "cell"]) == {"-"}
     blank = table.assign(pearson=np.nan)
     assert "No correlation can be computed" in words(correlation_chart(blank))
 
