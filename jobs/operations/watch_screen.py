@@ -65,8 +65,8 @@ def state_line(look: Look) -> str:
     if look.state == "running":
         return f"a scan is writing: process {progress.process}"
     ends = {
-        "done": "everything is measured",
-        "failed": "not everything could be measured",
+        "done": "all of its jobs are measured",
+        "failed": "not all of its jobs could be measured",
         "interrupted": "interrupted; survey run goes on where it stopped",
         "error": f"error: {progress.error}",
     }
