@@ -263,7 +263,7 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     named = [alt.Tooltip(each) for each in shown]
 
     # Smaller where sites lie close together.
-    point = float(min(46, max(9, 6 * size[0] / max(len(group), 1))))
+    point = min(46, max(9, round(6 * size[0] / max(len(group), 1))))
 
     def points(base: Any) -> Any:
         return base.mark_point(filled=True, opacity=1, size=point).encode(

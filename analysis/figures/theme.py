@@ -18,6 +18,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+#: Options of a scale, axis or legend. Altair's own objects have a hundred fields, and are copied
+#: with every chart around them.
+Options = dict[str, Any]
+
 #: Colours of categories.
 PALETTE = ("#03509F", "#E67600", "#00894A", "#CC79A7", "#A90006", "#0099FF", "#000000")
 
@@ -49,7 +53,7 @@ TITLE_SIZE, NOTE_SIZE, LABEL_SIZE, CAPTION_SIZE = 13, 11, 10, 9
 _BOLD_WIDTH, _PLAIN_WIDTH = 0.54, 0.48
 
 #: The fixed scale of every score in [0, 1].
-UNIT = alt.Scale(domain=[0, 1], nice=False)
+UNIT: Options = {"domain": [0, 1], "nice": False}
 
 #: Affinity upwards.
 AFFINITY = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
@@ -104,26 +108,26 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
-def colour_scale(names: Iterable[str]) -> alt.Scale:
+def colour_scale(names: Iterable[str]) -> Options:
     """Return the colours of named things, in order; ``UNKNOWN`` is grey."""
     return _scale(names, PALETTE, QUIET)
 
 
-def shape_scale(names: Iterable[str]) -> alt.Scale:
+def shape_scale(names: Iterable[str]) -> Options:
     """Return the shapes of named things, in order; ``UNKNOWN`` has one of its own."""
     return _scale(names, SHAPES, "triangle-right")
 
 
-def dash_scale(names: Iterable[str]) -> alt.Scale:
+def dash_scale(names: Iterable[str]) -> Options:
     """Return the dashes of named things, in order."""
     return _scale(names, DASHES, [1, 3])
 
 
-def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> alt.Scale:
+def _scale(names: Iterable[str], values: Sequence[Any], unknown: Any) -> Options:
     domain = list(dict.fromkeys(names))
     known = [name for name in domain if name != UNKNOWN]
     of = {name: values[place % len(values)] for place, name in enumerate(known)}
-    return alt.Scale(domain=domain, range=[of.get(name, unknown) for name in domain])
+    return {"domain": domain, "range": [of.get(name, unknown) for name in domain]}
 
 
 def marks_by(
@@ -160,13 +164,12 @@ def lines_by(
 def marked(column: str, looks: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Return the colour and shape of marks by a column, given for each value, with one legend."""
     colours, shapes = (
-        alt.Scale(domain=list(looks), range=list(each))
-        for each in zip(*looks.values(), strict=True)
+        {"domain": list(looks), "range": list(each)} for each in zip(*looks.values(), strict=True)
     )
     return _marks(column, colours, shapes, legend(columns=len(looks)))
 
 
-def _marks(column: str, colours: alt.Scale, shapes: alt.Scale, shown: alt.Legend) -> dict[str, Any]:
+def _marks(column: str, colours: Options, shapes: Options, shown: Options) -> dict[str, Any]:
     return {
         "color": alt.Color(f"{column}:N", scale=colours, legend=shown),
         "shape": alt.Shape(f"{column}:N", scale=shapes, legend=shown),
@@ -179,12 +182,12 @@ def names_down(column: str, order: Sequence[str], **axis: Any) -> alt.Y:
     return alt.Y(f"{column}:N", title=None, sort=list(order), axis=alt.Axis(**options))
 
 
-def legend(columns: int = 4, title: str | None = None, **options: Any) -> alt.Legend:
+def legend(columns: int = 4, title: str | None = None, **options: Any) -> Options:
     """Return a legend below the drawing, in columns."""
-    return alt.Legend(orient="bottom", columns=columns, title=title, offset=8, **options)
+    return {"orient": "bottom", "columns": columns, "title": title, "offset": 8, **options}
 
 
-def line_legend(columns: int, title: str | None = None) -> alt.Legend:
+def line_legend(columns: int, title: str | None = None) -> Options:
     """Return a legend of lines below the drawing, in columns."""
     return legend(columns=columns, title=title, symbolType="stroke", symbolSize=200)
 

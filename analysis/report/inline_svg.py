@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from altair.utils.schemapi import debug_mode
+
 from analysis.figures.export import csv_text
 from analysis.figures.files.vega import compiled_of, specification, svg_of_compiled
 from analysis.figures.files.words import Words
@@ -99,7 +101,8 @@ def shown(exhibit: Exhibit, write: Write) -> Shown:
         Writes a file of the report.
     """
     # Figures of this package are valid; a validation of each takes as long as making it.
-    spec = specification(exhibit.chart(), validate=False)
+    with debug_mode(False):
+        spec = specification(exhibit.chart(), validate=False)
     words = Words.taken(spec)
     describe_marks(spec)
     drawings = _drawn_each(spec)

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import DTypeLike
 
 from analysis.array_types import Floats
 from analysis.choices import NORMALISATION, Normalisation
@@ -232,17 +233,20 @@ def distance_values(
     normalisation: Normalisation,
     band: int | None,
     cache: DistanceCache | None = None,
+    dtype: DTypeLike = np.float64,
 ) -> Floats:
-    """Return the distances between curves, shape (m, m)."""
+    """Return the distances between curves, shape (m, m), computed in a precision."""
     prepared = [curve.normalised(normalisation) for curve in signatures]
-    squares = _squares(prepared, band, cache)
+    squares = _squares(prepared, band, cache, dtype)
     if normalisation == "length":
         sizes = np.array([curve.size for curve in prepared])
         squares = squares / np.add.outer(sizes, sizes)
     return np.sqrt(squares)
 
 
-def _squares(prepared: Sequence[Floats], band: int | None, cache: DistanceCache | None) -> Floats:
+def _squares(
+    prepared: Sequence[Floats], band: int | None, cache: DistanceCache | None, dtype: DTypeLike
+) -> Floats:
     """Return squared distances; equal curves are warped once, known ones not at all."""
     if band is not None and band < 0:
         raise SettingsError(f"the band is {band}, must be at least 0 or none")
@@ -255,7 +259,7 @@ def _squares(prepared: Sequence[Floats], band: int | None, cache: DistanceCache 
     pairs = np.argwhere(np.triu(np.isnan(known), 1))
     if len(pairs):
         fresh = np.full_like(known, np.nan)
-        sums = dtw.squared_sums([prepared[place] for place in first], pairs, band)
+        sums = dtw.squared_sums([prepared[place] for place in first], pairs, band, dtype)
         fresh[tuple(pairs.T)] = fresh[tuple(pairs[:, ::-1].T)] = sums
         if cache:
             cache.store(names, band, fresh)

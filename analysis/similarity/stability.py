@@ -175,7 +175,8 @@ def _drawn(
     """Return the clusters of the models over batches drawn with replacement."""
     old = clustering.matrix
     curves = [run.drawn(rng) for run in runs]
-    values = distance_values(curves, old.normalisation, old.band)
+    # Seven digits: the draws themselves move distances far more.
+    values = distance_values(curves, old.normalisation, old.band, dtype=np.float32)
     return partition(values, clustering.method, clustering.number)
 
 

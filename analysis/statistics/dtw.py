@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from analysis.array_types import Floats, Integers
 from survey.cores import local_cores
@@ -91,7 +91,12 @@ def dtw_path(x: ArrayLike, y: ArrayLike) -> Integers:
     return np.array(path[::-1])
 
 
-def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None = None) -> Floats:
+def squared_sums(
+    curves: Sequence[ArrayLike],
+    pairs: ArrayLike,
+    band: int | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Floats:
     """Return the squared distances of pairs of curves; see ``dtw``.
 
     Parameters
@@ -102,6 +107,8 @@ def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None
         Which of them to compare with which, counting from 0.
     band : int, optional
         Radius of a Sakoe-Chiba band in sites.
+    dtype : dtype, default float64
+        The precision of the sums: float32 takes two thirds of the time, to seven digits.
 
     Returns
     -------
@@ -118,7 +125,7 @@ def squared_sums(curves: Sequence[ArrayLike], pairs: ArrayLike, band: int | None
     wanted = np.asarray(pairs, np.int64).reshape(-1, 2)
     sums = np.empty(len(wanted))
     if len(wanted):
-        prepared = [_prepared(curve) for curve in curves]
+        prepared = [_prepared(curve).astype(dtype, copy=False) for curve in curves]
         _fill(prepared, wanted, -1 if band is None else int(band), sums)
     return sums
 
@@ -177,7 +184,7 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
     lengths = sizes[pairs]
 
     def compute(places: Integers) -> None:
-        results = np.empty(len(places))
+        results = np.empty(len(places), flat.dtype)
         first, second = np.ascontiguousarray(pairs[places].T)
         fill_sums(flat, starts, sizes, first, second, radius, results)
         sums[places] = results

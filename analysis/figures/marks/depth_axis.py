@@ -13,10 +13,13 @@ import pandas as pd
 from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
 from analysis.figures.marks.hollow_marks import few_images, hollowed
-from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT
+from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT, Options
 
 #: Area of a mark on a line, in square pixels: a hollow one is seen to be so.
 SMALL = 20.0
+
+#: An axis of short numbers: without a limit of length Vega measures each once, not three times.
+_NUMBERS: Options = {"tickCount": 5, "labelLimit": 0}
 
 #: The columns of ``depths`` that a reader can choose, by their labels.
 CHOICES = {"relative depth": "relative_depth", "graph depth": "graph_depth", "site": "site"}
@@ -104,10 +107,10 @@ def over_depth(
     x = alt.X(
         "depth:Q",
         # A blank title keeps the room for the chosen words, which no axis can show.
-        axis=alt.Axis(title=" ", grid=False, tickCount=5),
-        scale=alt.Scale(nice=False, zero=True),
+        axis={"title": " ", "grid": False, **_NUMBERS},
+        scale={"nice": False, "zero": True},
     )
-    y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=alt.Axis(tickCount=5))
+    y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=_NUMBERS)
     # Data given to the whole chart are written once, those of layers once a layer.
     base = alt.Chart().transform_calculate(depth=_CHOSEN).encode(x=x)
     dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(

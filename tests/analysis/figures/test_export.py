@@ -10,10 +10,11 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 import pytest
+import vl_convert
 
 from analysis import figures
 from analysis.figures.export import csv_text, page, svg
-from analysis.figures.files.vega import specification
+from analysis.figures.files.vega import specification, svg_of
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
 
@@ -99,6 +100,15 @@ def test_no_name_ends_the_script():
     assert json.loads(spec.group(1))["description"] == EVIL
     assert "<title>&lt;/script&gt;" in drawn
     assert "<b>" not in figures.svg(chart(EVIL))
+
+
+def test_a_figure_of_a_kind_drawn_before_is_as_if_alone():
+    for rows in ({"x": [1.0, 2.0]}, {"x": [4.0]}, {"x": [-3.0, 0.0, 7.5]}):
+        drawn = alt.Chart(pd.DataFrame(rows), description=str(rows)).mark_point().encode(x="x:Q")
+        spec = specification(drawn)
+        alone = vl_convert.vega_to_svg(vl_convert.vegalite_to_vega(spec))
+        here, there = (re.sub("clip[0-9]+", "", each) for each in (alone, svg_of(spec)))
+        assert here == there
 
 
 def test_many_rows_are_no_error_and_nan_is_null():

@@ -125,6 +125,17 @@ def test_pairs_beside_each_other_do_not_touch(band: int | None) -> None:
     assert squared_sums(curves, pairs, band).tolist() == alone
 
 
+@pytest.mark.parametrize("band", [None, 3])
+def test_single_precision_has_seven_digits(band: int | None) -> None:
+    rng = np.random.default_rng(6)
+    curves = [rng.random(size) for size in rng.integers(1, 60, 40)]
+    pairs = np.argwhere(np.triu(np.ones((40, 40)), 1))
+    exact = squared_sums(curves, pairs, band)
+    single = squared_sums(curves, pairs, band, np.float32)
+    np.testing.assert_allclose(single, exact, rtol=1e-5)
+    assert (single != exact).any()
+
+
 def test_without_pairs_nothing_is_computed() -> None:
     assert squared_sums([], np.empty((0, 2))).shape == (0,)
 
