@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,11 +87,9 @@ def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
     # The sites of a gate lie between those of its block, and are counted with them.
     goes_on = (run.shift(-1) == run) & (repeat.shift(-1) > repeat)
     last = (repeat >= 2) & ~goes_on
-    activates = [
-        _fits(POST_ACTIVATION, family) and not _fits(PRE_ACTIVATION, architecture)
-        for family, architecture in zip(main["family"], main["architecture"], strict=True)
-    ]
-    result = (last & np.array(activates, bool)).reindex(signatures.index, fill_value=False)
+    after = _of_each(main["family"], POST_ACTIVATION)
+    before = _of_each(main["architecture"], PRE_ACTIVATION)
+    result = (last & after & ~before).reindex(signatures.index, fill_value=False)
     return result.astype(bool)
 
 
@@ -258,14 +255,17 @@ def _twin_pairs(signatures: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.Dat
     """Yield the sites of every residual network and of its twin."""
     residual, plain = TWIN_NAMES
     single = last_run_each(signatures)
-    networks = [sites for _, sites in single.groupby("run_id", sort=False)]
-    by_name = {
-        (sites["architecture"].iloc[0], *sites[list(SETTING)].iloc[0]): sites for sites in networks
-    }
-    for (name, *setting), sites in by_name.items():
-        twin = by_name.get((name.replace(residual, plain, 1), *setting))
-        if residual in name and twin is not None:
-            yield sites, twin
+    first = single.drop_duplicates("run_id")
+    names = zip(*(first[name] for name in ("architecture", *SETTING)), strict=True)
+    by_name = dict(zip(names, first["run_id"], strict=True))
+    pairs = [
+        (run, twin)
+        for (name, *setting), run in by_name.items()
+        if residual in name and (twin := by_name.get((name.replace(residual, plain, 1), *setting)))
+    ]
+    in_pairs = single[single["run_id"].isin({run for pair in pairs for run in pair})]
+    sites = dict(iter(in_pairs.groupby("run_id", sort=False)))
+    yield from ((sites[one], sites[other]) for one, other in pairs)
 
 
 def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
@@ -286,5 +286,10 @@ def _twin_row(one: pd.DataFrame, other: pd.DataFrame) -> Row:
     return row | {"std_residual": a.std(ddof=1), "std_plain": b.std(ddof=1)}
 
 
-def _fits(globs: tuple[str, ...], name: Any) -> bool:
-    return isinstance(name, str) and any(fnmatchcase(name, glob) for glob in globs)
+def _of_each(names: pd.Series[str], globs: tuple[str, ...]) -> pd.Series[bool]:
+    """Return which names fit one of some patterns; each different name is compared once."""
+    fits = {
+        name: isinstance(name, str) and any(fnmatchcase(name, glob) for glob in globs)
+        for name in names.unique()
+    }
+    return names.map(fits).astype(bool)

@@ -45,7 +45,7 @@ def compiled_of(spec: dict[str, Any]) -> dict[str, Any]:
     compiled: dict[str, Any] = json.loads(_compiled(text))
     compiled["description"] = spec.get("description", "")
     given = {names[name]: values for name, values in rows.items()}
-    for each in compiled["data"]:
+    for each in compiled.get("data", ()):
         if each["name"] in given:
             each["values"] = given[each["name"]]
     return compiled
