@@ -1,9 +1,10 @@
 """Benchmark of the signature store's writer, beside DuckDB's bulk insert of the same rows.
 
 Single batches of ResNet-50's 49 sites are made durable one by one, and as many bare files of the
-same size. Then two processes take turns, a round each: one writes records in segments of 10,045
-rows (205 batches), durable one by one and merged on the way; the other inserts the same rows and
-columns from Arrow tables of a round each. Making what is written is not timed.
+same size. Then three processes take turns, a round each: two write segments of 10,045 rows (205
+batches), durable one by one and merged on the way, one from the rows that the workers of a scan
+make, the other from records; the third inserts the same rows and columns from Arrow tables of a
+round each. Making what is written is not timed.
 
     python bench/writer.py [ROWS]      # 10 million rows by default
 """
@@ -17,9 +18,10 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -28,11 +30,11 @@ import pyarrow as pa
 from catalog.files import sync_folder
 from catalog.open_home import open_home
 from catalog.store import schema
-from catalog.store.arrow_rows import batch_table, run_table
+from catalog.store.arrow_rows import batch_table, packed, run_table
 from catalog.store.records import BatchRecord
 from catalog.store.segments import write_segment
 from catalog.store.staging import PLACE, score_rows
-from catalog.store.upgrade import migrations
+from catalog.store.upgrade import make_store
 from catalog.store.writer import Writer
 from survey.results import BatchScores, Site, SiteScore
 
@@ -122,9 +124,19 @@ def tables(number: int) -> Iterator[pa.Table]:
         )
 
 
-def feed_writer(path: Path, number: int, pipe: Connection) -> None:
+def feed_rows(path: Path, number: int, pipe: Connection) -> None:
+    """Feed a writer the rows that workers make; see ``feed_records``."""
+    feed(path, number, pipe, packed)
+
+
+def feed_records(path: Path, number: int, pipe: Connection) -> None:
     """Make groups durable and merge them, a round for each message; send seconds and memory."""
-    waiting = groups(number)
+    feed(path, number, pipe, lambda one: one)
+
+
+def feed(path: Path, number: int, pipe: Connection, given: Callable[[Any], BatchRecord]) -> None:
+    """Feed a writer what is made of records; see ``feed_records``."""
+    waiting = ([given(one) for one in group] for group in groups(number))
     writer = Writer.open(open_home(path, create=True))
     for last in iter(pipe.recv, None):
         clock = Clock()
@@ -141,10 +153,9 @@ def feed_writer(path: Path, number: int, pipe: Connection) -> None:
 def feed_duckdb(path: Path, number: int, pipe: Connection) -> None:
     """Insert the same rows from Arrow tables, a round for each message; send seconds and memory."""
     waiting = tables(number)
+    make_store(path / "bulk.duckdb")
     connection = duckdb.connect(path / "bulk.duckdb")
     connection.execute("SET enable_progress_bar = false").fetchall()
-    for migration in migrations():
-        connection.execute(migration.sql).fetchall()
     for last in iter(pipe.recv, None):
         batches = pa.concat_tables(itertools.islice(waiting, number // ROUNDS)).combine_chunks()
         scores = score_rows(batches).drop_columns(PLACE)
@@ -161,14 +172,16 @@ def feed_duckdb(path: Path, number: int, pipe: Connection) -> None:
 
 
 def bulk(folder: Path, wanted: int) -> None:
-    """Feed both processes in turn and print the ratio of their rates."""
+    """Feed all processes in turn and print the ratios of their rates."""
     number = max(round(wanted / (GROUP * SITES) / ROUNDS), 1) * ROUNDS
     context, pipes = multiprocessing.get_context("spawn"), []
-    places = [folder / name for name in ("records", "bulk")]
-    for place, feed in zip(places, (feed_writer, feed_duckdb), strict=True):
-        place.mkdir()
+    ways = {"rows": feed_rows, "records": feed_records, "bulk": feed_duckdb}
+    for way, fed in ways.items():
+        (folder / way).mkdir()
         ours, theirs = context.Pipe()
-        context.Process(target=feed, args=(place, number, theirs), daemon=True).start()
+        context.Process(target=fed, args=(folder / way, number, theirs), daemon=True).start()
+        # Where the process ends, receiving is an error and waits no longer.
+        theirs.close()
         pipes.append(ours)
     answers: list[list[Answer]] = [[] for _ in pipes]
     for turn in range(ROUNDS):
@@ -177,16 +190,19 @@ def bulk(folder: Path, wanted: int) -> None:
             received.append(pipe.recv())
     for pipe in pipes:
         pipe.send(None)
+    *written, inserted = answers
     rows = number * GROUP * SITES
-    seconds, busy = ([sum(a[k] for a in rounds) for rounds in answers] for k in (0, 1))
-    ratios = sorted(d[0] / w[0] for w, d in zip(*answers, strict=True))
     print(f"{rows:,} rows in segments of {GROUP * SITES:,}")
-    print(f"  DuckDB's bulk insert {rows / seconds[1]:,.0f} rows/s")
-    print(f"  the writer {rows / seconds[0]:,.0f} rows/s,")
-    spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-    print(f"    ratio {seconds[1] / seconds[0]:.2f} (rounds {spread}),", end=" ")
-    print(f"of processor time {busy[1] / busy[0]:.2f}; {stored(places[0]):,} rows are in the store")
-    print(f"    peak memory after each round, MiB: {' '.join(str(a[2] >> 20) for a in answers[0])}")
+    print(f"  DuckDB's bulk insert {rows / sum(a[0] for a in inserted):,.0f} rows/s")
+    for way, each in zip(ways, written, strict=False):
+        seconds, busy = (sum(a[k] for a in each) for k in (0, 1))
+        whole, worked = (sum(a[k] for a in inserted) for k in (0, 1))
+        ratios = sorted(d[0] / w[0] for w, d in zip(each, inserted, strict=True))
+        print(f"  the writer from {way} {rows / seconds:,.0f} rows/s,")
+        spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+        print(f"    ratio {whole / seconds:.2f} (rounds {spread}),", end=" ")
+        print(f"of processor time {worked / busy:.2f}; {stored(folder / way):,} rows are stored")
+        print(f"    peak memory after each round, MiB: {' '.join(str(a[2] >> 20) for a in each)}")
 
 
 def stored(place: Path) -> int:
