@@ -17,6 +17,9 @@ from survey.errors import StoreError
 #: Bytes of the largest result that is read; of the largest network it is a hundredth.
 _MOST_BYTES = 2**26
 
+#: What no number that is shown reaches: path lengths and seconds are far below.
+_MOST = 1e15
+
 
 @dataclass(frozen=True)
 class _Site:
@@ -87,7 +90,8 @@ def read_result(home: Home, run_id: str) -> dict[str, Any] | None:
         # By way of JSON, in which a list may stand for a tuple.
         TypeAdapter(_Shown).validate_json(json.dumps(result), strict=True)
         for name in _Shown.__dataclass_fields__.keys() - {"sites"}:
-            float(result.get(name) or 0)
+            if not abs(float(result.get(name) or 0)) < _MOST:
+                raise ValueError(f"{name} is {result[name]!r:.20}")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, OverflowError) as error:
