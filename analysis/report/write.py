@@ -54,6 +54,7 @@ def write_report(
     watch: Watch = unwatched,
     color_by: str | None = None,
     processes: int = 1,
+    kind: type[ReportMaterial] = ReportMaterial,
 ) -> Report:
     """Write a report about what a home holds.
 
@@ -75,6 +76,8 @@ def write_report(
         A tag, such as ``tags.lr``, or column of models that colours them; by default their family.
     processes : int, optional
         How many processes make the pages of many models; each takes some 600 MB.
+    kind : type of ReportMaterial, optional
+        What gives its frames; a service's names files without their folders.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def write_report(
     UnknownName
         If no run has such a tag, and there is no such column.
     """
-    out, material = Path(out), ReportMaterial(home, selection, watch=watch, color_by=color_by)
+    out, material = Path(out), kind(home, selection, watch=watch, color_by=color_by)
     material.colours()
     title = title or f"A survey of {len(material.models)} models"
     made_from = material.provenance

@@ -57,9 +57,11 @@ def archive_report(home: Path, archive: Path, selection: Selection, options: Rep
         As ``write_report``.
     """
     from analysis.report import write_report
+    from jobs.operations.bare_material import BareMaterial
 
     folder = archive.with_name(f"{archive.name}.folder")
-    write_report(home, folder, selection, options.title, color_by=options.color_by)
+    coloured = options.color_by
+    write_report(home, folder, selection, options.title, color_by=coloured, kind=BareMaterial)
     file = shutil.make_archive(str(archive), "zip", folder)
     shutil.rmtree(folder)
     return Path(file)

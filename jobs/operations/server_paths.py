@@ -21,9 +21,10 @@ _PACKAGES = re.compile(r"(?<![\w.])/[^\n\"']*?/(?:site|dist)-packages/")
 _REFERENCE = re.compile(r"(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
 
 # Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon. A
-# folder's name may hold spaces, but ends with none.
+# folder's name may hold spaces, but neither begins nor ends with one: `a / b` is no path, nor are
+# `</a>` and the `*/5` of cron.
 _PATH = re.compile(
-    r"(?<![\w./\\])(?:~|\.{1,2})?/(?!/)"
+    r"(?<![\w./\\*<])(?:~|\.{1,2})?/(?![/\s])"
     r"(?:[^/\n'\"`,;:()<>\[\]]*[^\s/'\"`,;:()<>\[\]]/)*"
 )
 
@@ -52,6 +53,10 @@ def without_folders(value: Any) -> Any:
     """Return a value whose texts name files without the folders that they lie in."""
     if isinstance(value, str):
         return _bare(value) if "/" in value else value
+    if isinstance(value, bytes):
+        return without_folders(value.decode(errors="surrogateescape")).encode(
+            errors="surrogateescape"
+        )
     if isinstance(value, dict):
         return {name: without_folders(each) for name, each in value.items()}
     # A map is a list of pairs.
@@ -65,7 +70,7 @@ def _bare(text: str) -> str:
 
 
 def without_paths_in(rows: Rows) -> Rows:
-    """Return a table or batch whose texts name files without the folders that they lie in."""
+    """Return a table or batch whose texts and names have files without their folders."""
     import pyarrow as pa
 
     for place, field in enumerate(rows.schema):
@@ -75,7 +80,8 @@ def without_paths_in(rows: Rows) -> Rows:
         else:
             bare = _without_folders_each(column)
         rows = rows.set_column(place, field, bare)
-    return rows
+    # A statement can make a value a column's name.
+    return rows.rename_columns([without_folders(name) for name in rows.schema.names])
 
 
 def _without_folders_each(values: pa.Array) -> pa.Array:
@@ -92,6 +98,6 @@ def _without_folders_each(values: pa.Array) -> pa.Array:
         return pa.array(map(without_folders, coded.dictionary.to_pylist()), kind).take(
             coded.indices
         )
-    if pa.types.is_nested(kind) and "string" in str(kind):
+    if re.search("string|binary", str(kind)):
         return pa.array([without_folders(each) for each in values.to_pylist()], kind)
     return values

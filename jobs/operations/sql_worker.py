@@ -121,6 +121,7 @@ def write_result(
     """
     schema, batches = plain_batches(result, format)
     if bare:
+        schema = without_paths_in(schema.empty_table()).schema
         batches = map(without_paths_in, batches)
     return write_batches(schema, batches, format, stream, lines, width)
 

@@ -20,7 +20,6 @@ from analysis.data.provenance import banner, provenance_of_run
 from analysis.data.selection import Selection
 from analysis.report.architecture_runs import architecture_exhibits, architecture_table
 from analysis.report.comparison_page import comparison_page
-from analysis.report.data import ReportMaterial
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section
 from analysis.report.inline_svg import drawn, write_data
 from analysis.report.model_page import (
@@ -35,15 +34,13 @@ from analysis.text import spaced, whole
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
+from jobs.operations.bare_material import NAMING_FILES, BareMaterial, bare
 from jobs.operations.server_paths import without_folders
 from jobs.service.kept_material import kept_material
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from survey.errors import SettingsError, UnknownName
 from survey.settings import MEASURING_VERSION
-
-#: Columns of ``runs`` in which paths of the server may stand.
-_NAMING_FILES = ("checkpoint", "dataset", "error", "suspicion", "transform", "settings")
 
 #: Events that the overview lists.
 EVENTS_SHOWN = 10
@@ -90,15 +87,10 @@ class Made:
         return len(self.html) + sum(map(len, self.files.values()))
 
 
-class ServiceMaterial(ReportMaterial):
+class ServiceMaterial(BareMaterial):
     """The frames of pages; every model's page has its run's id for an address."""
 
     most_rows = 200
-
-    @cached_property
-    def models(self) -> Any:
-        """One row a run, without the folders that files lie in."""
-        return _bare(super().models)
 
     @cached_property
     def pages(self) -> dict[str, str]:
@@ -116,7 +108,7 @@ class RunMaterial(ServiceMaterial):
     @cached_property
     def models(self) -> Any:
         """One row a run, without the folders that files lie in."""
-        return _bare(self._rows.models)
+        return bare(self._rows.models)
 
     @property
     def every_signature(self) -> Any:
@@ -129,16 +121,6 @@ class RunMaterial(ServiceMaterial):
     def gaps(self) -> Any:
         """Sites without a score, with the reasons."""
         return self._rows.gaps
-
-
-def _bare(models: Any) -> Any:
-    named = {name: models[name] for name in _NAMING_FILES if name in models}
-    # Thousands of runs have few datasets and settings.
-    bare = {
-        name: texts.map({each: without_folders(each) for each in texts.unique()})
-        for name, texts in named.items()
-    }
-    return models.assign(**bare)
 
 
 def make(asked: Asked) -> Made:
@@ -189,8 +171,10 @@ def _keep(files: dict[str, bytes], name: str, content: str | bytes) -> None:
 
 
 def _parquet(exhibit: Exhibit) -> bytes:
-    stream = BytesIO()
-    exhibit.rows().to_parquet(stream, index=False)
+    rows, stream = exhibit.rows().copy(deep=False), BytesIO()
+    # They name the home, and pandas writes them into the file.
+    rows.attrs = {}
+    rows.to_parquet(stream, index=False)
     return stream.getvalue()
 
 
@@ -278,7 +262,7 @@ def _place(answered: Section) -> Link:
 
 def model_html(one: OneRun, selection: Selection) -> str:
     """Return the page of a run, which fetches its figure and the nearest models itself."""
-    files = {name: without_folders(one.row[name]) for name in _NAMING_FILES}
+    files = {name: without_folders(one.row[name]) for name in NAMING_FILES}
     run = {**one.row, **files}
     here = _page_of(run)
     has_scores = any(site["affinity"] is not None for site in one.sites)

@@ -103,6 +103,25 @@ def test_files_are_named_without_their_folders(local: TestClient) -> None:
     assert "/" not in ask(local, "FROM duckdb_databases() SELECT path", ".csv").text
 
 
+def test_neither_names_of_columns_nor_bytes_hold_folders(local: TestClient, home: Home) -> None:
+    folder, paths = str(home.path.parent), "(SELECT path FROM duckdb_databases() WHERE path > '')"
+    named = f"PIVOT (SELECT path, 1 AS n FROM {paths}) ON path USING sum(n)"
+    as_bytes = f"SELECT path::BLOB AS a, [path::BLOB] AS b FROM {paths}"
+    for statement in (named, as_bytes):
+        for ending in (".json", ".csv", ".parquet", ".arrow"):
+            answer = ask(local, statement, ending)
+            assert answer.status_code == 200
+            assert folder.encode() not in answer.content
+
+
+def test_what_is_no_path_stays(local: TestClient) -> None:
+    texts = ["3 / 4", "</a>", "*/5 0-1/2 1 1 *", "https://host/a/b", "a/b", "1/2 of x"]
+    values = ", ".join(f"'{text}'" for text in texts)
+    assert ask(local, f"SELECT unnest([{values}]) AS v").json()["items"] == [
+        {"v": text} for text in texts
+    ]
+
+
 def test_queries_are_of_lower_priority_than_what_answers(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
