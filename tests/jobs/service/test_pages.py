@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -136,6 +137,21 @@ def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Ho
         assert given[row.run_id, row.site] == pytest.approx(row.affinity)
     table = pq.read_table(io.BytesIO(client.get(address.replace(".csv", ".parquet")).content))
     assert table.num_rows == len(rows)
+
+
+def test_files_for_others_hold_no_folder_of_the_server(client: TestClient, home: Home) -> None:
+    offered = {
+        each
+        for name in ("datasets", "depth", "distributions", "neighbours")
+        for each in links(client.get(f"/questions/{name}").text)
+        if ".parquet" in each
+    }
+    assert len(offered) > 1
+    for each in offered:
+        assert str(home.path).encode() not in client.get(each).content, each
+    with ZipFile(io.BytesIO(client.get("/api/v1/report.zip").content)) as report:
+        for name in report.namelist():
+            assert b"/srv/secret" not in report.read(name), name
 
 
 @pytest.mark.usefixtures("client")
