@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, object]
 
+# PIVOT is several statements to DuckDB.
+_READING = {
+    *(duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA),
+    *(duckdb.StatementType.CALL, duckdb.StatementType.MULTI),
+}
+
 _RUN_STATES = """
 WITH islands AS (
   -- Batches that follow each other keep their distance from their rank.
@@ -226,13 +232,19 @@ def result_of(
     Raises
     ------
     SettingsError
-        If there is not one statement, or it has no result.
+        If there is not one statement, or it does not read.
     """
-    count = len(connection.extract_statements(sql))
+    statements = connection.extract_statements(sql)
+    count = len(statements)
     if count != 1:
         raise SettingsError(
             f"the SQL holds {count} statements, one is allowed",
             hint="run them one at a time" if count else "write one, such as SELECT * FROM runs",
+        )
+    if (kind := statements[0].type) not in _READING:
+        raise SettingsError(
+            f"a statement of the kind {kind.name} does not read",
+            hint="write one that begins with SELECT",
         )
     result: duckdb.DuckDBPyRelation | None = connection.sql(sql, params=parameters)
     if result is None:

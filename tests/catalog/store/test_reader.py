@@ -292,6 +292,10 @@ UNTRUSTED = [
     "DROP TABLE signatures.main.runs",
     "CREATE TABLE signatures.main.mine (x INTEGER)",
     "SELECT * FROM secret_of_python",
+    "CREATE TEMP TABLE mine AS SELECT 1",
+    "VACUUM",
+    "BEGIN",
+    "PREPARE mine AS SELECT 1",
 ]
 
 
