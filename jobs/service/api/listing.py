@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -127,7 +127,23 @@ class Listing:
         kinds = {"VARCHAR": (str,), "DOUBLE": (int, float), "TIMESTAMPTZ": (str,)}
         if isinstance(value, bool) or not isinstance(value, kinds.get(column.type, (int,))):
             raise TypeError
-        return datetime.fromisoformat(str(value)) if column.type == "TIMESTAMPTZ" else value
+        return in_utc(datetime.fromisoformat(value)) if column.type == "TIMESTAMPTZ" else value
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment that has a zone in UTC, as databases keep it.
+
+    Raises
+    ------
+    ValueError
+        If it has no zone, or UTC has no year for it.
+    """
+    if moment.tzinfo is None:
+        raise ValueError("a moment needs a time zone")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the moment is in no year of UTC") from None
 
 
 def _filters(given: dict[str, Any]) -> Iterator[Filter]:

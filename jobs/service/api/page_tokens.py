@@ -24,9 +24,19 @@ def content_of(token: str) -> Any:
         If it is no token.
     """
     try:
-        return json.loads(base64.b64decode(token, b"-_", validate=True))
+        content = json.loads(base64.b64decode(token, b"-_", validate=True), parse_int=_whole)
+        # JSON can spell halves of letters, which no database takes.
+        json.dumps(content, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError(*error.args) from None
+    return content
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number that databases can hold."""
+    if not -(2**63) <= (number := int(digits)) < 2**63:
+        raise ValueError
+    return number
 
 
 def wrong_token(what: str) -> Refusal:

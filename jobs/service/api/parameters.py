@@ -6,10 +6,18 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, create_model
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    create_model,
+)
 
 from analysis.option_fields import address_name, option_fields
-from jobs.service.api.listing import MOST_ROWS, ROWS, Listing
+from jobs.service.api.listing import MOST_ROWS, ROWS, Listing, in_utc
 from survey.column_fields import Column
 
 _Int = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -26,7 +34,7 @@ TYPES: dict[str, Any] = {
     "INTEGER": _Int,
     "BIGINT": _Int,
     "DOUBLE": FiniteFloat,
-    "TIMESTAMPTZ": AwareDatetime,
+    "TIMESTAMPTZ": Annotated[AwareDatetime, AfterValidator(in_utc)],
     "BOOLEAN": bool,
 }
 

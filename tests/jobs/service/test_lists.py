@@ -255,6 +255,10 @@ def test_a_finished_run_is_kept_by_its_clients(client: TestClient) -> None:
     tag = {"If-None-Match": first.headers["etag"]}
     assert client.get(f"{API}/runs/run01", headers=tag).status_code == 304
     assert client.get(f"{API}/runs/run02", headers=tag).status_code == 200
+    for tags in ("*", f'"other", W/{tag["If-None-Match"]}'):
+        answer = client.get(f"{API}/runs/run01", headers={"If-None-Match": tags})
+        assert answer.status_code == 304, tags
+    assert client.get(f"{API}/runs/run07", headers={"If-None-Match": "*"}).status_code == 200
     assert "etag" not in client.get(f"{API}/runs/run07").headers
 
 
@@ -299,6 +303,33 @@ def test_what_cannot_be_listed_is_refused(
     client: TestClient, asked: dict[str, Any], status: int
 ) -> None:
     assert client.get(f"{API}/runs", params=asked).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "values"),
+    [
+        *((each, ["run_id"], ["\ud800"]) for each in ("runs", "jobs")),
+        *((each, ["name"], ["\ud800"]) for each in ("schedules", "saved_queries")),
+        ("datasets", ["dataset"], ["\ud800"]),
+        ("events", ["id"], ["\ud800"]),
+        *((each, ["id"], [2**70]) for each in ("declared_surveys", "surveys")),
+        *(("surveys", ["id"], [number]) for number in (2**63, -(2**63) - 1)),
+        ("surveys", ["submitted_at", "id"], ["0001-01-01T00:00:00+14:00", 1]),
+        ("surveys", ["submitted_at", "id"], ["2026-11-02T08:00:00", 1]),
+    ],
+)
+def test_tokens_of_what_no_database_holds_are_refused(
+    client: TestClient, name: str, order: list[str], values: list[Any]
+) -> None:
+    token = urlsafe_b64encode(json.dumps([order, values]).encode()).decode()
+    asked = {"sort": order[0], "next": token}
+    assert client.get(f"{API}/{name}", params=asked).status_code == 400
+
+
+def test_filters_by_what_no_database_holds_are_refused(client: TestClient) -> None:
+    for name, value in (("id", 2**63), ("submitted_at.min", "9999-12-31T23:59:59-14:00")):
+        assert client.get(f"{API}/surveys", params={name: value}).status_code == 422
+    assert client.get(f"{API}/surveys/{2**63}").status_code in (404, 422)
 
 
 def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
