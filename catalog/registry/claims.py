@@ -100,6 +100,11 @@ class Claims(Generic[Row]):
             values["started_at"] = None
         return self._change(row, values, "running")
 
+    def leave(self, row: Row, reason: str) -> bool:
+        """Let a row that waits, or whose holder is gone, wait for another process, and say why."""
+        values = {"state": self.waiting, "reason": reason, "lease_until": None}
+        return self._change(row, values, _state(row))
+
     def settle(
         self, row: Row, settlement: Settlement, now: datetime, events: Sequence[EventEntry] = ()
     ) -> bool:

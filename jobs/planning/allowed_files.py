@@ -16,6 +16,10 @@ from survey.errors import SettingsError, UntrustedCode
 _FILE = "file:"
 
 
+class FolderNotAllowed(SettingsError):
+    """A file lies below no folder that this process allows; another one may allow it."""
+
+
 def require_allowed(definition: Definition, allowed: Sequence[Path]) -> Definition:
     """Return a survey that names no code, and no file outside some folders.
 
@@ -30,8 +34,10 @@ def require_allowed(definition: Definition, allowed: Sequence[Path]) -> Definiti
     ------
     UntrustedCode
         If it names code to run.
-    SettingsError
+    FolderNotAllowed
         If it names a file or a folder elsewhere, be it by a link.
+    SettingsError
+        If it names a file by a path with ``..``.
     """
     for choice in definition.models:
         if choice.name.startswith(("python:", "memory:")):
@@ -64,7 +70,7 @@ def _require_files(reference: str, base: Path, allowed: Sequence[Path]) -> None:
 def _require_below(written: str, path: Path, allowed: Sequence[Path]) -> None:
     resolved = path.resolve()
     if not any(resolved.is_relative_to(folder) for folder in allowed):
-        raise SettingsError(
+        raise FolderNotAllowed(
             f"{written} lies below no folder that is allowed",
             hint="--allow PATH names such folders"
             if not allowed

@@ -29,7 +29,12 @@ from jobs.schedules.tick import next_due, tick
 from jobs.service.deliveries import delivering
 from jobs.service.driver_state import DriverFile, only_driver
 from jobs.service.receivers import Receiver
-from jobs.service.submissions import next_submission, run_submission, title_of
+from jobs.service.submissions import (
+    left_to_others,
+    next_submission,
+    run_submission,
+    title_of,
+)
 
 #: Seconds between two looks for something to do; while another process writes to the home; and
 #: after a store or a cluster could not be reached.
@@ -87,6 +92,8 @@ class _Driver:
         self._file = DriverFile(settings.home)
         self._pace = Pace(grace=settings.grace)
         self._due_last = False
+        #: Why submissions are left to other services, by their numbers: each is logged once.
+        self._left: dict[int, str] = {}
 
     def look(self) -> float:
         """Run the next of what is to be done, if any; return for how many seconds to wait."""
@@ -108,7 +115,7 @@ class _Driver:
         """Return what is to be done next, and what does it."""
         now, submissions = utc_now(), self._registry.submissions
         due = next_due(self._registry.schedules, now, self._settings.grace)
-        submission = next_submission(submissions, now)
+        submission = next_submission(submissions, now, self._passed_over)
         # One of each kind in turn: neither keeps the other waiting for ever.
         self._due_last = due is not None and not (submission and self._due_last)
         if due and self._due_last:
@@ -117,6 +124,18 @@ class _Driver:
             name, _ = submissions.survey(submission)
             return title_of(submission, name), lambda: self._run_submission(submission)
         return None
+
+    def _passed_over(self, submission: Submission) -> bool:
+        """Return whether a submission waits for a service that allows its files' folders."""
+        submissions = self._registry.submissions
+        reason = left_to_others(submissions, submission, self._settings.allowed)
+        if reason and self._left.get(submission.id) != reason:
+            self._left[submission.id] = reason
+            name, _ = submissions.survey(submission)
+            self._settings.say(
+                f"{title_of(submission, name)} waits for a service that may run it: {reason}"
+            )
+        return reason is not None
 
     def _tick(self) -> Ended[Any] | None:
         settings = self._settings

@@ -14,7 +14,7 @@ from catalog.registry.rows import JobRow, Submission
 from catalog.registry.submissions import Submissions
 from catalog.store.reader import run_states
 from jobs.operations.control import move_jobs
-from jobs.planning.allowed_files import require_allowed
+from jobs.planning.allowed_files import FolderNotAllowed, require_allowed
 from jobs.planning.definition import Definition
 from jobs.planning.targets import require_names
 from jobs.run import declared
@@ -99,14 +99,49 @@ def retry(registry: Registry, submission: Submission) -> None:
     registry.set_states(keys, "todo", ("failed", "parked", "cancelled"))
 
 
-def next_submission(submissions: Submissions, now: datetime) -> Submission | None:
-    """Return the submission that waits longest; settle those that are given up."""
+def next_submission(
+    submissions: Submissions,
+    now: datetime,
+    passed_over: Callable[[Submission], bool] = lambda _: False,
+) -> Submission | None:
+    """Return the submission that waits longest; settle those that are given up.
+
+    Parameters
+    ----------
+    submissions : Submissions
+        The submissions.
+    now : datetime
+        The moment.
+    passed_over : callable
+        Whether one that could be run is left to another process.
+    """
     for submission in submissions.open():
         if submission.state == "queued" or abandoned(submissions, submission, now, _CANCELLED):
+            if passed_over(submission):
+                continue
             return submission
         if not is_gone(submission, now):
             # Another process runs it, and no other can write to the home.
             return None
+    return None
+
+
+def left_to_others(
+    submissions: Submissions, submission: Submission, allowed: Sequence[Path]
+) -> str | None:
+    """Leave a submission that names files outside some folders waiting; return why, or None.
+
+    The service that it was submitted to, or that runs next, may allow their folders.
+    """
+    name, stored = submissions.survey(submission)
+    try:
+        require_allowed(definition_of(name, stored), allowed)
+    except FolderNotAllowed as error:
+        if (submission.state, submission.reason) != ("queued", error.message):
+            submissions.leave(submission, error.message)
+        return error.message
+    except Exception:  # noqa: BLE001 - no service may run it: its run settles it as failed
+        return None
     return None
 
 

@@ -241,6 +241,32 @@ def test_a_submission_whose_process_is_gone_goes_on_and_is_given_up_in_the_end(h
         assert not submissions.settle(taken, Settlement("failed"), now)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_submission_waits_for_a_service_that_allows_its_files(home, tmp_path, gone):
+    weights = tmp_path / "weights.safetensors"
+    shutil.copy(WEIGHTS, weights)
+    choice = {"name": "small:digits_vgg7", "checkpoints": [f"file:{weights}"]}
+    lines: list[str] = []
+    settings = DriverSettings(home, lambda: LocalRunner(ON_CPU), lines.append)
+    with Registry(home) as registry:
+        submission = submit(registry, small_survey(models=[choice]))
+        if gone:
+            now = utc_now()
+            registry.submissions.take(submission, GONE, now, now - timedelta(hours=1))
+        other = submit(registry, small_survey())
+        without = _Driver(settings, registry, Reporter())
+        assert [without.look() for _ in range(3)] == [0.0, driver.LOOK_SECONDS, driver.LOOK_SECONDS]
+        assert registry.submissions.named(other.id).state == "done"
+        left = registry.submissions.named(submission.id)
+        assert left.state == "queued"
+        assert left.reason == f"file:{weights} lies below no folder that is allowed"
+        assert len([line for line in lines if "waits for a service" in line]) == 1
+        allows = dataclasses.replace(settings, allowed=(tmp_path.resolve(),))
+        assert _Driver(allows, registry, Reporter()).look() == 0.0
+        assert registry.submissions.named(submission.id).state == "done"
+        assert not registry.submissions.leave(left, "it ran")
+
+
 def test_cancelling_holds_the_jobs_that_are_not_over(home, looked):
     with Registry(home) as registry:
         # Of one that was measured, and one that was not.
