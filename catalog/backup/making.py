@@ -20,6 +20,7 @@ from catalog.copies import Contents, contents_of, copy_file
 from catalog.home import REPAIR_HINT, Home, segment_paths
 from catalog.registry.copying import copy_to_file
 from catalog.registry.repair import registry_damage
+from catalog.registry.revisions import check_registry
 from catalog.store.connection import connect_reading
 from catalog.store.repair import store_damage
 from catalog.store.segments import read_segment
@@ -48,11 +49,13 @@ def make_backup(home: Home, folder: Path) -> Manifest:
     SettingsError
         If there is something at the folder's place.
     StoreError
-        If the home is damaged, or the backup cannot be written; then nothing is left of it.
+        If the home is damaged or newer than this program, or the backup cannot be written; then
+        nothing is left of it.
     """
     began = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     with appearing_folder(folder, "backup") as fresh:
         copy = Home(fresh)
+        _refuse_newer(home)
         copy.spool.mkdir()
         copy_to_file(home, copy.registry)
         files = {copy.registry.name: contents_of(copy.registry), **dict(_cut(home, copy))}
@@ -60,6 +63,13 @@ def make_backup(home: Home, folder: Path) -> Manifest:
         manifest = Manifest(began, __version__, files)
         write_manifest(fresh, manifest)
     return manifest
+
+
+def _refuse_newer(home: Home) -> None:
+    """Refuse a registry that no restore of this program would take."""
+    # A file that is missing is explained by the copy: opening it would make one.
+    if home.registry_url is not None or home.registry.is_file():
+        check_registry(home)
 
 
 def _cut(home: Home, copy: Home) -> Iterator[tuple[str, Contents]]:

@@ -198,10 +198,25 @@ def test_a_changed_backup_is_refused(backup: Path, tmp_path: Path, change: str) 
     assert not (tmp_path / "places").exists() or not list((tmp_path / "places").iterdir())
 
 
-def test_a_backup_of_a_newer_version_is_refused(filled: Home, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(filled.registry)) as connection:
+def make_newer(home: Home) -> None:
+    with closing(sqlite3.connect(home.registry)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
+
+
+def test_a_home_with_a_newer_registry_is_not_backed_up(filled: Home, tmp_path: Path) -> None:
+    make_newer(filled)
+    with pytest.raises(StoreError, match="9999"):
+        make_backup(filled, tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_of_a_newer_version_is_refused(
+    filled: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_newer(filled)
+    # As a newer program makes it.
+    monkeypatch.setattr(making, "check_registry", lambda _: None)
     make_backup(filled, tmp_path / "backup")
     with pytest.raises(StoreError, match="9999"):
         restore_backup(tmp_path / "backup", tmp_path / "again")
