@@ -97,6 +97,14 @@ class Webhook:
             raise SettingsError(
                 "a --webhook is no http or https address", hint="write https://HOST/PATH"
             )
+        try:
+            # As the socket encodes it; else every event would fail.
+            (parts.hostname or "").encode("idna")
+        except UnicodeError:
+            raise SettingsError(
+                "the host of a --webhook is no name: a part of it is empty or longer than 63 bytes",
+                hint="write https://HOST/PATH",
+            ) from None
 
     @property
     def key(self) -> str:
@@ -133,7 +141,8 @@ class Webhook:
                     raise TimeoutError
                 connection.request("POST", path, body, self._headers(event, body, time.time()))
                 status = connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
+        # A host that is no name, as far as it was not refused before, is a UnicodeError.
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
             # Not what the server wrote: it may repeat the address.
             reason = error.strerror if isinstance(error, OSError) else None
             raise NotAccepted(reason or type(error).__name__) from None

@@ -173,6 +173,18 @@ def test_a_command_that_fails_or_hangs_is_tried_again(home, monkeypatch):
             DriftCommand.of(written).send(event)
 
 
+def test_a_host_that_cannot_be_encoded_is_a_try_that_failed(home, monkeypatch):
+    def refuse(_: object) -> None:
+        raise UnicodeError("label empty or too long")
+
+    monkeypatch.setattr("http.client.HTTPConnection.connect", refuse)
+    happened(home, 1)
+    with Registry(home) as registry:
+        (event,) = registry.events.latest(1)
+    with pytest.raises(NotAccepted, match="UnicodeError"):
+        Webhook("http://x/", SECRET).send(event)
+
+
 @pytest.mark.parametrize(
     "refused",
     [
@@ -180,6 +192,8 @@ def test_a_command_that_fails_or_hangs_is_tried_again(home, monkeypatch):
         lambda: Webhook("http://", SECRET),
         lambda: Webhook("http://x:99999/", SECRET),
         lambda: Webhook("http://x/a b", SECRET),
+        lambda: Webhook("http://a..b/", SECRET),
+        lambda: Webhook(f"http://{'a' * 64}.org/", SECRET),
         lambda: Webhook("http://x/a\r\nHost: y", SECRET),
         lambda: parsed_secret("short"),
         lambda: parsed_secret("whsec_*"),
