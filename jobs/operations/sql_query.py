@@ -153,7 +153,17 @@ class SqlQuery:
             What it may take.
         metrics : bool, default False
             Whether installed metrics that were never stored are columns, too.
+
+        Raises
+        ------
+        SettingsError
+            If the statement is no text that can be encoded.
         """
+        try:
+            self._asked["sql"].encode()
+        except UnicodeEncodeError as error:
+            message = f"letter {error.start + 1} of the statement cannot be encoded as UTF-8"
+            raise SettingsError(message, hint="write it anew") from None
         asked = self._asked | asdict(self._limits) | {"seconds": seconds, "metrics": metrics}
         return json.dumps(asked)
 

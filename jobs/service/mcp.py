@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 from starlette.types import Message
 
 from jobs.service.access.hosts import MCP_PATH
@@ -42,12 +42,17 @@ _KEPT = ("type", "asgi", "http_version", "scheme", "client", "server", "root_pat
 _KEPT_HEADERS = (b"host", b"authorization")
 
 
+#: A text that an answer may repeat: one with a pattern holds no halves of letters, which JSON can
+#: spell and nothing can encode.
+_Text = Annotated[str, StringConstraints(pattern="")]
+
+
 class ClientMessage(BaseModel):
     """A message of a client: a request, or without ``id`` a notification."""
 
     jsonrpc: Literal["2.0"]
-    id: int | str | None = None
-    method: str | None = None
+    id: int | _Text | None = None
+    method: _Text | None = None
     params: dict[str, Any] = {}
 
 

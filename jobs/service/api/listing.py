@@ -127,7 +127,7 @@ class Listing:
         kinds = {"VARCHAR": (str,), "DOUBLE": (int, float), "TIMESTAMPTZ": (str,)}
         if isinstance(value, bool) or not isinstance(value, kinds.get(column.type, (int,))):
             raise TypeError
-        return in_utc(datetime.fromisoformat(value)) if column.type == "TIMESTAMPTZ" else value
+        return in_utc(datetime.fromisoformat(str(value))) if column.type == "TIMESTAMPTZ" else value
 
 
 def in_utc(moment: datetime) -> datetime:

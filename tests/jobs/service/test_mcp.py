@@ -36,7 +36,9 @@ def client(home: Home) -> Iterator[TestClient]:
 
 def asked(client: TestClient, method: str, **params: Any) -> dict[str, Any]:
     call = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    answer = client.post("/mcp", json=call).json()
+    # Halves of letters, too, are sent as JSON spells them.
+    kind = {"Content-Type": "application/json"}
+    answer = client.post("/mcp", content=json.dumps(call), headers=kind).json()
     assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
     given: dict[str, Any] = answer.get("result") or answer["error"]
     return given
@@ -88,6 +90,7 @@ def test_tools_answer_as_their_operations_do(client: TestClient) -> None:
     ("name", "arguments", "words"),
     [
         ("sql", {"sql": "FROM read_text('/etc/passwd')"}, "hint"),
+        ("sql", {"sql": "SELECT '\ud800'"}, '"status":400'),
         ("sql", {}, "sql"),
         ("signature", {"run": ["r0"], "path": "/etc"}, "path"),
         ("compare", {"model": {"a": 1}}, "a"),
@@ -105,6 +108,13 @@ def test_what_is_no_tool_is_an_error_of_the_protocol(client: TestClient) -> None
     assert asked(client, "tools/call", name="surveys", arguments={})["code"] == -32602
     assert asked(client, "tools/call", name="sql", arguments=[1])["code"] == -32602
     assert asked(client, "resources/list")["code"] == -32601
+
+
+@pytest.mark.parametrize("wrong", [{"id": "\ud800"}, {"method": "\ud800"}])
+def test_texts_that_cannot_be_encoded_are_refused(serve: Serve, wrong: dict[str, str]) -> None:
+    call = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ping", **wrong})
+    answer = serve().post("/mcp", content=call, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
 
 
 def test_a_token_that_may_read_is_enough_and_needed(serve: Serve, token: Any) -> None:

@@ -78,6 +78,9 @@ def test_what_is_refused_says_why(local: TestClient) -> None:
         assert local.post("/api/v1/sql", json=wrong).status_code == 422
     assert ask(local, SQL, ".xlsx").status_code == 422
     assert ask(local, SQL, limit=1001).status_code == 400
+    half = r"""{"sql": "SELECT '\ud800'"}"""
+    answer = local.post("/api/v1/sql", content=half, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, "letter 9" in answer.json()["detail"]) == (400, True)
 
 
 def test_no_result_is_cut_unasked(local: TestClient) -> None:
