@@ -54,11 +54,22 @@ class ScanStanding:
 
     jobs: int | None = None
     done: int | None = None
+    #: When it began, in seconds since 1970.
+    began_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _DriverStanding:
+    """What the service's driver runs, and since when."""
+
+    doing: str = ""
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _ServiceProgress:
     scan: ScanStanding
+    driver: _DriverStanding = _DriverStanding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,16 @@ class ServiceClient:
 
     def scan(self) -> ScanStanding:
         """Return how far the service's scan is."""
-        return self.ask("GET", "/progress").values(_ServiceProgress).scan
+        return self._progress().scan
+
+    def scan_of(self, survey: SurveyStanding) -> ScanStanding:
+        """Return how far the scan of a survey that runs is; no numbers before it began."""
+        progress = self._progress()
+        scan, driver = progress.scan, progress.driver
+        # Until then the service shows how the last scan ended, which was another survey's.
+        began = scan.began_at is not None and scan.began_at >= driver.since
+        own = driver.doing.startswith(f"survey {survey.id} (")
+        return scan if own and began else ScanStanding()
 
     def until_over(self, number: int) -> Iterator[SurveyStanding]:
         """Yield where a submitted survey stands, now and then, until it is over."""
@@ -230,6 +250,9 @@ class ServiceClient:
         if not answer.ok or answer.is_redirect:
             raise _refusal(answer, body)
         return ServiceAnswer(body, answer.links.get("next", {}).get("url", ""))
+
+    def _progress(self) -> _ServiceProgress:
+        return self.ask("GET", "/progress").values(_ServiceProgress)
 
     def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Whatever ~/.netrc holds for the host is for others.

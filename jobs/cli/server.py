@@ -72,7 +72,7 @@ def run_there(client: ServiceClient, definition: Definition) -> int:
 def _line(survey: SurveyStanding, client: ServiceClient) -> str:
     title = f"survey {survey.id} ({survey.name}): {survey.state}"
     if survey.state == "running":
-        scan = client.scan()
+        scan = client.scan_of(survey)
         if scan.jobs is not None:
             return f"{title}, {scan.done} of {scan.jobs} jobs"
     if survey.state == "done":

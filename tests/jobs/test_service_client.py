@@ -105,6 +105,45 @@ def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
         ServiceClient("localhost:8765")
 
 
+def test_a_survey_is_shown_with_the_numbers_of_its_own_scan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    standing = dict.fromkeys(("reason", "measured", "failed", "skipped")) | {"id": 2, "name": "zoo"}
+    former = {"jobs": 6, "done": 6, "began_at": 10.0}
+    looks = iter(
+        [
+            ("queued", None),
+            ("running", ("survey 1 (zoo)", 9.0, former)),
+            ("running", ("survey 2 (zoo)", 20.0, former)),
+            ("running", ("survey 2 (zoo)", 20.0, {"jobs": 1, "done": 0, "began_at": 20.5})),
+            ("done", None),
+        ]
+    )
+    driver: list[tuple[str, float, dict[str, float]]] = []
+
+    def answer(_method: str, path: str, *_: object) -> ServiceAnswer:
+        if path == "/progress":
+            ((doing, since, scan),) = driver[-1:]
+            return reply({"driver": {"doing": doing, "since": since}, "scan": scan})
+        if path == "/surveys":
+            return reply({**standing, "state": "queued"})
+        state, now = next(looks)
+        driver.extend([now] if now else [])
+        return reply({**standing, "state": state, "measured": 1, "failed": 0, "skipped": 0})
+
+    def reply(values: object) -> ServiceAnswer:
+        return ServiceAnswer(json.dumps(values).encode())
+
+    client = ServiceClient("http://127.0.0.1:1")
+    monkeypatch.setattr(client, "ask", answer)
+    monkeypatch.setattr("jobs.service_client.LOOK_SECONDS", 0.0)
+    definition = parse_definition({"models": [{"name": "small:net"}]}, "zoo", Path())
+    assert run_there(client, definition) == 0
+    shown = "".join(capsys.readouterr())
+    assert "running, 0 of 1 jobs" in shown
+    assert "6 of 6" not in shown
+
+
 def test_tokens_come_from_a_file_or_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
