@@ -62,6 +62,11 @@ class Tokens:
         same = TOKENS.c.sha256 == _hash(secret)
         return next(iter(self.database.rows(AccessToken, TOKENS, same, order=[])), None)
 
+    def of_name(self, name: str) -> AccessToken | None:
+        """Return the token of a name, be it expired or revoked; None if there is none."""
+        same = TOKENS.c.name == name
+        return next(iter(self.database.rows(AccessToken, TOKENS, same, order=[])), None)
+
     def revoke(self, name: str, now: datetime) -> bool:
         """Revoke a token; return whether it was not revoked before.
 

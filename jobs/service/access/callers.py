@@ -94,6 +94,14 @@ class Callers:
         return Caller(token.name, token.scope)
 
 
+def is_still_let_in(caller: Caller, tokens: Tokens) -> bool:
+    """Return whether a caller's token is usable still: answers that last ask again."""
+    if not caller.name:
+        return True
+    token = tokens.of_name(caller.name)
+    return token is not None and is_usable(token, datetime.now(UTC))
+
+
 def _reason(token: AccessToken | None) -> str:
     if token is None:
         return "the token is unknown"

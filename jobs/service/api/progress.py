@@ -19,7 +19,8 @@ from catalog.home import Home
 from jobs.operations.server_paths import without_folders
 from jobs.operations.watch import look_at
 from jobs.operations.watch_screen import look_values
-from jobs.service.dependencies import HomeOfService
+from jobs.service.access.callers import Caller, is_still_let_in
+from jobs.service.dependencies import CallerOfRequest, HomeOfService
 from jobs.service.driver_state import driver_state
 from jobs.service.problems import Refusal
 
@@ -76,13 +77,18 @@ async def _place() -> AsyncIterator[None]:
 
 
 @router.get("/progress/stream", response_class=EventSourceResponse, dependencies=[Depends(_place)])
-async def stream(request: Request, home: HomeOfService) -> AsyncIterator[ServerSentEvent]:
-    """Send how far the scan is whenever that changes, until the client goes away."""
-    async for event in _events(home, request.app.state):
+async def stream(
+    request: Request, home: HomeOfService, caller: CallerOfRequest
+) -> AsyncIterator[ServerSentEvent]:
+    """Send how far the scan is whenever that changes, until the client goes away.
+
+    It ends, too, once the client's token is revoked or has expired.
+    """
+    async for event in _events(home, request.app.state, caller):
         yield event
 
 
-async def _events(home: Home, service: State) -> AsyncIterator[ServerSentEvent]:
+async def _events(home: Home, service: State, caller: Caller) -> AsyncIterator[ServerSentEvent]:
     last, sent = None, 0.0
     while not service.stopping:
         now = await run_in_threadpool(progress, home)
@@ -91,5 +97,8 @@ async def _events(home: Home, service: State) -> AsyncIterator[ServerSentEvent]:
         known = {**now.model_dump(), "scan": {**now.scan, **still}}
         if known != last or time.monotonic() - sent > ALIVE_SECONDS:
             last, sent = known, time.monotonic()
+            # Before each event: what comes after the end of a token is not for its bearer.
+            if not await run_in_threadpool(is_still_let_in, caller, service.registry.tokens):
+                return
             yield ServerSentEvent(event="progress", data=now.model_dump())
         await asyncio.sleep(LOOK_SECONDS)

@@ -24,6 +24,7 @@ from jobs.run import declared
 from jobs.scan.scan_progress import ScanProgress
 from jobs.schedules.cron import new_entry
 from jobs.schedules.tick import look
+from jobs.service.access.callers import Caller
 from jobs.service.api import progress
 from jobs.service.application import make_application
 from jobs.service.driver_state import DriverFile, only_driver
@@ -248,7 +249,7 @@ def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home
 
     async def two() -> list[dict[str, Any]]:
         streamed = []
-        async for event in progress._events(home, client.app.state):  # type: ignore[attr-defined]
+        async for event in progress._events(home, client.app.state, Caller()):  # type: ignore[attr-defined]
             streamed.append(event.data)
             if len(streamed) == 2:
                 break
@@ -256,3 +257,23 @@ def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home
         return streamed
 
     assert [each["scan"]["done"] for each in anyio.run(two)] == [2, 3]
+
+
+@pytest.mark.parametrize("seconds", [None, 1])
+def test_a_stream_ends_with_the_token_that_opened_it(client, home, monkeypatch, seconds):
+    service, now = client.app.state, datetime.now(UTC)
+    expiry = seconds and now + timedelta(seconds=seconds)
+    service.registry.tokens.add("alice", "read", now, expiry)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "ALIVE_SECONDS", 0.0)
+
+    async def watch() -> int:
+        number = 0
+        with anyio.fail_after(60):
+            async for _ in progress._events(home, service, Caller("alice", "read")):
+                number += 1
+                if not expiry and number == 3:
+                    service.registry.tokens.revoke("alice", now)
+        return number
+
+    assert anyio.run(watch) == 3 or expiry
