@@ -21,6 +21,7 @@ from jobs.service.api.sql import RoomOfResult, result_response
 from jobs.service.dependencies import QueriesOfService, RegistryOfService
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import of_error
+from jobs.service.queries import Queries
 from survey.errors import SurveyError
 
 router = APIRouter(route_class=PageRoute, prefix="/sql")
@@ -46,7 +47,6 @@ async def show(
     request: Request,
     queries: QueriesOfService,
     registry: RegistryOfService,
-    room: RoomOfResult,
     query: Statement = "",
     x: Axis = "",
     y: Axis = "",
@@ -59,14 +59,11 @@ async def show(
     status = HTTPStatus.OK
     if query.strip():
         try:
-            await queries.run(request, query, "json", MOST_ROWS, room)
+            values |= await _result(request, queries, query, x, y)
         except SurveyError as error:
             # Whoever mistyped mends what is still there.
             problem = of_error(error, request, (request.app.state.settings.home.path,))
             values["problem"], status = problem, HTTPStatus(problem.status)
-        else:
-            room.seek(0)
-            values |= await run_in_threadpool(_shown, json.load(room), x, y)
     return page_response(request, "sql.html", NAVIGATION[7], status, **values)
 
 
@@ -101,6 +98,15 @@ def remove(name: str, registry: RegistryOfService) -> Response:
     """Forget a query that was kept."""
     registry.saved_queries.remove(name)
     return RedirectResponse("/sql", HTTPStatus.SEE_OTHER)
+
+
+async def _result(request: Request, queries: Queries, query: str, x: str, y: str) -> dict[str, Any]:
+    """Return what the page shows of a query's result."""
+    async with queries.room() as room:
+        await queries.run(request, query, "json", MOST_ROWS, room)
+        room.seek(0)
+        rows = json.load(room)
+    return await run_in_threadpool(_shown, rows, x, y)
 
 
 def _plain(query: str) -> str:

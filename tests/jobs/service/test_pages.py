@@ -27,7 +27,7 @@ from analysis.statistics.dtw import dtw
 from catalog.home import Home
 from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
-from jobs.service import pages
+from jobs.service import pages, queries
 from jobs.service.application import make_application
 from jobs.service.pages.answers import QUESTIONS, Asked, make
 from jobs.service.pages.sql import _literal
@@ -238,6 +238,14 @@ def test_a_query_shows_its_rows_and_gives_them_as_files(client: TestClient) -> N
     assert "<svg" in page
     rows = client.get("/sql/result.csv", params={"query": query}).text.splitlines()
     assert rows[1:] == [f'"{run}",{6 + place}' for place, run in enumerate(RUNS)]
+
+
+def test_the_form_of_queries_needs_no_room_for_a_result(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MOST_QUERIES", 0)
+    assert client.get("/sql").status_code == 200
+    assert client.get("/sql?query=SELECT+1").status_code == 503
 
 
 @pytest.mark.parametrize("query", ["SELECT 1\nAS a", '1 -- """); a = 1 #', "'\\'", 'AS "a"'])
