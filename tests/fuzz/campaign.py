@@ -28,8 +28,8 @@ from types import FrameType
 
 from tests.fuzz.mutation import mutated, mutated_document
 
-#: Memory that one input may take beyond what the process has before it, in bytes.
-MOST_BYTES = 400 * 2**20
+#: Bytes of the address space beyond what the process has at first; see ``Target.most_mib``.
+MOST_BYTES = 3200 * 2**20
 #: Seconds of processor time that one input may take, and seconds in all: others may be at work.
 MOST_SECONDS, MOST_SECONDS_WAITING = 10, 600
 #: What is guided by: the product, and what it reads with that is Python.
@@ -67,12 +67,12 @@ class Campaign:
             self.one(data)
         size, self.resident = _memory()
         # What would take far more is refused by the system, and not the machine brought down.
-        limit = size + 8 * MOST_BYTES
+        limit = size + MOST_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
     def one(self, data: bytes) -> None:
         """Run the target on some bytes; write them down where that is a finding."""
-        from tests.fuzz.readers import run
+        from tests.fuzz.readers import TARGETS, run
 
         while self.pause is not None and self.pause.exists():
             time.sleep(5)
@@ -84,9 +84,9 @@ class Campaign:
         signal.alarm(MOST_SECONDS_WAITING)
         try:
             run(self.name, data, Path(self.folder.name))
-            # What inputs before it left is not its own.
+            # What inputs before it left is not its own; the most is beyond what was there.
             taken = _peak() - resident if _peak() > peak else 0
-            if self.executions > self.loading and taken > MOST_BYTES:
+            if self.executions > self.loading and taken > TARGETS[self.name].most_mib * 2**20:
                 raise TooMuch(f"{taken // 1024:,} kB")
         except (Exception, TooMuch) as problem:  # noqa: BLE001 - whatever it is, it is a finding
             self._keep(data, problem)

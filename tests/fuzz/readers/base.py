@@ -23,3 +23,5 @@ class Target:
     document: bool = False
     #: Whether each input starts a process: too slow for the short tests.
     apart: bool = False
+    #: MiB of memory from which on an input is a finding.
+    most_mib: int = 400
