@@ -46,6 +46,11 @@ class Events:
         """Return so many of the newest events, the newest first."""
         return self.database.rows(EventRow, EVENTS, order=[EVENTS.c.number.desc()], most=most)
 
+    def first_id(self) -> str | None:
+        """Return the id of the oldest event, which stays the oldest: none is removed."""
+        oldest = self.database.rows(EventRow, EVENTS, order=[EVENTS.c.number], most=1)
+        return oldest[0].id if oldest else None
+
     def add_receivers(self, keys: Collection[str]) -> None:
         """Make receivers known; those that are new get the events from now on."""
         last = select(func.coalesce(func.max(EVENTS.c.number), 0)).scalar_subquery()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree
@@ -15,8 +16,11 @@ MEDIA_TYPE = "application/atom+xml"
 
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 
+#: The namespace of the ids of feeds, made once.
+_FEEDS = uuid.UUID("75672289-5a77-4861-847a-41cbb00965a8")
 
-def feed(events: Sequence[EventRow], url: str) -> bytes:
+
+def feed(events: Sequence[EventRow], url: str, first_id: str | None) -> bytes:
     """Return a feed of events, the newest first.
 
     Parameters
@@ -25,10 +29,13 @@ def feed(events: Sequence[EventRow], url: str) -> bytes:
         The events.
     url : str
         Where the feed lies.
+    first_id : str, optional
+        The id of the home's oldest event, if there is one.
     """
     root = ElementTree.Element("feed", xmlns=_NAMESPACE)
     _add(root, "title", "Model-zoo survey")
-    _add(root, "id", url)
+    # Of the home, since a service has several addresses; a feed without events has no other id yet.
+    _add(root, "id", f"urn:uuid:{uuid.uuid5(_FEEDS, first_id or '')}")
     ElementTree.SubElement(root, "link", rel="self", href=url)
     author = ElementTree.SubElement(root, "author")
     _add(author, "name", "survey serve")

@@ -17,4 +17,5 @@ IN_FEED = 50
 def atom(request: Request, registry: RegistryOfService) -> Response:
     """Return what happened lately, as an Atom feed."""
     events = registry.events.latest(IN_FEED)
-    return Response(feed(events, str(request.url_for("atom"))), media_type=MEDIA_TYPE)
+    content = feed(events, str(request.url_for("atom")), registry.events.first_id())
+    return Response(content, media_type=MEDIA_TYPE)

@@ -207,6 +207,13 @@ def test_events_are_listed_and_fed(client, home):
     ids = [entry.findtext(f"{ATOM}id") for entry in root.iter(f"{ATOM}entry")]
     assert ids == [f"urn:uuid:{each['id']}" for each in first["items"] + rest["items"]]
     assert root.find(f"{ATOM}entry/{ATOM}title").text == "2 < 5 &  'x'"  # type: ignore[union-attr]
+    # The same at another address of the service, and after further events.
+    with Registry(home) as registry:
+        registry.events.record(EventEntry("drift", "run 3", "more", {}, datetime.now(UTC)))
+    again = client.get("/events.atom", headers={"Host": "localhost"})
+    assert ElementTree.fromstring(again.content).findtext(f"{ATOM}id") == root.findtext(f"{ATOM}id")
+    assert str(root.findtext(f"{ATOM}id")).startswith("urn:uuid:")
+    assert root.findtext(f"{ATOM}id") not in ids
 
 
 def test_no_answer_names_a_path(client, home):
