@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-
-import pandas as pd
+from typing import Any
 
 from analysis.report.data import ReportMaterial
 from jobs.operations.server_paths import without_folders
@@ -17,12 +16,12 @@ class BareMaterial(ReportMaterial):
     """The frames of a report that leaves this machine."""
 
     @cached_property
-    def models(self) -> pd.DataFrame:
+    def models(self) -> Any:
         """One row a run, without the folders that files lie in."""
         return bare(super().models)
 
 
-def bare(models: pd.DataFrame) -> pd.DataFrame:
+def bare(models: Any) -> Any:
     """Return rows of ``runs`` without the folders that files lie in."""
     named = {name: models[name] for name in NAMING_FILES if name in models}
     # Thousands of runs have few datasets and settings.
