@@ -7,9 +7,10 @@ with a label for screen readers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -47,7 +48,12 @@ class PageDrawing:
     name: str
     #: The choice of depth; empty where it is the only drawing.
     label: str
+    #: The element.
     svg: str
+    #: What it shows, for screen readers.
+    text: str
+    #: The file that the page shows in the element's place; empty where it holds the element.
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Shown:
 
 
 def drawn(
-    page: Page, write: Write, *, data: bool = True
+    page: Page, write: Write, *, data: bool = True, room: float = math.inf
 ) -> tuple[list[Shown], list[tuple[str, str]]]:
     """Return a page's exhibits, and the name of each that cannot be drawn with the reason.
 
@@ -76,18 +82,34 @@ def drawn(
         Writes a file of the report: the drawings.
     data : bool
         Whether to write the figures' data and SQL too.
+    room : float
+        Letters of drawings that the page holds; those beyond are files beside it.
     """
     exhibits: list[Shown] = []
     undrawn: list[tuple[str, str]] = []
     for each in page.exhibits:
         try:
-            exhibits.append(shown(each, write))
+            exhibit = _within(shown(each, write), room, write)
         except FigureError as problem:
             undrawn.append((each.name, problem.message))
             continue
+        exhibits.append(exhibit)
+        room -= sum(len(drawing.svg) for drawing in exhibit.drawings if not drawing.file)
         if data:
             write_data(each, write)
     return exhibits, undrawn
+
+
+def _within(exhibit: Shown, room: float, write: Write) -> Shown:
+    """Return an exhibit whose drawings are files where a page has too little room for them."""
+    if sum(len(drawing.svg) for drawing in exhibit.drawings) <= room:
+        return exhibit
+    drawings = []
+    for drawing in exhibit.drawings:
+        file = f"figures/{drawing.name}-drawing.svg"
+        write(file, drawing.svg)
+        drawings.append(replace(drawing, file=file))
+    return replace(exhibit, drawings=tuple(drawings))
 
 
 def shown(exhibit: Exhibit, write: Write) -> Shown:
@@ -134,7 +156,7 @@ def _drawings(drawn: dict[str, str], name: str, text: str) -> Iterator[PageDrawi
     for place, (choice, svg) in enumerate(drawn.items()):
         one = f"{name}-{place}" if choice else name
         line = f"{text} Over {choice}." if choice else text
-        yield PageDrawing(one, choice, embedded(svg, one, line))
+        yield PageDrawing(one, choice, embedded(svg, one, line), line)
 
 
 def _drawn(compiled: dict[str, Any]) -> str:

@@ -42,6 +42,9 @@ from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from survey.errors import SettingsError, UnknownName
 from survey.settings import MEASURING_VERSION
 
+#: Letters of drawings in a page: with tables, it is to have less than 300 kB.
+_ROOM = 100_000
+
 #: Events that the overview lists.
 EVENTS_SHOWN = 10
 
@@ -90,7 +93,7 @@ class Made:
 class ServiceMaterial(BareMaterial):
     """The frames of pages; every model's page has its run's id for an address."""
 
-    most_rows = 200
+    most_rows = 100
 
     @cached_property
     def pages(self) -> dict[str, str]:
@@ -135,7 +138,7 @@ def make(asked: Asked) -> Made:
     """
     material, page = _page(asked)
     files: dict[str, bytes] = {}
-    exhibits, lacking = drawn(page, partial(_keep, files), data=False)
+    exhibits, lacking = drawn(page, partial(_keep, files), data=False, room=_ROOM)
     html = rendered(
         page.template,
         page.link,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 from zipfile import ZipFile
 
 import numpy as np
@@ -281,6 +282,25 @@ def test_the_overview_counts_what_is_stale(repeated: Path) -> None:
     page = make(Asked(repeated, "", "overview")).html
     counts = dict(re.findall(r"<dt>(measured|failed|stale)[^<]*</dt><dd>(\d+)</dd>", page))
     assert counts == {"measured": "2", "failed": "0", "stale": "1"}
+
+
+@pytest.mark.slow(seconds=30)
+def test_a_page_of_many_models_holds_no_large_drawing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with Builder(tmp_path / "home") as build:
+        for number in range(250):
+            facts = {"family": f"F{number % 5}", "dataset": f"d{number % 2}"}
+            build(f"r{number:03}", rng.random((2, 12)), architecture=f"net{number // 2}", **facts)
+    large = small = 0
+    for name in ("clusters", "checkpoints", "distributions", "neighbours", "datasets"):
+        made = make(Asked(tmp_path / "home", "", "question", name=name))
+        assert len(made.html.encode()) < 300_000, name
+        for address in re.findall('<img src="([^"?]*)', made.html):
+            ElementTree.fromstring(made.files["figures/" + address.rpartition("/figures/")[2]])
+            large += 1
+        small += made.html.count("<svg")
+    assert large
+    assert small
 
 
 def test_the_overview_leads_to_the_scan_until_a_run_has_ended(tmp_path: Path) -> None:
