@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "analysis.answers.neighbours.FamilyNovelty.most",
             "The 3 most unlike",
         ),
-        ("neighbours", "analysis.figures.neighbours.MOST_ROWS", "8 rows: --family"),
+        ("neighbours", "analysis.figures.neighbours.MOST_ROWS", "8 rows: the option family"),
     ],
 )
 def test_a_figure_of_many_models_is_cut_or_gives_their_number(

@@ -81,7 +81,7 @@ def test_colours_stand_out_on_paper(colour):
 def test_what_shares_a_colour_has_another_shape_and_dash():
     names = [f"family {place}" for place in range(35)]
     colours, shapes, dashes = (
-        scale(names).to_dict()["range"] for scale in (colour_scale, shape_scale, dash_scale)
+        scale(names)["range"] for scale in (colour_scale, shape_scale, dash_scale)
     )
     assert len(set(zip(colours, shapes, strict=True))) == 35
     assert len(set(zip(colours, map(str, dashes), strict=True))) == 35
@@ -93,7 +93,7 @@ def test_the_unknown_family_is_last_and_grey():
     rows = pd.DataFrame({"family": ["b", None, "A"]})
     looks = FAMILIES.marks(rows.assign(colour=FAMILIES.of(rows)), 300)
     assert looks["shape"].to_dict()["scale"]["domain"] == ["A", "b", UNKNOWN]
-    scale = colour_scale([UNKNOWN, "A"]).to_dict()
+    scale = colour_scale([UNKNOWN, "A"])
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
         UNKNOWN: QUIET,
         "A": PALETTE[0],
