@@ -42,8 +42,9 @@ from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from survey.errors import SettingsError, UnknownName
 from survey.settings import MEASURING_VERSION
 
-#: Letters of drawings in a page: with tables, it is to have less than 300 kB.
-_ROOM = 100_000
+#: Letters of drawings in a page about all runs, and in one about a few, whose marks show values:
+#: with tables, a page is to have less than 300 kB.
+_ROOM, _ROOM_OF_FEW = 100_000, 250_000
 
 #: Events that the overview lists.
 EVENTS_SHOWN = 10
@@ -138,7 +139,8 @@ def make(asked: Asked) -> Made:
     """
     material, page = _page(asked)
     files: dict[str, bytes] = {}
-    exhibits, lacking = drawn(page, partial(_keep, files), data=False, room=_ROOM)
+    room = _ROOM if asked.rows is None else _ROOM_OF_FEW
+    exhibits, lacking = drawn(page, partial(_keep, files), data=False, room=room)
     html = rendered(
         page.template,
         page.link,
