@@ -48,11 +48,11 @@ class PageDrawing:
     name: str
     #: The choice of depth; empty where it is the only drawing.
     label: str
-    #: The element.
+    #: The element; empty where a file is in its place.
     svg: str
     #: What it shows, for screen readers.
     text: str
-    #: The file that the page shows in the element's place; empty where it holds the element.
+    #: That file.
     file: str = ""
 
 
@@ -67,6 +67,11 @@ class Shown:
     drawings: tuple[PageDrawing, ...]
     sql: str
     sql_gives: str
+
+    @property
+    def letters(self) -> int:
+        """The letters of the drawings that the page holds."""
+        return sum(len(drawing.svg) for drawing in self.drawings)
 
 
 def drawn(
@@ -94,7 +99,7 @@ def drawn(
             undrawn.append((each.name, problem.message))
             continue
         exhibits.append(exhibit)
-        room -= sum(len(drawing.svg) for drawing in exhibit.drawings if not drawing.file)
+        room -= exhibit.letters
         if data:
             write_data(each, write)
     return exhibits, undrawn
@@ -102,13 +107,13 @@ def drawn(
 
 def _within(exhibit: Shown, room: float, write: Write) -> Shown:
     """Return an exhibit whose drawings are files where a page has too little room for them."""
-    if sum(len(drawing.svg) for drawing in exhibit.drawings) <= room:
+    if exhibit.letters <= room:
         return exhibit
     drawings = []
     for drawing in exhibit.drawings:
         file = f"figures/{drawing.name}-drawing.svg"
         write(file, drawing.svg)
-        drawings.append(replace(drawing, file=file))
+        drawings.append(replace(drawing, svg="", file=file))
     return replace(exhibit, drawings=tuple(drawings))
 
 
