@@ -18,6 +18,8 @@ from survey.errors import QueryError, SettingsError, SurveyError, UnreachableErr
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from jobs.operations.status import Standing
+
 _T = TypeVar("_T")
 
 #: Seconds until a connection is there, and between two pieces of an answer.
@@ -162,6 +164,13 @@ class ServiceClient:
     def submit(self, tables: dict[str, Any]) -> SurveyStanding:
         """Submit a survey, its tables as a survey file has them, and return where it stands."""
         return self.ask("POST", "/surveys", tables).values(SurveyStanding)
+
+    def status(self, most: int | None = None) -> Standing:
+        """Return the state of all jobs, or the most urgent ones, as ``survey status`` shows it."""
+        from jobs.operations.status import Standing
+
+        query = "" if most is None else f"?limit={most}"
+        return self.ask("GET", f"/status{query}").values(Standing)
 
     def scan(self) -> ScanStanding:
         """Return how far the service's scan is."""

@@ -43,22 +43,18 @@ def status(
     if (client := server.client()) is not None:
         if watch:
             raise SettingsError("--server excludes --watch", hint="`survey run --server` watches")
-        table.write(client.listed("jobs"))
-        return
-    if watch:
+    elif watch:
         _watch(home, interval, table)
         return
     from catalog.open_home import open_home
-    from jobs.operations.flags import flag_lines
     from jobs.operations.status import COLUMNS, standing
 
-    shown = None if all_ or table.format != "table" else SHOWN
-    opened = open_home(home, create=False)
-    jobs = standing(opened, shown)
-    emit_rows(jobs.rows, COLUMNS, table.format)
-    if len(jobs.rows) < jobs.jobs:
-        say(f"{len(jobs.rows)} of {jobs.jobs} jobs shown; --all shows every one")
-    say(*flag_lines(opened), jobs.summary)
+    most = None if all_ or table.format != "table" else SHOWN
+    shown = client.status(most) if client else standing(open_home(home, create=False), most)
+    emit_rows([each.row() for each in shown.items], COLUMNS, table.format)
+    if len(shown.items) < shown.jobs:
+        say(f"{len(shown.items)} of {shown.jobs} jobs shown; --all shows every one")
+    say(*shown.flags, shown.summary)
 
 
 def _watch(home: Path, interval: float, table: TableOptions) -> None:

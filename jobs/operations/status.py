@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Annotated, Any, get_args, get_type_hints
+
+from annotated_types import Interval
 
 from catalog.checkpoint_files import natural_order
 from catalog.home import Home
@@ -13,16 +16,42 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import JobOverview
 from catalog.store.queries import run_progress
 from catalog.store.writer_lock import writing_process
+from jobs.operations.flags import flag_lines
+
+#: A service's may be anyone's: what a table of them cannot hold is none.
+_Count = Annotated[int, Interval(ge=0, lt=2**63)]
+
+
+@dataclass(frozen=True, slots=True)
+class JobStanding:
+    """A row of ``survey status``."""
+
+    run_id: str
+    architecture: str
+    checkpoint: str
+    dataset: str
+    state: str
+    batches: _Count
+    images: _Count
+    attempts: _Count
+    top1: float | None
+    suspicion: str | None
+    error: str | None
+
+    def row(self) -> dict[str, Any]:
+        """Return the values by their columns."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The rows of ``survey status`` and its last line."""
+    """What ``survey status`` shows, of this home or of a service's."""
 
-    #: One a job, with the columns of ``COLUMNS``.
-    rows: list[dict[str, Any]]
-    #: Number of jobs, those without a row included.
+    items: list[JobStanding]
+    #: Number of jobs, those that are not shown included.
     jobs: int
+    #: What the flags of measured sites mean, in sentences.
+    flags: list[str]
     #: Number of jobs in each state.
     summary: str
 
@@ -37,17 +66,8 @@ _PLACES = {state: place for place, state in enumerate(URGENCY)}
 
 #: Columns of the table and their types, so that a home without jobs shows them too.
 COLUMNS: dict[str, type[str | int | float]] = {
-    "run_id": str,
-    "architecture": str,
-    "checkpoint": str,
-    "dataset": str,
-    "state": str,
-    "batches": int,
-    "images": int,
-    "attempts": int,
-    "top1": float,
-    "suspicion": str,
-    "error": str,
+    name: next((each for each in get_args(kind) if each is not NoneType), kind)
+    for name, kind in get_type_hints(JobStanding).items()
 }
 
 
@@ -61,7 +81,7 @@ def standing(home: Home, most: int | None = None) -> Standing:
     home : Home
         The home.
     most : int, optional
-        Number of rows; all by default.
+        Number of jobs that are shown; all by default.
     """
     writer = writing_process(home)
     reached = {row["run_id"]: row for row in run_progress(home)}
@@ -70,10 +90,10 @@ def standing(home: Home, most: int | None = None) -> Standing:
     counted = Counter(state for state, _ in jobs)
     summary = ", ".join(f"{counted[state]} {state}" for state in URGENCY if counted[state])
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"
-    # Rows are made of those that are shown: making them all takes longer than choosing.
+    # Items are made of those that are shown: making them all takes longer than choosing.
     first = heapq.nsmallest(len(jobs) if most is None else most, jobs, key=_urgency)
-    rows = [_row(state, job, reached.get(job.run_id)) for state, job in first]
-    return Standing(rows, len(jobs), f"{summary or 'no jobs'}; {doing}")
+    items = [_item(state, job, reached.get(job.run_id)) for state, job in first]
+    return Standing(items, len(jobs), flag_lines(home), f"{summary or 'no jobs'}; {doing}")
 
 
 def _urgency(item: tuple[str, JobOverview]) -> tuple[Any, ...]:
@@ -90,18 +110,18 @@ def _state(job: JobOverview, run: dict[str, Any] | None, writer: str | None) -> 
     return job.state if writer or job.state != "running" else "interrupted"
 
 
-def _row(state: str, job: JobOverview, run: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "run_id": job.run_id,
-        "architecture": f"{job.source}:{job.architecture}",
-        "checkpoint": job.checkpoint,
-        "dataset": job.dataset,
-        "state": state,
-        "batches": run["batches"] if run else 0,
-        "images": run["images"] if run else 0,
-        "attempts": job.attempt or 0,
-        "top1": run["measured_top1"] if run else None,
-        "suspicion": run["suspicion"] if run else None,
+def _item(state: str, job: JobOverview, run: dict[str, Any] | None) -> JobStanding:
+    return JobStanding(
+        run_id=job.run_id,
+        architecture=f"{job.source}:{job.architecture}",
+        checkpoint=job.checkpoint,
+        dataset=job.dataset,
+        state=state,
+        batches=run["batches"] if run else 0,
+        images=run["images"] if run else 0,
+        attempts=job.attempt or 0,
+        top1=run["measured_top1"] if run else None,
+        suspicion=run["suspicion"] if run else None,
         # Of a run that is done: why a measure that was asked for later is missing.
-        "error": job.error if state in ("failed", "parked", "done", "suspect") else None,
-    }
+        error=job.error if state in ("failed", "parked", "done", "suspect") else None,
+    )

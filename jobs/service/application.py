@@ -23,6 +23,7 @@ from jobs.service.api import (
     saved_queries,
     schedules,
     sql,
+    status,
     surveys,
 )
 from jobs.service.first_copy import FirstCopy
@@ -50,6 +51,7 @@ API_ROUTERS: tuple[APIRouter, ...] = (
     surveys.router,
     schedules.router,
     progress.router,
+    status.router,
 )
 
 

@@ -17,6 +17,7 @@ from bench.sql_service import served
 from catalog.home import Home
 from jobs.cli.server import TOKEN, ServerOptions, run_there
 from jobs.operations.report_archive import unpack_report
+from jobs.operations.status import standing
 from jobs.planning.definition import parse_definition
 from jobs.service_client import ServiceAnswer, ServiceClient
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
@@ -56,6 +57,9 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     assert client.listed("jobs").num_rows == 1
     assert client.listed("jobs", {"state": ["done"], "limit": 1}).num_rows == 1
     assert client.listed("jobs", {"state.not": "done"}).num_rows == 0
+    # As the same machine shows it.
+    assert client.status() == standing(home)
+    assert client.status(1).items[0].top1 == pytest.approx(126 / 128)
     client.save_query("how many?", "SELECT count(*) FROM runs")
     assert client.saved_queries() == {"how many?": "SELECT count(*) FROM runs"}
     client.remove_query("how many?")

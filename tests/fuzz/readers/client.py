@@ -16,8 +16,10 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
 from analysis.report.folder import MARKER
+from jobs.cli.output import emit_rows
 from jobs.cli.server import run_there
 from jobs.operations.report_archive import unpack_report
+from jobs.operations.status import COLUMNS
 from jobs.planning.definition import parse_definition
 from jobs.service_client import ServiceClient
 from survey.errors import SurveyError
@@ -29,6 +31,12 @@ _STANDING = {
     "state": "running",
     "reason": None,
 }
+_JOB = {
+    **dict.fromkeys(("run_id", "architecture", "checkpoint", "dataset", "state"), "a"),
+    **dict.fromkeys(("batches", "images", "attempts", "top1"), 1),
+    **dict.fromkeys(("suspicion", "error")),
+}
+_JOBS = {"items": [_JOB], "jobs": 1, "flags": ["b"], "summary": "1 done"}
 _PROBLEM = {"type": "urn:model-zoo-survey:error:QueryError", "detail": "no table", "hint": "b"}
 
 
@@ -57,7 +65,12 @@ def _asking(ask: Callable[[ServiceClient, Path], object]) -> Callable[[bytes, Pa
         client._session.mount("http://", _Server(data))
         # A survey that never ends is waited for: of that, one look.
         over = mock.Mock(side_effect=SurveyError("enough"))
-        with mock.patch("time.sleep", over), contextlib.redirect_stderr(io.StringIO()):
+        shown = io.TextIOWrapper(io.BytesIO())
+        with (
+            mock.patch("time.sleep", over),
+            contextlib.redirect_stderr(io.StringIO()),
+            contextlib.redirect_stdout(shown),
+        ):
             ask(client, folder)
 
     return target
@@ -77,6 +90,8 @@ def _standing(client: ServiceClient, folder: Path) -> None:
     definition = parse_definition({"models": [{"name": "small:net"}]}, "zoo", folder)
     with contextlib.suppress(SurveyError):
         client.scan()
+    with contextlib.suppress(SurveyError):
+        emit_rows([each.row() for each in client.status().items], COLUMNS, "csv")
     run_there(client, definition)
 
 
@@ -120,7 +135,9 @@ TARGETS = {
     "answered_report": Target(_asking(_report), _reports),
     "answered_json": Target(
         _document,
-        lambda: [json.dumps({**_STANDING, "scan": {"jobs": 3, "done": 1}, **_PROBLEM}).encode()],
+        lambda: [
+            json.dumps({**_STANDING, "scan": {"jobs": 3, "done": 1}, **_PROBLEM, **_JOBS}).encode()
+        ],
         document=True,
     ),
 }

@@ -29,10 +29,10 @@ def test_the_most_urgent_are_shown_and_all_are_counted(tmp_path: Path) -> None:
         begin(registry, "k05")
     # Numbers in names count as numbers: 9.pth comes before 11.pth.
     whole, part = standing(home), standing(home, 2)
-    assert [row["state"] for row in whole.rows] == ["interrupted", "failed", *["todo"] * 3, "done"]
-    assert [row["run_id"] for row in whole.rows] == ["r05", "r03", "r00", "r02", "r04", "r01"]
-    assert whole.rows[1]["error"] == "broken"
-    assert part.rows == whole.rows[:2]
+    assert [job.state for job in whole.items] == ["interrupted", "failed", *["todo"] * 3, "done"]
+    assert [job.run_id for job in whole.items] == ["r05", "r03", "r00", "r02", "r04", "r01"]
+    assert whole.items[1].error == "broken"
+    assert part.items == whole.items[:2]
     assert part.jobs == whole.jobs == 6
     assert part.summary == whole.summary
     assert whole.summary == "1 interrupted, 1 failed, 3 todo, 1 done; no scan is writing"

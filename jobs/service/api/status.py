@@ -1,0 +1,39 @@
+"""The state of every job, as ``survey status`` shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel
+
+from jobs.operations.server_paths import without_folders
+from jobs.operations.status import JobStanding, standing
+from jobs.service.dependencies import HomeOfService
+from jobs.service.store_turns import store_turn
+
+router = APIRouter(tags=["jobs"])
+
+
+class Status(BaseModel):
+    """All jobs or the most urgent ones, and how many there are in each state."""
+
+    items: list[JobStanding]
+    next: None = None
+    #: Number of jobs, those that are not shown included.
+    jobs: int
+    #: What the flags of measured sites mean, in sentences.
+    flags: list[str]
+    #: Number of jobs in each state.
+    summary: str
+
+
+@router.get("/status", dependencies=[Depends(store_turn)])
+def status(
+    home: HomeOfService,
+    limit: Annotated[int | None, Query(ge=1, description="Most jobs; all by default.")] = None,
+) -> Status:
+    """Return the state of every job, those that run or went wrong first."""
+    shown = standing(home, limit)
+    items = [JobStanding(**without_folders(each.row())) for each in shown.items]
+    return Status(items=items, jobs=shown.jobs, flags=shown.flags, summary=shown.summary)
