@@ -149,6 +149,12 @@ class StoreError(SurveyError):
     exit_code = 3
 
 
+class NewerError(StoreError):
+    """A home or a backup was made by a newer program: no other time will do."""
+
+    exit_code = 2
+
+
 class ClusterError(SurveyError):
     """A cluster or a worker cannot be reached."""
 

@@ -14,7 +14,7 @@ from catalog.bounds import read_json
 from catalog.copies import Contents
 from catalog.files import write_all
 from catalog.home import SEGMENT_ENDING, Home
-from survey.errors import StoreError
+from survey.errors import NewerError, StoreError
 
 #: The file with the manifest in a backup.
 NAME = "backup.json"
@@ -69,7 +69,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise changed(folder, NAME) from None
     if newer:
-        raise StoreError(
+        raise NewerError(
             f"the backup {folder} has format {facts['format']}, this program knows {FORMAT}",
             hint=f"restore it with version {facts.get('made_by')} of this program",
         )

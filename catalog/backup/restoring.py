@@ -70,7 +70,7 @@ def _refuse_newer(copy: Home, folder: Path) -> None:
             check_version(connection, folder / copy.signatures.name, oldest=0)
         check_registry(copy)
     except StoreError as error:
-        raise StoreError(
+        raise type(error)(
             f"the backup {folder} cannot be used: {error.message}",
             hint="restore it with a program that is as new as the one that made it",
         ) from error

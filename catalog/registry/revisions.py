@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL
 
 from catalog.home import Home
 from catalog.registry.database import explained_registry, registry_engine
-from survey.errors import StoreError
+from survey.errors import NewerError
 
 _FOLDER = Path(__file__).parent / "migrations"
 
@@ -29,7 +29,7 @@ def revision_of(connection: Connection) -> str | None:
 
     Raises
     ------
-    StoreError
+    NewerError
         If this program does not know it.
     """
     if not inspect(connection).has_table("alembic_version"):
@@ -37,7 +37,7 @@ def revision_of(connection: Connection) -> str | None:
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     known = known_revisions()
     if revision is not None and revision not in known:
-        raise StoreError(
+        raise NewerError(
             f"the registry has schema version {revision}, this program knows {known[-1]}",
             hint="upgrade this program, or pass --home with another directory",
         )
@@ -49,8 +49,10 @@ def check_registry(home: Home) -> None:
 
     Raises
     ------
+    NewerError
+        If it is newer.
     StoreError
-        If it is newer, or no registry.
+        If it is no registry.
     """
     engine = registry_engine(home)
     try:

@@ -18,7 +18,7 @@ import duckdb
 from catalog.copies import copy_file, kept_before_migration
 from catalog.files import appearing
 from catalog.store.connection import attached, connect_reading, explained, writing
-from survey.errors import StoreError
+from survey.errors import NewerError, StoreError
 
 if TYPE_CHECKING:
     from survey.column_fields import Column
@@ -180,7 +180,7 @@ def check_version(
         rows = connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchall()
     version = int(rows[0][0])
     if version > newest:
-        raise StoreError(
+        raise NewerError(
             f"{path} has schema version {version}, this program knows versions up to {newest}",
             hint="upgrade this program, or pass --home with another directory",
         )

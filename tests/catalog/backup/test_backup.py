@@ -25,7 +25,7 @@ from catalog.registry.rows import JobEntry
 from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from catalog.tags import RunLabels
-from survey.errors import SettingsError, StoreError
+from survey.errors import NewerError, SettingsError, StoreError
 from tests.catalog.records import batch, begin, end, run, stored
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -206,7 +206,7 @@ def make_newer(home: Home) -> None:
 
 def test_a_home_with_a_newer_registry_is_not_backed_up(filled: Home, tmp_path: Path) -> None:
     make_newer(filled)
-    with pytest.raises(StoreError, match="9999"):
+    with pytest.raises(NewerError, match="9999"):
         make_backup(filled, tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
 
@@ -218,7 +218,7 @@ def test_a_backup_of_a_newer_version_is_refused(
     # As a newer program makes it.
     monkeypatch.setattr(making, "check_registry", lambda _: None)
     make_backup(filled, tmp_path / "backup")
-    with pytest.raises(StoreError, match="9999"):
+    with pytest.raises(NewerError, match="9999"):
         restore_backup(tmp_path / "backup", tmp_path / "again")
     assert not (tmp_path / "again").exists()
 

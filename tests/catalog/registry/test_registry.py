@@ -30,7 +30,14 @@ from catalog.registry.rows import AttemptOutcome, JobEntry, JobState
 from catalog.registry.tables import METADATA
 from catalog.store.reader import query
 from catalog.store.upgrade import migrations
-from survey.errors import CheckpointError, SettingsError, StoreError, SurveyError, UnknownName
+from survey.errors import (
+    CheckpointError,
+    NewerError,
+    SettingsError,
+    StoreError,
+    SurveyError,
+    UnknownName,
+)
 from tests.catalog.records import begin, end
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -378,7 +385,7 @@ def test_a_newer_or_foreign_registry_is_refused(home: Home) -> None:
     with closing(sqlite3.connect(home.registry)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
-    with pytest.raises(StoreError, match="9999"):
+    with pytest.raises(NewerError, match="9999"):
         open_home(home.path, create=True)
     for side in home.path.glob("registry.sqlite*"):
         side.unlink()

@@ -26,7 +26,7 @@ from catalog.store.records import BatchRecord, RunRecord
 from catalog.store.upgrade import migrations
 from catalog.store.views import VIEWS
 from catalog.store.writer import Writer
-from survey.errors import StoreError
+from survey.errors import NewerError, StoreError
 from survey.metrics import QUANTITIES, RESERVED
 from survey.settings import MeasureSettings
 from tests.catalog.records import SITES, batch, run, score
@@ -163,7 +163,7 @@ def test_a_newer_store_is_refused(home: Home) -> None:
     with duckdb.connect(home.signatures) as connection:
         connection.execute("INSERT INTO migrations VALUES (999, 'later', now())").fetchall()
     for attempt in (lambda: query(home, "SELECT 1"), lambda: open_home(home.path, create=True)):
-        with pytest.raises(StoreError, match="999") as caught:
+        with pytest.raises(NewerError, match="999") as caught:
             attempt()
         assert "upgrade" in str(caught.value.hint)
 
