@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 640, 300
 #: Models that one drawing tells apart.
 MOST_MODELS = 12
 
-#: How far apart two aligned signatures are drawn, on the axis of the score.
+#: How far apart two aligned signatures are drawn, in ranges of their values.
 _APART = 1.1
 
 
@@ -85,63 +85,69 @@ def overlay_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
     )
 
 
-def alignment_rows(signatures: pd.DataFrame) -> pd.DataFrame:
+def alignment_rows(signatures: pd.DataFrame, value: str = "affinity") -> pd.DataFrame:
     """Return the sites of two models that dynamic time warping takes for each other.
 
     Parameters
     ----------
     signatures : pandas.DataFrame
         Rows of the view ``signatures`` of two runs.
+    value : str
+        The column that is aligned: a metric.
 
     Returns
     -------
     pandas.DataFrame
-        One row a step of the path: of each model ``model, site, site_name, affinity``, the second
-        one's with ``other_`` before it; and ``step``.
+        One row a step of the path: of each model ``model, site, site_name`` and the value, the
+        second one's with ``other_`` before it; and ``step``.
 
     Raises
     ------
     NothingToDraw
-        If there are not two runs with scores.
+        If there are not two runs with values.
     """
-    require_columns(signatures, ("run_id", "model", "site", "site_name", "affinity"))
-    scored = signatures[signatures["affinity"].notna()].sort_values("site")
+    require_columns(signatures, ("run_id", "model", "site", "site_name", value))
+    scored = signatures[signatures[value].notna()].sort_values("site")
     groups = [group for _, group in scored.groupby("run_id", sort=False)]
     if len(groups) != 2:
-        raise NothingToDraw("an alignment is of two models with scores")
-    columns = ["model", "site", "site_name", "affinity"]
+        raise NothingToDraw(f"an alignment is of two models with values of {value}")
+    columns = ["model", "site", "site_name", value]
     first, second = (group[columns].reset_index(drop=True) for group in groups)
-    places = dtw_path(first["affinity"].to_numpy(), second["affinity"].to_numpy())
+    places = dtw_path(first[value].to_numpy(), second[value].to_numpy())
     one = first.iloc[places[:, 0]].reset_index(drop=True)
     other = second.iloc[places[:, 1]].reset_index(drop=True).add_prefix("other_")
     return pd.concat([one, other], axis=1).assign(step=range(len(places)))
 
 
-def alignment_chart(signatures: pd.DataFrame) -> Figure:
+def alignment_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
     """Draw which sites of two models dynamic time warping aligns; see ``alignment_rows``."""
-    rows = alignment_rows(signatures)
-    upper = rows.assign(height=rows["affinity"] + _APART)
+    rows = alignment_rows(signatures, value)
+    rows = rows.rename(columns={value: "height", f"other_{value}": "other_height"})
+    distance = float(np.sqrt(((rows["height"] - rows["other_height"]) ** 2).sum()))
+    both = pd.concat([rows["height"], rows["other_height"]])
+    apart = _APART * (float(both.max() - both.min()) or 1.0)
+    rows["height"] += apart
     names = [str(rows["model"].iloc[0]), str(rows["other_model"].iloc[0])]
     x, y = (
         alt.X("site:Q", title="activation site"),
         alt.Y("height:Q", axis=None, scale=alt.Scale(zero=False)),
     )
     looks = lines_by("model", names, WIDTH)
-    second = rows[["other_model", "other_site", "other_affinity"]].set_axis(
-        ["model", "site", "height"], axis=1
-    )
-    curves = pd.concat([upper[["model", "site", "height"]], second]).drop_duplicates()
+    columns = ["model", "site", "height"]
+    second = rows[[f"other_{name}" for name in columns]].set_axis(columns, axis=1)
+    curves = pd.concat([rows[columns], second]).drop_duplicates()
     links = (
-        alt.Chart(upper)
+        alt.Chart(rows)
         .mark_rule(color=QUIET, strokeWidth=0.7)
-        .encode(x=x, x2="other_site:Q", y=y, y2="other_affinity:Q")
+        .encode(x=x, x2="other_site:Q", y=y, y2="other_height:Q")
     )
     lines = alt.Chart(curves).mark_line(point=True, strokeWidth=1.4).encode(x=x, y=y, **looks)
-    distance = float(np.sqrt(((rows["affinity"] - rows["other_affinity"]) ** 2).sum()))
     return figure(
         alt.layer(links, lines, width=WIDTH, height=HEIGHT),
-        f"The signatures of {listed(names)} are {number(distance)} apart by dynamic time warping",
-        note=f"A line joins sites that are aligned; the upper signature is raised by {_APART:g}.",
+        f"{listed(names)} are {number(distance)} apart in {title_of(value)} by dynamic time"
+        " warping",
+        note="A line joins sites that are aligned; the upper signature is raised by"
+        f" {number(apart)}.",
         source=signatures,
         width=WIDTH + 40,
     )

@@ -1,4 +1,4 @@
-"""The page of a comparison: a few runs on one axis, by a metric, and the alignment of two."""
+"""The page of a comparison: a few runs on one axis and the alignment of two, by a metric."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _exhibits(rows: pd.DataFrame, metric: str) -> Iterator[Exhibit]:
     sql = statement(ids, tuple(dict.fromkeys((*SITE_COLUMNS, metric))))
     chart = partial(overlay_chart, rows, metric)
     yield Exhibit(metric, chart, partial(overlay_rows, rows, metric), sql)
-    if len(ids) == LEAST_COMPARED and metric == "affinity":
-        chart = partial(alignment_chart, rows)
-        yield Exhibit("alignment", chart, partial(alignment_rows, rows), sql)
+    if len(ids) == LEAST_COMPARED:
+        chart = partial(alignment_chart, rows, metric)
+        yield Exhibit("alignment", chart, partial(alignment_rows, rows, metric), sql)
 
 
 def _medians(rows: pd.DataFrame) -> str:

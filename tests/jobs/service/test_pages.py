@@ -47,7 +47,8 @@ def client(home: Home) -> Iterator[TestClient]:
             facts = {"checkpoint": f"file:/srv/secret/w{number}.pth", "family": f"F{number % 2}"}
             facts["dataset"] = f"folder:/srv/secret/{number // 2}"
             scores = rng.random((2, 6 + number)) / 4 + number % 2 / 2
-            build(run, scores, architecture=f"<b>net{number}", year=2012 + number, **facts)
+            others = {"cka": scores[:, ::-1]}
+            build(run, scores, others, architecture=f"<b>net{number}", year=2012 + number, **facts)
     app = make_application(ServiceSettings(home))
     with TestClient(app, base_url="http://localhost:8765") as client:
         yield client
@@ -155,15 +156,21 @@ def test_files_for_others_hold_no_folder_of_the_server(client: TestClient, home:
             assert b"/srv/secret" not in report.read(name), name
 
 
-@pytest.mark.usefixtures("client")
-def test_an_alignment_is_the_one_of_the_distance(home: Home) -> None:
+@pytest.mark.parametrize("metric", ["affinity", "cka"])
+def test_an_alignment_is_the_one_of_the_distance(
+    client: TestClient, home: Home, metric: str
+) -> None:
     pair = signatures(home.path).query("run_id in @RUNS[:2]")
-    path = alignment_rows(pair)
-    curves = [group["affinity"].to_numpy() for _, group in pair.groupby("run_id", sort=False)]
-    squares = (path["affinity"] - path["other_affinity"]) ** 2
+    path = alignment_rows(pair, metric)
+    curves = [group[metric].to_numpy() for _, group in pair.groupby("run_id", sort=False)]
+    squares = (path[metric] - path[f"other_{metric}"]) ** 2
     assert np.sqrt(squares.sum()) == pytest.approx(dtw(*curves))
     steps = path[["site", "other_site"]].diff().dropna()
     assert steps.isin([0, 1]).all().all()
+    page = client.get("/compare", params={"run": RUNS[:2], "metric": metric}).text
+    (address,) = (each for each in links(page) if "/data/alignment.csv" in each)
+    drawn = list(csv.DictReader(io.StringIO(client.get(address).text)))
+    assert [float(row[metric]) for row in drawn] == pytest.approx(path[metric].tolist())
 
 
 @pytest.mark.parametrize(
