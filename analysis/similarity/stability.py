@@ -195,5 +195,9 @@ def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[RunBatches]
 
 def _by_batch(curve: Curve, rows: pd.DataFrame) -> Floats:
     """Return affinities, one row a batch that has any, one column a site of the curve."""
-    table = rows.pivot(index="batch", columns="site", values="affinity")
-    return table.reindex(columns=curve.sites).dropna(how="all").to_numpy(np.float64)
+    sites = np.unique(rows["site"]) if curve.sites is None else curve.sites
+    rows = rows[rows["site"].isin(sites)]
+    batches, row = np.unique(rows["batch"], return_inverse=True)
+    table: Floats = np.full((len(batches), len(sites)), np.nan)
+    table[row, np.searchsorted(sites, rows["site"])] = rows["affinity"]
+    return table[~np.isnan(table).all(axis=1)]

@@ -190,7 +190,8 @@ def _fill(curves: Sequence[Floats], pairs: Integers, radius: int, sums: Floats) 
         sums[places] = results
 
     threads = 1 if lengths.prod(axis=1).sum() < CELLS_ALONE else local_cores()
-    # Pairs of like lengths side by side, as they are warped together.
-    order = np.lexsort((lengths[:, 0], lengths[:, 1] - lengths[:, 0]))
+    # Pairs of like lengths side by side, as they are warped together; in a band, of equal shift.
+    shift = lengths[:, 1] - lengths[:, 0] if radius >= 0 else 0 * lengths[:, 1]
+    order = np.lexsort((lengths[:, 1], lengths[:, 0], shift))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(compute, np.array_split(order, threads * _CHUNKS)))

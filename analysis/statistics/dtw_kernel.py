@@ -1,12 +1,9 @@
 """Dynamic time warping as machine code; use it through ``analysis.statistics.dtw``.
 
-Importing this module imports numba and compiles. The cells of one anti-diagonal do not depend on
-each other, nor on another pair of curves, so they are computed many at a time: with the second
-curve reversed, the cells of an anti-diagonal of several pairs and all that they need lie side by
-side in memory, and comparing by ``<`` instead of ``min`` lets the compiler use the processor's
-minimum instruction. Every cell is
-(x_i - y_j)^2 + min(...), in that order, without any reassociation: the sums are those of the plain
-recursion, bit for bit.
+Importing this module imports numba and compiles. Pairs of curves are warped side by side, in lanes,
+and of each pair a tile of cells at a time: what a cell hands to the next ones stays in registers,
+and memory is read and written at the edges of tiles alone. Every cell is (x_i - y_j)^2 + min(...),
+in that order, without any reassociation: the sums are those of the plain recursion, bit for bit.
 """
 
 from __future__ import annotations
@@ -18,78 +15,112 @@ import numpy as np
 
 from analysis.statistics import jit
 
-#: Bytes of the values that pairs warped at a time have side by side: eight numbers of double
-#: precision, whose rows of 100 cells fill a core's first cache.
-LANE_BYTES = 64
+#: Pairs that are warped side by side: whole registers of every processor.
+LANES = 32
+
+#: Rows and columns of a tile; the columns are written out in ``_row`` and ``_tile``.
+ROWS, COLUMNS = 8, 4
 
 
 @numba.njit(nogil=True)
-def _cells(x: Any, y: Any, left: Any, up: Any, corner: Any, out: Any) -> None:
-    """Compute the cells of an anti-diagonal; inlined by hand it would not be vectorised."""
-    for k in range(x.size):
-        best = up[k] if up[k] < left[k] else left[k]
-        best = corner[k] if corner[k] < best else best
-        difference = x[k] - y[k]
-        out[k] = difference * difference + best
+def _cell(x: Any, y: Any, left: Any, up: Any, corner: Any) -> Any:
+    # The left cell is ready last. `<` becomes the processor's minimum, which `min` does not.
+    best = corner if corner < up else up
+    best = left if left < best else best
+    difference = x - y
+    return difference * difference + best
 
 
 @numba.njit(nogil=True)
-def _interleaved(flat: Any, starts: Any, sizes: Any, curves: Any, out: Any, turned: bool) -> Any:
-    """Lay curves side by side, value k of curve l at k * lanes + l, filled up with zeros."""
-    lanes, longest = curves.size, 0
-    for curve in curves:
-        longest = max(longest, sizes[curve])
-    out[: longest * lanes] = 0.0
-    for lane in range(lanes):
-        start, size = starts[curves[lane]], sizes[curves[lane]]
-        for k in range(size):
-            place = longest - 1 - k if turned else k
-            out[place * lanes + lane] = flat[start + k]
-    return out[: longest * lanes]
+def _bounded(cell: Any, walls: Any, place: int) -> Any:
+    # Compiled twice: without walls nothing is added.
+    return cell if walls is None else cell + walls[place]
 
 
 @numba.njit(nogil=True)
-def _keep_ended(row: Any, diagonal: int, short: Any, shift: int, out: Any) -> None:
-    """Keep the last cell of the pairs that end at an anti-diagonal."""
-    for lane in range(short.size):
-        if 2 * short[lane] + shift - 2 == diagonal:
-            out[lane] = row[short[lane] * short.size + lane]
+def _row(x: Any, ys: Any, left: Any, ups: Any, corner: Any, walls: Any, place: int) -> Any:
+    """Return a row of a tile, whose first wall is at a place."""
+    a = _bounded(_cell(x, ys[0], left, ups[0], corner), walls, place)
+    b = _bounded(_cell(x, ys[1], a, ups[1], ups[0]), walls, place + 1)
+    c = _bounded(_cell(x, ys[2], b, ups[2], ups[1]), walls, place + 2)
+    d = _bounded(_cell(x, ys[3], c, ups[3], ups[2]), walls, place + 3)
+    return a, b, c, d
 
 
 @numba.njit(nogil=True)
-def _squares(
-    x: Any, y_reversed: Any, short: Any, shift: int, radius: int, rows: Any, out: Any
-) -> None:
-    """Fill in the least sums of squares of pairs that lie side by side in x and y.
+def _tile(x: Any, y: Any, top: Any, left: Any, corner: Any, walls: Any) -> None:
+    """Move from the cells above a tile and left of it to its last row and column.
 
-    Cell (i, j) may be entered where i - radius <= j <= i + shift + radius. Anti-diagonal i + j
-    keeps cell i at place i + 1 of its row, between two places that hold infinity. A pair that is
-    shorter than others beside it ends earlier; what lies beyond its end feeds none of its cells.
+    Value k of lane l is at k * LANES + l. The loop over lanes is the one that is vectorised; that
+    over rows is unrolled.
     """
-    lanes = short.size
-    n, m = x.size // lanes, y_reversed.size // lanes
-    before, last, now = rows[0], rows[1], rows[2]
-    rows[:, : (n + 2) * lanes] = np.inf
-    corner = x[:lanes] - y_reversed[(m - 1) * lanes :]
-    last[lanes : 2 * lanes] = corner * corner
-    _keep_ended(last, 0, short, shift, out)
-    for diagonal in range(1, n + m - 1):
-        low = max(0, diagonal - m + 1, (diagonal - shift - radius + 1) >> 1)
-        stop = min(n - 1, diagonal, (diagonal + radius) >> 1) + 1
-        if low < stop:
-            turned = m - 1 - diagonal
-            _cells(
-                x[low * lanes : stop * lanes],
-                y_reversed[(turned + low) * lanes : (turned + stop) * lanes],
-                last[low * lanes : stop * lanes],
-                last[(low + 1) * lanes : (stop + 1) * lanes],
-                before[low * lanes : stop * lanes],
-                now[(low + 1) * lanes : (stop + 1) * lanes],
-            )
-        # Beyond the last cell infinity still stands: the last one never moves back.
-        now[low * lanes : (low + 1) * lanes] = np.inf
-        before, last, now = last, now, before
-        _keep_ended(last, diagonal, short, shift, out)
+    for lane in range(LANES):
+        ys = y[lane], y[LANES + lane], y[2 * LANES + lane], y[3 * LANES + lane]
+        ups = top[lane], top[LANES + lane], top[2 * LANES + lane], top[3 * LANES + lane]
+        before, corner[lane] = corner[lane], ups[3]
+        for row in range(ROWS):
+            first = left[row * LANES + lane]
+            ups = _row(x[row * LANES + lane], ys, first, ups, before, walls, row * COLUMNS)
+            before, left[row * LANES + lane] = first, ups[3]
+        top[lane], top[LANES + lane], top[2 * LANES + lane], top[3 * LANES + lane] = ups
+
+
+@numba.njit(nogil=True)
+def _has_walls(ahead: int, low: int, high: int, walls: Any) -> bool:
+    """Fill in walls, infinite beyond the band, of a tile; return whether there are any.
+
+    Its first cell is in the column that is ``ahead`` of its row; within the band a cell is ``low``
+    to ``high`` ahead.
+    """
+    if low <= ahead - ROWS + 1 and ahead + COLUMNS - 1 <= high:
+        return False
+    for row in range(ROWS):
+        for column in range(COLUMNS):
+            inside = low <= ahead + column - row <= high
+            walls[row * COLUMNS + column] = 0.0 if inside else np.inf
+    return True
+
+
+@numba.njit(nogil=True)
+def _warp(x: Any, y: Any, top: Any, low: int, high: int) -> None:
+    """Fill in the last row of cells of the pairs that lie side by side in x and y.
+
+    Cell (i, j) may be entered where i + low <= j <= i + high.
+    """
+    left, corner = np.empty(ROWS * LANES, x.dtype), np.empty(LANES, x.dtype)
+    walls = np.empty(ROWS * COLUMNS, x.dtype)
+    top[:] = np.inf
+    for i in range(0, x.size // LANES, ROWS):
+        start = max(0, i + low) // COLUMNS * COLUMNS
+        left[:] = np.inf
+        corner[:] = np.inf
+        if start > 0:
+            corner[:] = top[(start - 1) * LANES : start * LANES]
+        elif i == 0:
+            corner[:] = 0.0
+        for j in range(start, min(y.size // LANES, i + ROWS + high), COLUMNS):
+            rows = x[i * LANES : (i + ROWS) * LANES]
+            columns = slice(j * LANES, (j + COLUMNS) * LANES)
+            if _has_walls(j - i, low, high, walls):
+                _tile(rows, y[columns], top[columns], left, corner, walls)
+            else:
+                _tile(rows, y[columns], top[columns], left, corner, None)
+
+
+@numba.njit(nogil=True)
+def _lay(flat: Any, starts: Any, sizes: Any, curves: Any, stop: int, out: Any) -> None:
+    """Lay curves side by side so that they end before a place.
+
+    What is before a curve is far from every value but itself: a path costs nothing up to the first
+    cell of a pair, and enters it there alone.
+    """
+    out[: stop * LANES] = np.sqrt(np.finfo(flat.dtype).max) / 16
+    out[stop * LANES :] = 0.0
+    for lane in range(LANES):
+        curve = curves[min(lane, curves.size - 1)]
+        first = stop - sizes[curve]
+        for k in range(sizes[curve]):
+            out[(first + k) * LANES + lane] = flat[starts[curve] + k]
 
 
 def _sums(
@@ -97,27 +128,31 @@ def _sums(
 ) -> None:
     """Fill in the sums of squares of pairs of curves, which lie one behind the other in flat.
 
-    Of each pair the first curve is no longer than the second. As many pairs as there are lanes are
-    warped at a time where the lengths of their curves differ by as much.
+    Of each pair the first curve is no longer than the second. In a band, pairs are warped side by
+    side where the lengths of their curves differ by as much.
     """
-    longest, lanes = sizes.max(), LANE_BYTES // flat.itemsize
-    rows = np.empty((3, (longest + 2) * lanes), flat.dtype)
-    x, y = np.empty(longest * lanes, flat.dtype), np.empty(longest * lanes, flat.dtype)
+    longest = sizes.max() + ROWS + COLUMNS
+    x, y = np.empty(longest * LANES, flat.dtype), np.empty(longest * LANES, flat.dtype)
+    top = np.empty(longest * LANES, flat.dtype)
     start = 0
     while start < first.size:
         shift = sizes[second[start]] - sizes[first[start]]
-        stop = start + 1
-        while (
-            stop < min(start + lanes, first.size)
-            and sizes[second[stop]] - sizes[first[stop]] == shift
+        stop, n, m = start, 0, 0
+        while stop < min(start + LANES, first.size) and (
+            radius < 0 or sizes[second[stop]] - sizes[first[stop]] == shift
         ):
+            n, m = max(n, sizes[first[stop]]), max(m, sizes[second[stop]])
             stop += 1
-        rising = _interleaved(flat, starts, sizes, first[start:stop], x, False)
-        falling = _interleaved(flat, starts, sizes, second[start:stop], y, True)
-        # As wide as the longest curve is no band at all.
-        width = longest if radius < 0 else min(radius, longest)
-        short = sizes[first[start:stop]]
-        _squares(rising, falling, short, shift, width, rows, out[start:stop])
+        # Before each curve is a value at least.
+        n = (n // ROWS + 1) * ROWS
+        m, low, high = m + 1, -longest, longest
+        if radius >= 0:
+            m, low, high = n + shift, -radius, shift + radius
+        width = -(-m // COLUMNS) * COLUMNS
+        _lay(flat, starts, sizes, first[start:stop], n, x[: n * LANES])
+        _lay(flat, starts, sizes, second[start:stop], m, y[: width * LANES])
+        _warp(x[: n * LANES], y[: width * LANES], top[: width * LANES], low, high)
+        out[start:stop] = top[(m - 1) * LANES :][: stop - start]
         start = stop
 
 

@@ -136,6 +136,17 @@ def test_single_precision_has_seven_digits(band: int | None) -> None:
     assert (single != exact).any()
 
 
+@pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e130), (np.float32, 1e15)])
+def test_large_values_beside_small_ones_are_warped_too(dtype: type, size: float) -> None:
+    rng = np.random.default_rng(7)
+    curves = [rng.random(30) * scale for scale in (size, 1.0, 1 / size) for _ in range(3)]
+    pairs = np.argwhere(np.triu(np.ones((9, 9)), 1))
+    sums = squared_sums([curve[: 3 * k + 1] for k, curve in enumerate(curves)], pairs, dtype=dtype)
+    for (i, j), sum_ in zip(pairs, sums, strict=True):
+        wanted = plain(curves[i][: 3 * i + 1], curves[j][: 3 * j + 1])
+        assert np.sqrt(sum_) == pytest.approx(wanted, rel=1e-5, abs=1e-12)
+
+
 def test_without_pairs_nothing_is_computed() -> None:
     assert squared_sums([], np.empty((0, 2))).shape == (0,)
 
