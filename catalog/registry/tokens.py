@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import inspect, update
+from sqlalchemy import ColumnElement, inspect, update
 
 from catalog.registry.database import Database
 from catalog.registry.policies import TokenScope
@@ -59,13 +59,11 @@ class Tokens:
 
     def of_secret(self, secret: str) -> AccessToken | None:
         """Return the token with a secret, be it expired or revoked; None if there is none."""
-        same = TOKENS.c.sha256 == _hash(secret)
-        return next(iter(self.database.rows(AccessToken, TOKENS, same, order=[])), None)
+        return self._one(TOKENS.c.sha256 == _hash(secret))
 
     def of_name(self, name: str) -> AccessToken | None:
         """Return the token of a name, be it expired or revoked; None if there is none."""
-        same = TOKENS.c.name == name
-        return next(iter(self.database.rows(AccessToken, TOKENS, same, order=[])), None)
+        return self._one(TOKENS.c.name == name)
 
     def revoke(self, name: str, now: datetime) -> bool:
         """Revoke a token; return whether it was not revoked before.
@@ -83,6 +81,9 @@ class Tokens:
             return bool(
                 connection.execute(update(TOKENS).where(valid).values(revoked_at=now)).rowcount
             )
+
+    def _one(self, same: ColumnElement[bool]) -> AccessToken | None:
+        return next(iter(self.database.rows(AccessToken, TOKENS, same, order=[])), None)
 
 
 def is_usable(token: AccessToken, now: datetime) -> bool:

@@ -30,7 +30,7 @@ from jobs.service.deliveries import delivering
 from jobs.service.driver_state import DriverFile, only_driver
 from jobs.service.receivers import Receiver
 from jobs.service.submissions import (
-    left_to_others,
+    leave_to_others,
     next_submission,
     run_submission,
     title_of,
@@ -128,7 +128,7 @@ class _Driver:
     def _passed_over(self, submission: Submission) -> bool:
         """Return whether a submission waits for a service that allows its files' folders."""
         submissions = self._registry.submissions
-        reason = left_to_others(submissions, submission, self._settings.allowed)
+        reason = leave_to_others(submissions, submission, self._settings.allowed)
         if reason and self._left.get(submission.id) != reason:
             self._left[submission.id] = reason
             name, _ = submissions.survey(submission)

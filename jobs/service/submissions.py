@@ -126,10 +126,10 @@ def next_submission(
     return None
 
 
-def left_to_others(
+def leave_to_others(
     submissions: Submissions, submission: Submission, allowed: Sequence[Path]
 ) -> str | None:
-    """Leave a submission that names files outside some folders waiting; return why, or None.
+    """Leave a submission that names files outside some folders waiting; return the reason, if so.
 
     The service that it was submitted to, or that runs next, may allow their folders.
     """
