@@ -237,7 +237,8 @@ class _Lines(_Display):
             self._print(f"fetch   {file.name}: {format_bytes(here)} of {size}")
 
     def planned(self, plan: Plan) -> None:
-        self._total = len(plan.todo)
+        # A service's driver runs one survey after the other.
+        self._done, self._total = 0, len(plan.todo)
         super().planned(plan)
 
     def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:

@@ -87,6 +87,13 @@ def test_a_lost_job_goes_on_with_another_worker(tmp_path, losses):
     assert asked(tmp_path / "home", "SELECT count(*) AS n FROM batch_scores") == [{"n": 7 * 7}]
 
 
+def test_each_scan_of_a_display_counts_its_own_jobs(tmp_path):
+    with displayed() as (reporter, text):
+        for home in ("one", "other"):
+            scan(tmp_path / home, LocalRunner(ON_CPU), reporter)
+    assert text.getvalue().count("[1/1]") == 2
+
+
 def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
     class Stopped(LocalRunner):
         def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
