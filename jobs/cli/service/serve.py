@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from analysis.option_fields import option
 from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
+from jobs.cli.secret_file import secret_in
 from jobs.cli.survey_options import AllowOptions, OfflineOption
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, RegistryOption, verb
@@ -73,12 +74,7 @@ class NoticeOptions:
             )
         if self.webhook_secret is None:
             return parsed_secret(os.environ[SECRET])
-        try:
-            return parsed_secret(self.webhook_secret.read_text(errors="surrogateescape"))
-        except OSError as error:
-            raise SettingsError(
-                f"--webhook-secret {self.webhook_secret} cannot be read: {error.strerror}"
-            ) from None
+        return parsed_secret(secret_in(self.webhook_secret, "--webhook-secret"))
 
 
 @verb
