@@ -36,8 +36,13 @@ class Tokens:
         Raises
         ------
         SettingsError
-            If there is, or was, one of that name.
+            If there is, or was, one of that name; if the name cannot be read.
         """
+        if not name.strip() or not name.isprintable():
+            raise SettingsError(
+                f"the name of a token is {name!r}, must be text that can be read",
+                hint="name who or what uses it, such as ci",
+            )
         secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         new = self.database.insert(TOKENS).values(
             name=name, sha256=_hash(secret), scope=scope, created_at=now, expires_at=expires_at

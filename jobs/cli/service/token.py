@@ -27,6 +27,9 @@ token = typer.Typer(
     add_completion=False,
 )
 
+#: The longest time that a token may be valid, in days: a hundred years.
+LONGEST_DAYS = 36_500.0
+
 _COLUMNS: dict[str, type[str | int | float]] = dict.fromkeys(
     ("name", "scope", "state", "created", "expires"), str
 )
@@ -43,7 +46,7 @@ def add(
     name: str = _name(),
     scope: TokenScope = option("read", "What it allows: reading alone, or changing things too."),
     days: float | None = option(
-        None, "Days after which it expires.", minimum=0.0, none="it does not"
+        None, "Days after which it expires.", minimum=0.0, maximum=LONGEST_DAYS, none="it does not"
     ),
     home: HomeOption = DEFAULT_HOME,
 ) -> None:

@@ -43,6 +43,12 @@ def test_a_token_ends_when_it_expires_or_is_revoked(home: Home) -> None:
         assert not is_usable(endless, NOW)
 
 
+@pytest.mark.parametrize("name", ["", "  ", "a\x00b", "bad\udcff", "a\nb"])
+def test_a_name_can_be_read(home: Home, name: str) -> None:
+    with Registry(home) as registry, pytest.raises(SettingsError):
+        registry.tokens.add(name, "read", NOW)
+
+
 def test_a_name_is_given_once(home: Home) -> None:
     with Registry(home) as registry:
         registry.tokens.add("a", "read", NOW)
