@@ -202,7 +202,7 @@ def _server_engine(url: URL) -> Engine:
     except ImportError as error:
         raise StoreError(
             f"the registry on PostgreSQL needs a driver: {error}",
-            hint="install it: pip install 'model-zoo-survey[postgresql]'",
+            hint="install it: pip install 'psycopg[binary]'",
         ) from error
     event.listen(engine, "connect", _prepare_server)
     return engine
@@ -219,8 +219,11 @@ def explained_registry(engine: Engine) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
+        # As its user gave it: without the driver and what is added to it.
+        url = engine.url.set(drivername=engine.url.get_backend_name())
+        shown = url.difference_update_query(["connect_timeout"]).render_as_string()
         raise StoreError(
-            f"the registry {engine.url.render_as_string()} cannot be used: {cause}",
+            f"the registry {shown} cannot be used: {' '.join(str(cause).split())}",
             hint=_SERVER_HINT
             if engine.dialect.name == "postgresql"
             else f"check that the disk is not full and that it is a registry; {REPAIR_HINT}",

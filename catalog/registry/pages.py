@@ -18,6 +18,7 @@ from sqlalchemy import (
     Select,
     and_,
 )
+from sqlalchemy.exc import DataError
 
 from catalog.home import Home
 from catalog.paging import Listed, PageRequest, Shown, facet_statement, page_statement, rank_of
@@ -25,6 +26,7 @@ from catalog.registry.columns import UtcDateTime
 from catalog.registry.database import Database
 from catalog.registry.tables import EVENTS, SUBMISSIONS, SURVEYS
 from survey.column_fields import Column
+from survey.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +86,12 @@ def _rows(home: Home, statement: Select[Any]) -> Sequence[RowMapping]:
     try:
         with database.transaction() as connection:
             return connection.execute(statement).mappings().all()
+    except StoreError as error:
+        if isinstance(error.__cause__, DataError):
+            raise SettingsError(
+                "a filter has a value that its column cannot hold", hint="ask for another one"
+            ) from error
+        raise
     finally:
         database.close()
 

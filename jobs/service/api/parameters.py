@@ -20,6 +20,9 @@ from analysis.option_fields import address_name, option_fields
 from jobs.service.api.listing import MOST_ROWS, ROWS, Listing, in_utc
 from survey.column_fields import Column
 
+#: PostgreSQL's texts hold no NUL, and SQLite's end there.
+_Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+
 _Int = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 #: The parameter beside those of a selection of runs.
@@ -30,7 +33,7 @@ ALL_RUNS = (
 
 #: The types of columns that filter, as parameters have them.
 TYPES: dict[str, Any] = {
-    "VARCHAR": str,
+    "VARCHAR": _Text,
     "INTEGER": _Int,
     "BIGINT": _Int,
     "DOUBLE": FiniteFloat,
@@ -65,8 +68,8 @@ def _parameters(listing: Listing, page: dict[str, Any]) -> type[BaseModel]:
         fields |= _parameters_of(column)
     for column in listing.rows.columns:
         if column.type == "VARCHAR[]":
-            fields[f"has__{column.name}"] = _parameter(list[str], column.name, column.sentence)
-    fields["search"] = _parameter(str, "search", "Text that any text of the item holds.")
+            fields[f"has__{column.name}"] = _parameter(several(_Text), column.name, column.sentence)
+    fields["search"] = _parameter(_Text, "search", "Text that any text of the item holds.")
     # Of a column of such a name the parameter would be another one.
     assert not {*page, "search"} & set(listing.names)  # noqa: S101
     name = f"{listing.name}_{'facets' if 'by' in page else 'parameters'}"
@@ -99,7 +102,7 @@ def _parameters_of(column: Column) -> dict[str, Any]:
         f"not__{name}": _parameter(several(kind), f"{name}.not", "None of these."),
         f"known__{name}": _parameter(bool, f"{name}.known", "Whether it is known."),
     }
-    if kind not in (str, bool):
+    if column.type not in ("VARCHAR", "BOOLEAN"):
         result[f"min__{name}"] = _parameter(kind, f"{name}.min", "At least this.")
         result[f"max__{name}"] = _parameter(kind, f"{name}.max", "At most this.")
     return result

@@ -23,8 +23,10 @@ from sqlalchemy import Pool, event
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.paging import Filter, PageRequest
 from catalog.registry.attempts import AttemptEnd, AttemptStart, AttemptWorker
 from catalog.registry.database import registry_engine
+from catalog.registry.pages import SUBMITTED_SURVEYS
 from catalog.registry.registry import Registry
 from catalog.registry.rows import AttemptOutcome, JobEntry, JobState
 from catalog.registry.tables import METADATA
@@ -378,6 +380,17 @@ def test_a_dataset_is_read_again_only_when_it_changed(registry: Registry) -> Non
         return registry.hashes.dataset_fingerprint("digits", signature, lambda: next(computed), 9)
 
     assert [fingerprint(s) for s in ("a", "a", "b", "b")] == ["f1", "f1", "f2", "f2"]
+
+
+@pytest.mark.parametrize("wanted", [Filter("id", "is", (2**31,)), Filter("id", "max", (2**62,))])
+def test_a_number_that_a_column_cannot_hold_is_no_failure_of_the_database(
+    home: Home, wanted: Filter
+) -> None:
+    request = PageRequest(("id",), ("id",), (wanted,))
+    try:
+        assert SUBMITTED_SURVEYS.page(home, request).num_rows == 0
+    except SettingsError:
+        assert home.registry_url is not None
 
 
 @ONLY_FILE

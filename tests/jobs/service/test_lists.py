@@ -332,6 +332,11 @@ def test_filters_by_what_no_database_holds_are_refused(client: TestClient) -> No
     assert client.get(f"{API}/surveys/{2**63}").status_code in (404, 422)
 
 
+@pytest.mark.parametrize("asked", ["state=a%00b", "search=a%00b", "run_id.not=%00"])
+def test_texts_that_no_registry_holds_are_refused(client: TestClient, asked: str) -> None:
+    assert client.get(f"/api/v1/jobs?{asked}").status_code == 422
+
+
 def test_no_answer_names_a_path(client: TestClient, home: Home) -> None:
     for listing in LISTINGS:
         text = client.get(f"{API}/{listing.name}.csv", params={"fields": listing.names}).text
