@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobs.service.access.callers import Caller, Callers
 from jobs.service.access.headers import adding_headers
 from jobs.service.access.hosts import require_content_type, require_host, require_same_origin
-from jobs.service.problems import Refusal, of_error, of_refusal, problem_response
+from jobs.service.problems import Refusal, of_refusal, problem_response
 from jobs.service.settings import ServiceSettings
 from survey.errors import SurveyError
 
@@ -42,14 +42,23 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # Of the answer to the GET the server sends the headers alone.
+            scope = {**scope, "method": "GET"}
         request, answer = Request(scope), adding_headers(send)
         try:
             request.state.caller = await self._caller(request)
         except HTTPException as refusal:
             response = problem_response(of_refusal(refusal), refusal.headers)
             await response(scope, receive, answer)
-        except SurveyError as error:
-            await problem_response(of_error(error, request))(scope, receive, answer)
+        except SurveyError:
+            # Whoever asks is not known yet, and is not told where the registry lies.
+            unknown = Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the registry, which has the tokens, cannot be read",
+                "ask again in a minute",
+            )
+            await problem_response(of_refusal(unknown))(scope, receive, answer)
         else:
             await self._answer(scope, receive, answer)
 

@@ -13,9 +13,11 @@ from starlette.types import Message
 
 from catalog.home import Home
 from catalog.registry.registry import Registry
+from catalog.registry.tokens import Tokens
 from jobs.service.access.attempts import MOST_WRONG, WINDOW_SECONDS, WrongTokens
 from jobs.service.access.forms import FIELD, form_token, require_form_token
 from jobs.service.access.hosts import SAFE_METHODS
+from survey.errors import StoreError
 from tests.jobs.service.conftest import Serve
 
 page = APIRouter(dependencies=[Depends(require_form_token)])
@@ -159,6 +161,21 @@ def test_tokens_that_are_wrong_expired_or_revoked_let_nobody_in(
         assert [answer.status_code for answer in answers] == [401] * len(answers)
         assert "Basic" in answers[0].headers["www-authenticate"]
         assert client.get("/metrics", headers=bearer(good)).status_code == 200
+
+
+def test_strangers_are_not_told_where_the_registry_lies(
+    remote: TestClient, home: Home, token: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = token()
+
+    def fails(*_: object) -> None:
+        raise StoreError(f"the registry {home.registry} cannot be used")
+
+    monkeypatch.setattr(Tokens, "of_secret", fails)
+    for given in (secret, "wrong"):
+        answer = remote.get("/metrics", headers=bearer(given))
+        assert answer.status_code == 503
+        assert home.registry.name not in answer.text
 
 
 def test_a_token_that_may_read_changes_nothing(
