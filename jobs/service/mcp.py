@@ -115,6 +115,7 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
                 each["name"]: {"description": each["description"], **each["schema"]}
                 for each in operation["parameters"]
             },
+            "required": [each["name"] for each in operation["parameters"] if each.get("required")],
             "additionalProperties": False,
         }
     return {

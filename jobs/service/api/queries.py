@@ -15,6 +15,7 @@ from catalog.paging import Filter, PageRequest
 from catalog.store.page_queries import DECIMALS
 from catalog.store.pages import RowsInMemory
 from catalog.store.queries import NamedQuery, named_queries, run_query
+from catalog.store.reader import run_row
 from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.listing import MOST_ROWS, ROWS
 from jobs.service.api.parameters import TYPES
@@ -69,6 +70,14 @@ class QueryParameters(PageParameters):
     limit: int = Field(ROWS, ge=1, le=MOST_ROWS, description="Most items of a page.")
 
 
+class RunQueryParameters(QueryParameters):
+    """What is asked of a named query about one run."""
+
+    run: list[str] = Field(
+        ..., min_length=1, max_length=1, description="Id of the run, or what only it begins with."
+    )
+
+
 @router.get("/queries", summary="Every named query.")
 def queries() -> QueryEntries:
     """Return the named queries with their SQL."""
@@ -85,7 +94,7 @@ def _add(query: NamedQuery) -> None:
     def answer(
         request: Request,
         home: HomeOfService,
-        asked: QueryParameters,
+        asked: Any,
         suffix: Suffix | None = None,
     ) -> Response:
         form = format_of(request, suffix)
@@ -100,18 +109,16 @@ def _add(query: NamedQuery) -> None:
         return table_response(table, form, beside, headers=page_headers(request, token))
 
     path = f"/queries/{query.name.replace('_', '-')}"
-    add_table_routes(_asked, path, answer, QueryParameters, QueryRows, query.sentence)
+    parameters = RunQueryParameters if "run_id" in query.parameters else QueryParameters
+    add_table_routes(_asked, path, answer, parameters, QueryRows, query.sentence)
 
 
 def _rows(home: Home, query: NamedQuery, asked: QueryParameters) -> RowsInMemory:
     """Return the result of a query."""
-    values: dict[str, Any] = {"run_ids": asked.run or None} if "run_ids" in query.parameters else {}
+    runs = [run_row(home, each).run_id for each in asked.run]
+    values: dict[str, Any] = {"run_ids": runs or None} if "run_ids" in query.parameters else {}
     if "run_id" in query.parameters:
-        if len(asked.run) != 1:
-            raise SettingsError(
-                f"{query.name} is about one run, {len(asked.run)} were named", hint="run=ID"
-            )
-        values["run_id"] = asked.run[0]
+        values["run_id"] = runs[0]
     result = run_query(home, query, values)
     columns = tuple(Column(each.name, _kind(each.type), "") for each in result.schema)
     return RowsInMemory(columns, lambda _: result)

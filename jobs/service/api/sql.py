@@ -69,8 +69,8 @@ async def query(
 ) -> Response:
     """Answer one statement about everything measured so far, as ``survey sql`` does.
 
-    docs/schema.md has the tables and columns. The query reads; it reaches neither files nor the
-    network, and is ended with its client.
+    `SHOW TABLES` has the tables, `DESCRIBE models` the columns of one. The query reads; it reaches
+    neither files nor the network, and is ended with its client.
     """
     form = format_of(request, suffix)
     if form == "json":

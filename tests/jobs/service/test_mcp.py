@@ -76,6 +76,8 @@ def test_tools_answer_as_their_operations_do(client: TestClient) -> None:
         Draft202012Validator.check_schema(schema)
         Draft202012Validator(schema).validate(arguments)
         assert not Draft202012Validator(schema).is_valid({**arguments, "other": 1})
+        needed = {"signature": "run", "sql": "sql"}.get(name)
+        assert Draft202012Validator(schema).is_valid({}) == (needed is None)
         given = asked(client, "tools/call", name=name, arguments=arguments)
         method, path = TOOLS[name]
         details = {"json": arguments} if method == "post" else {"params": arguments}
@@ -92,6 +94,7 @@ def test_tools_answer_as_their_operations_do(client: TestClient) -> None:
         ("sql", {"sql": "FROM read_text('/etc/passwd')"}, "hint"),
         ("sql", {"sql": "SELECT '\ud800'"}, '"status":400'),
         ("sql", {}, "sql"),
+        ("signature", {"run": ["nothing"]}, "nothing"),
         ("signature", {"run": ["r0"], "path": "/etc"}, "path"),
         ("compare", {"model": {"a": 1}}, "a"),
     ],

@@ -38,7 +38,10 @@ def test_every_query_has_an_address(client: TestClient) -> None:
         asked = {"run": "r1"} if each["of_runs"] else {}
         assert client.get(address, params=asked).status_code == 200, each["name"]
     assert len(client.get(API).json()["items"]) == len(named_queries())
-    assert client.get(f"{API}/run-sites").status_code == 400
+    assert client.get(f"{API}/run-sites").status_code == 422
+    assert client.get(f"{API}/run-sites?run=r1&run=r2").status_code == 422
+    for name in ("run-sites", "signatures-overview"):
+        assert client.get(f"{API}/{name}?run=nothing").status_code == 404
     assert client.get(f"{API}/nothing").status_code == 404
 
 
