@@ -59,6 +59,24 @@ def option_fields(declaration: Any) -> tuple[Field[Any], ...]:
     return tuple(each for each in fields(declaration) if "help" in each.metadata)
 
 
+def given_flags(options: Any, declaration: Any = None) -> list[str]:
+    """Return the flags of the options of a dataclass that differ from their defaults.
+
+    Parameters
+    ----------
+    options : dataclass instance
+        The values.
+    declaration : dataclass, optional
+        The options that are meant, by default all of the instance.
+    """
+    given = (
+        each
+        for each in option_fields(declaration or options)
+        if getattr(options, each.name) != each.default
+    )
+    return [f"--{address_name(each).replace('_', '-')}" for each in given]
+
+
 def address_name(option: Field[Any]) -> str:
     """Return the name that an option of the command line has in addresses."""
     details = option.metadata

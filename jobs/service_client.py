@@ -28,6 +28,9 @@ _TIMEOUTS = (10.0, 600.0)
 #: Seconds between two looks at a survey.
 LOOK_SECONDS = 1.0
 
+#: Seconds that a service, or its registry, may be away while a survey is watched.
+PATIENCE_SECONDS = 600.0
+
 #: Most bytes of an answer, unpacked, and most pages of a list.
 MOST_BYTES, MOST_PAGES = 2**30, 10_000
 
@@ -165,12 +168,21 @@ class ServiceClient:
         """Submit a survey, its tables as a survey file has them, and return where it stands."""
         return self.ask("POST", "/surveys", tables).values(SurveyStanding)
 
-    def status(self, most: int | None = None) -> Standing:
-        """Return the state of all jobs, or the most urgent ones, as ``survey status`` shows it."""
+    def status(self, most: int | None = None, survey: int | None = None) -> Standing:
+        """Return the state of all jobs, or the most urgent ones, as ``survey status`` shows it.
+
+        Parameters
+        ----------
+        most : int, optional
+            Most jobs.
+        survey : int, optional
+            The number of a submitted survey whose jobs alone are asked for.
+        """
         from jobs.operations.status import Standing
 
-        query = "" if most is None else f"?limit={most}"
-        return self.ask("GET", f"/status{query}").values(Standing)
+        asked = {"limit": most, "survey": survey}
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        return self.ask("GET", f"/status?{query}").values(Standing)
 
     def scan(self) -> ScanStanding:
         """Return how far the service's scan is."""
@@ -186,11 +198,26 @@ class ServiceClient:
         return scan if own and began else ScanStanding()
 
     def until_over(self, number: int) -> Iterator[SurveyStanding]:
-        """Yield where a submitted survey stands, now and then, until it is over."""
+        """Yield where a submitted survey stands, now and then, until it is over.
+
+        Raises
+        ------
+        UnreachableError
+            If the service does not answer for ten minutes: it may be restarted meanwhile.
+        """
+        reached = time.monotonic()
         while True:
-            yield (survey := self.ask("GET", f"/surveys/{number}").values(SurveyStanding))
-            if survey.state not in ("queued", "running"):
-                return
+            try:
+                survey = self.ask("GET", f"/surveys/{number}").values(SurveyStanding)
+            except UnreachableError as error:
+                if time.monotonic() - reached > PATIENCE_SECONDS:
+                    hint = f"survey {number} may go on there: `survey status --server` shows it"
+                    raise UnreachableError(error.message, hint=hint) from None
+            else:
+                reached = time.monotonic()
+                yield survey
+                if survey.state not in ("queued", "running"):
+                    return
             time.sleep(LOOK_SECONDS)
 
     def listed(self, name: str, asked: Mapping[str, Any] | None = None) -> pa.Table:
@@ -231,7 +258,7 @@ class ServiceClient:
         Raises
         ------
         UnreachableError
-            If the service does not answer.
+            If the service, or its registry, does not answer.
         SurveyError
             If it refuses: its sentence and its hint. If its answer has more than 1 GiB.
         """
@@ -295,6 +322,8 @@ def _refusal(answer: requests.Response, body: bytes) -> SurveyError:
         problem = parse_json(body)
         message, hint, name = problem["detail"], problem.get("hint"), problem.get("type")
     except (ValueError, TypeError, KeyError, AttributeError):
-        return SurveyError(f"the service answered {answer.status_code} {answer.reason}")
+        message, hint, name = f"the service answered {answer.status_code} {answer.reason}", None, ""
     kind = QueryError if str(name).endswith(":QueryError") else SurveyError
+    if answer.status_code in (502, 503, 504):
+        kind = UnreachableError
     return kind(str(message), hint=hint and str(hint))

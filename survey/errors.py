@@ -142,6 +142,8 @@ class DownloadError(CatalogError):
 class UnreachableError(DownloadError):
     """A server does not answer, after every retry."""
 
+    exit_code = 3
+
 
 class StoreError(SurveyError):
     """A store cannot be opened, read or written."""

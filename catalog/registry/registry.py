@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 
 from catalog.home import Home
 from catalog.registry.attempts import Attempts
@@ -139,12 +139,14 @@ class Registry:
 
     def jobs(self, survey_id: int | None = None) -> list[JobRow]:
         """Return the jobs, or those that a survey asks for, in the order they were added."""
-        asked = select(SURVEY_JOBS.c.job_key).where(SURVEY_JOBS.c.survey_id == survey_id)
-        chosen = [] if survey_id is None else [JOBS.c.key.in_(asked)]
+        chosen = [] if survey_id is None else [_of_survey(survey_id)]
         return self._database.rows(JobRow, JOBS, *chosen, order=[JOBS.c.created_at, JOBS.c.key])
 
-    def overview(self) -> list[JobOverview]:
-        """Return how every job stands with its newest attempt: quick with many jobs."""
+    def overview(self, survey_id: int | None = None) -> list[JobOverview]:
+        """Return the state of every job, or of a survey's, and its newest attempt.
+
+        Quick with many jobs.
+        """
         newest = (
             select(ATTEMPTS.c.job_key, func.max(ATTEMPTS.c.attempt).label("attempt"))
             .group_by(ATTEMPTS.c.job_key)
@@ -158,6 +160,8 @@ class Registry:
             .outerjoin(newest, newest.c.job_key == JOBS.c.key)
             .outerjoin(last, of_it)
         )
+        if survey_id is not None:
+            wanted = wanted.where(_of_survey(survey_id))
         with self._database.transaction() as connection:
             return [JobOverview._make(row) for row in connection.execute(wanted)]
 
@@ -209,6 +213,12 @@ class Registry:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _of_survey(survey_id: int) -> ColumnElement[bool]:
+    """Return the condition that a survey asks for a job."""
+    asked = select(SURVEY_JOBS.c.job_key).where(SURVEY_JOBS.c.survey_id == survey_id)
+    return JOBS.c.key.in_(asked)
 
 
 def _now() -> datetime:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, cast
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
+from catalog.store.connection import in_memory
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -47,6 +49,13 @@ def plain_batches(relation: Result, format: str) -> tuple[pa.Schema, Iterator[pa
     """
     reader = with_plain_types(relation, format).to_arrow_reader(_BATCH_ROWS)
     return reader.schema, _batches(reader)
+
+
+def plain_table(table: pa.Table, format: str) -> pa.Table:  # noqa: A002
+    """Return a result that another process gave, as ``plain_batches`` gives one of this."""
+    with in_memory() as connection:
+        connection.register("result", table)
+        return with_plain_types(connection.sql("FROM result"), format).to_arrow_table()
 
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

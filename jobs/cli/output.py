@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
 from analysis.figure_style import FigureStyle
-from analysis.option_fields import option
+from analysis.option_fields import given_flags, option
 from jobs.choices import Format
 from jobs.cli.terminal import say
 from jobs.cli.verb import FormatOption, JsonOption, OutputOption
@@ -49,6 +49,15 @@ class TableOptions:
             table = table.select(list(headings))
             table = table.rename_columns([heading or name for name, heading in headings.items()])
         self._emit(table)
+
+    def write_runs(self, table: pa.Table, run_ids: Sequence[str]) -> None:
+        """Write the rows of a table that are about some runs."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from catalog.arrow_arrays import array_of
+
+        self.write(table.filter(pc.is_in(table["run_id"], array_of(run_ids, pa.string()))))
 
     def _emit(self, table: pa.Table) -> None:
         emit(table, self.format)
@@ -100,10 +109,8 @@ class FigureOptions(FigureStyle):
     def check(self) -> None:
         """Raise unless the file can be drawn and every option belongs to it and can be used."""
         if self.file is None:
-            for each in fields(FigureStyle):
-                if getattr(self, each.name) != each.default:
-                    flag = f"--{each.name.replace('_', '-')}"
-                    raise SettingsError(f"{flag} goes with --figure", hint="add --figure FILE")
+            for flag in given_flags(self, FigureStyle):
+                raise SettingsError(f"{flag} goes with --figure", hint="add --figure FILE")
             return
         FigureStyle.check(self)
         from analysis.figures import require_drawable

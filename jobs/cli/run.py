@@ -44,8 +44,9 @@ def run(
     from jobs.planning.targets import require_names
 
     definition = survey.definition()
-    if (client := server.client()) is not None:
-        raise typer.Exit(run_there(client, definition))
+    own = {"offline": offline, "trust": trust, "registry": registry}
+    if (client := server.client(options, limits, **own)) is not None:
+        raise typer.Exit(run_there(client, definition, table))
     obtain_consent(definition, trust=trust)
     require_names(definition)
     runner = runner_of(options)
@@ -91,10 +92,6 @@ def carry_out(
 
 def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
     """Write the result of each job, flags, the jobs that were not precise enough, every failure."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from catalog.arrow_arrays import array_of
     from catalog.open_home import open_home
     from catalog.store.queries import signatures_overview
     from catalog.store.reader import run_row
@@ -103,8 +100,7 @@ def report(home: Path, outcome: Outcome, table: TableOptions) -> None:
 
     opened = open_home(home, create=False)
     runs = [job.run_id for job in outcome.plan.jobs]
-    overview = signatures_overview(opened)
-    table.write(overview.filter(pc.is_in(overview["run_id"], array_of(runs, pa.string()))))
+    table.write_runs(signatures_overview(opened), runs)
     say(*flag_lines(opened, runs))
     for job in outcome.done:
         if job.settings.precision is not None and not reached(row := run_row(opened, job.run_id)):

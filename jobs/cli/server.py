@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.option_fields import option
+from analysis.option_fields import given_flags, option
+from jobs.cli.secret_file import secret_in
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import INTERRUPTED, SOME_FAILED
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnreachableError
 
 if TYPE_CHECKING:
+    from jobs.cli.output import TableOptions
     from jobs.planning.definition import Definition
     from jobs.service_client import ServiceClient, SurveyStanding
 
@@ -31,16 +34,29 @@ class ServerOptions:
         None, "With --server: file with the secret of a token.", metavar="FILE", none=f"${TOKEN}"
     )
 
-    def client(self) -> ServiceClient | None:
+    def client(self, *own: object, **settings: object) -> ServiceClient | None:
         """Return the client of the service; None where the home is asked.
+
+        Parameters
+        ----------
+        *own : dataclass instance
+            Options that a service has of its own.
+        **settings : object
+            The same by their names; what counts as false was not given.
 
         Raises
         ------
         SettingsError
-            If the address or the token's file cannot be used.
+            If the address or the token's file cannot be used, or one of these options is given.
         """
         if self.server is None:
             return None
+        given = [flag for options in own for flag in given_flags(options)]
+        given += [f"--{name}" for name, value in settings.items() if value]
+        if given:
+            raise SettingsError(
+                f"--server excludes {', '.join(given)}", hint="a service is started with its own"
+            )
         from jobs.service_client import ServiceClient
 
         return ServiceClient(self.server, self._token())
@@ -48,14 +64,17 @@ class ServerOptions:
     def _token(self) -> str | None:
         if self.token_file is None:
             return os.environ.get(TOKEN)
-        try:
-            return self.token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            raise SettingsError(f"--token-file {self.token_file} cannot be read") from None
+        secret = secret_in(self.token_file, "--token-file")
+        if not secret.isascii():
+            raise SettingsError(f"--token-file {self.token_file} holds no token: it is not ASCII")
+        return secret
 
 
-def run_there(client: ServiceClient, definition: Definition) -> int:
-    """Submit a survey, show how it stands until it is over, and return the exit code."""
+def run_there(client: ServiceClient, definition: Definition, table: TableOptions) -> int:
+    """Submit a survey, show how it stands until it is over, and return the exit code.
+
+    As a run on this machine it writes the result of each job and every failure.
+    """
     submitted = client.submit({"name": definition.name, **definition.to_dict()})
     survey, before = submitted, ""
     for survey in client.until_over(submitted.id):
@@ -63,6 +82,13 @@ def run_there(client: ServiceClient, definition: Definition) -> int:
         if line != before:
             say(line)
         before = line
+    jobs = client.status(survey=survey.id).items
+    if jobs:
+        overview = client.listed("queries/signatures-overview")
+        table.write_runs(overview, [job.run_id for job in jobs])
+    for job in jobs:
+        if job.state in ("failed", "parked"):
+            complain(f"{job.architecture} {job.checkpoint}: {job.error or job.state}", None)
     if survey.state == "done":
         return SOME_FAILED if survey.failed else 0
     complain(survey.reason or survey.state, None)
@@ -72,9 +98,11 @@ def run_there(client: ServiceClient, definition: Definition) -> int:
 def _line(survey: SurveyStanding, client: ServiceClient) -> str:
     title = f"survey {survey.id} ({survey.name}): {survey.state}"
     if survey.state == "running":
-        scan = client.scan_of(survey)
-        if scan.jobs is not None:
-            return f"{title}, {scan.done} of {scan.jobs} jobs"
+        # Without numbers while the service is away: the survey is asked for again.
+        with suppress(UnreachableError):
+            scan = client.scan_of(survey)
+            if scan.jobs is not None:
+                return f"{title}, {scan.done} of {scan.jobs} jobs"
     if survey.state == "done":
         counts = f"{survey.measured} measured, {survey.failed} failed"
         return f"{title}, {counts}, {survey.skipped} skipped"

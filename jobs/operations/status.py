@@ -71,7 +71,7 @@ COLUMNS: dict[str, type[str | int | float]] = {
 }
 
 
-def standing(home: Home, most: int | None = None) -> Standing:
+def standing(home: Home, most: int | None = None, survey_id: int | None = None) -> Standing:
     """Return the state of all jobs, those that run or went wrong first.
 
     A job that the registry calls running while no scan is writing was interrupted.
@@ -82,11 +82,16 @@ def standing(home: Home, most: int | None = None) -> Standing:
         The home.
     most : int, optional
         Number of jobs that are shown; all by default.
+    survey_id : int, optional
+        A declared survey whose jobs alone are meant.
     """
     writer = writing_process(home)
     reached = {row["run_id"]: row for row in run_progress(home)}
     with Registry(home) as registry:
-        jobs = [(_state(job, reached.get(job.run_id), writer), job) for job in registry.overview()]
+        jobs = [
+            (_state(job, reached.get(job.run_id), writer), job)
+            for job in registry.overview(survey_id)
+        ]
     counted = Counter(state for state, _ in jobs)
     summary = ", ".join(f"{counted[state]} {state}" for state in URGENCY if counted[state])
     doing = f"a scan is writing ({writer})" if writer else "no scan is writing"

@@ -9,16 +9,23 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
+import pyarrow as pa
 import pytest
 import requests
 
 from analysis.report.folder import MARKER
 from bench.sql_service import served
 from catalog.home import Home
+from catalog.store.plain_types import plain_table
+from jobs.choices import ResultFormat
+from jobs.cli.output import TableOptions
 from jobs.cli.server import TOKEN, ServerOptions, run_there
 from jobs.operations.report_archive import unpack_report
+from jobs.operations.sql_query import SqlQuery
 from jobs.operations.status import standing
+from jobs.operations.table_formats import write_batches
 from jobs.planning.definition import parse_definition
+from jobs.runners.options import Limits, RunnerOptions
 from jobs.service_client import ServiceAnswer, ServiceClient
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
@@ -53,7 +60,7 @@ def test_what_is_asked_is_answered_and_in_the_schema(
     definition = parse_definition(
         {**survey, "datasets": [{"name": "digits:heldout", "limit": 128}]}, "zoo", Path()
     )
-    assert run_there(client, definition) == 0
+    assert run_there(client, definition, TableOptions()) == 0
     assert client.listed("jobs").num_rows == 1
     assert client.listed("jobs", {"state": ["done"], "limit": 1}).num_rows == 1
     assert client.listed("jobs", {"state.not": "done"}).num_rows == 0
@@ -109,8 +116,8 @@ def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
         ServiceClient("localhost:8765")
 
 
-def test_a_survey_is_shown_with_the_numbers_of_its_own_scan(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_survey_is_shown_with_its_own_numbers_and_failures(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     standing = dict.fromkeys(("reason", "measured", "failed", "skipped")) | {"id": 2, "name": "zoo"}
     former = {"jobs": 6, "done": 6, "began_at": 10.0}
@@ -124,6 +131,9 @@ def test_a_survey_is_shown_with_the_numbers_of_its_own_scan(
         ]
     )
     driver: list[tuple[str, float, dict[str, float]]] = []
+    failed = dict.fromkeys(("run_id", "architecture", "checkpoint", "dataset"), "r2")
+    failed |= dict.fromkeys(("batches", "images", "attempts"), 0) | {"state": "failed"}
+    failed |= dict.fromkeys(("top1", "suspicion")) | {"error": "no such weights"}
 
     def answer(_method: str, path: str, *_: object) -> ServiceAnswer:
         if path == "/progress":
@@ -131,9 +141,17 @@ def test_a_survey_is_shown_with_the_numbers_of_its_own_scan(
             return reply({"driver": {"doing": doing, "since": since}, "scan": scan})
         if path == "/surveys":
             return reply({**standing, "state": "queued"})
+        if path == "/status?survey=2":
+            return reply({"items": [failed], "jobs": 1, "flags": [], "summary": "1 failed"})
+        if path.startswith("/queries/signatures-overview.arrow?"):
+            stream = BytesIO()
+            rows = pa.table({"run_id": ["r1", "r2"]})
+            with pa.ipc.new_stream(stream, rows.schema) as writer:
+                writer.write_table(rows)
+            return ServiceAnswer(stream.getvalue())
         state, now = next(looks)
         driver.extend([now] if now else [])
-        return reply({**standing, "state": state, "measured": 1, "failed": 0, "skipped": 0})
+        return reply({**standing, "state": state, "measured": 0, "failed": 1, "skipped": 0})
 
     def reply(values: object) -> ServiceAnswer:
         return ServiceAnswer(json.dumps(values).encode())
@@ -142,10 +160,65 @@ def test_a_survey_is_shown_with_the_numbers_of_its_own_scan(
     monkeypatch.setattr(client, "ask", answer)
     monkeypatch.setattr("jobs.service_client.LOOK_SECONDS", 0.0)
     definition = parse_definition({"models": [{"name": "small:net"}]}, "zoo", Path())
-    assert run_there(client, definition) == 0
-    shown = "".join(capsys.readouterr())
-    assert "running, 0 of 1 jobs" in shown
-    assert "6 of 6" not in shown
+    assert run_there(client, definition, TableOptions("json")) == 1
+    shown = capfd.readouterr()
+    assert "running, 0 of 1 jobs" in shown.err
+    assert "6 of 6" not in shown.err
+    # As a run on this machine shows them.
+    assert "no such weights" in shown.err
+    assert json.loads(shown.out) == [{"run_id": "r2"}]
+
+
+def test_a_result_is_that_of_the_home_in_every_format(url: str, home: Home) -> None:
+    statement = (
+        "SELECT 1.5 AS a, timestamptz '2026-01-01 12:00+00' AS b, MAP {'x': 1} AS c, {'y': 2} AS d,"
+        " '\\x00\\xFF'::BLOB AS e, [1, 2] AS f, 1.5::DECIMAL(5, 2) AS g, timestamp 'infinity' AS h"
+    )
+    result = ServiceClient(url).sql(statement)
+    forms: tuple[ResultFormat, ...] = ("table", "json", "csv")
+    for form in forms:
+        there = BytesIO()
+        plain = plain_table(result, form)
+        write_batches(plain.schema, plain.to_batches(), form, there)
+        assert there.getvalue() == b"".join(SqlQuery(home, statement, form))
+
+
+def test_a_head_has_no_body(url: str) -> None:
+    for path in ("/healthz", "/api/v1/jobs", "/"):
+        answer = requests.head(url + path, timeout=60)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_a_service_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    standing = dict.fromkeys(("reason", "measured", "failed", "skipped")) | {"id": 2, "name": "zoo"}
+    answers: list[str | None] = ["running", None, None, "done"]
+    client = ServiceClient("http://127.0.0.1:1")
+
+    def answer(*_: object) -> ServiceAnswer:
+        if (state := answers.pop(0)) is None:
+            raise UnreachableError("away")
+        return ServiceAnswer(json.dumps({**standing, "state": state}).encode())
+
+    monkeypatch.setattr(client, "ask", answer)
+    monkeypatch.setattr("jobs.service_client.LOOK_SECONDS", 0.0)
+    assert [each.state for each in client.until_over(2)] == ["running", "done"]
+    answers = [None]
+    monkeypatch.setattr("jobs.service_client.PATIENCE_SECONDS", -1.0)
+    with pytest.raises(UnreachableError) as caught:
+        list(client.until_over(2))
+    assert caught.value.exit_code == 3
+
+
+def test_options_of_the_service_are_refused(tmp_path: Path) -> None:
+    options = ServerOptions("http://127.0.0.1")
+    assert options.client(RunnerOptions(), Limits(), offline=False) is not None
+    for own, settings in (
+        ((RunnerOptions(workers=2),), {}),
+        ((Limits(split=False),), {}),
+        ((), {"offline": True}),
+    ):
+        with pytest.raises(SettingsError):
+            options.client(*own, **settings)
 
 
 def test_tokens_come_from_a_file_or_the_environment(
@@ -159,5 +232,7 @@ def test_tokens_come_from_a_file_or_the_environment(
         assert client is not None
         made = client._session.prepare_request(requests.Request("GET", "http://127.0.0.1"))
         assert made.headers["Authorization"] == f"Bearer {secret}"
-    with pytest.raises(SettingsError):
-        ServerOptions("http://127.0.0.1", tmp_path / "absent").client()
+    (tmp_path / "other").write_text("é")
+    for file in (tmp_path / "absent", tmp_path / "other", Path("/dev/zero")):
+        with pytest.raises(SettingsError):
+            ServerOptions("http://127.0.0.1", file).client()

@@ -57,10 +57,15 @@ def sql(
     from catalog.store.user_tables import user_tables
     from jobs.operations.sql_query import QueryLimits, SqlQuery
 
-    if (client := server.client()) is not None:
+    own = {"timeout": timeout != TIMEOUT_SECONDS, "memory": memory != MEMORY_GB}
+    if (client := server.client(**own)) is not None:
         if files:
             raise SettingsError("--server excludes --with", hint="a service reads no file of yours")
-        table.write(client.sql(statement_of(query, file, timeout), limit))
+        from catalog.store.plain_types import plain_table
+
+        table.write(
+            plain_table(client.sql(statement_of(query, file, timeout), limit), table.format)
+        )
         return
     limits = QueryLimits(timeout, memory, rows=limit)
     opened, tables = open_home(home, create=False), user_tables(files or ())

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from jobs.operations.server_paths import without_folders
 from jobs.operations.status import JobStanding, standing
-from jobs.service.dependencies import HomeOfService
+from jobs.service.api.surveys import LARGEST
+from jobs.service.dependencies import HomeOfService, RegistryOfService
 from jobs.service.store_turns import store_turn
 
 router = APIRouter(tags=["jobs"])
@@ -31,9 +32,14 @@ class Status(BaseModel):
 @router.get("/status", dependencies=[Depends(store_turn)])
 def status(
     home: HomeOfService,
+    registry: RegistryOfService,
     limit: Annotated[int | None, Query(ge=1, description="Most jobs; all by default.")] = None,
+    survey: Annotated[
+        int | None, Query(ge=1, le=LARGEST, description="A submitted survey whose jobs are meant.")
+    ] = None,
 ) -> Status:
     """Return the state of every job, those that run or went wrong first."""
-    shown = standing(home, limit)
+    survey_id = None if survey is None else registry.submissions.named(survey).survey_id
+    shown = standing(home, limit, survey_id)
     items = [JobStanding(**without_folders(each.row())) for each in shown.items]
     return Status(items=items, jobs=shown.jobs, flags=shown.flags, summary=shown.summary)

@@ -16,7 +16,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
 from analysis.report.folder import MARKER
-from jobs.cli.output import emit_rows
+from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.server import run_there
 from jobs.operations.report_archive import unpack_report
 from jobs.operations.status import COLUMNS
@@ -92,7 +92,7 @@ def _standing(client: ServiceClient, folder: Path) -> None:
         client.scan()
     with contextlib.suppress(SurveyError):
         emit_rows([each.row() for each in client.status().items], COLUMNS, "csv")
-    run_there(client, definition)
+    run_there(client, definition, TableOptions())
 
 
 def _answer(body: bytes, *headers: str, status: int = 200) -> bytes:
