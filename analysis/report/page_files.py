@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 from jinja2 import Environment
 
@@ -65,39 +65,58 @@ def _layout() -> Environment:
     return templates()
 
 
-def files_of_pages(
-    pages: Iterable[Page], count: int, site: Mapping[str, Any], processes: int
-) -> Iterator[PageFiles]:
-    """Yield the files of each page, in order.
+class PageMakers:
+    """Processes that make the files of pages; they start at once, and end with the ``with``.
 
     Parameters
     ----------
-    pages : iterable of Page
-        The pages, which can be pickled.
     count : int
-        How many there are.
-    site : mapping
-        As in ``page_files``.
+        How many pages there are.
     processes : int
         How many processes may make them; few pages are made by this one.
-
-    Raises
-    ------
-    SurveyError
-        If such a process is killed.
     """
-    processes = min(processes, count // PROCESS_PAGES)
-    if processes < 2:
-        yield from (page_files(page, site) for page in pages)
-        return
-    # Not forked: vl-convert has threads.
-    context = multiprocessing.get_context("spawn")
-    waiting = deque[Future[PageFiles]]()
-    with ProcessPoolExecutor(processes, context, initializer=_begin) as pool:
+
+    def __init__(self, count: int, processes: int) -> None:
+        self._processes = min(processes, count // PROCESS_PAGES)
+        self._pool: ProcessPoolExecutor | None = None
+        if self._processes >= 2:
+            # Not forked: vl-convert has threads.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._processes, context, initializer=_begin)
+
+    def __enter__(self) -> Self:
+        if self._pool:
+            for _ in range(self._processes):
+                self._pool.submit(_load)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def files(self, pages: Iterable[Page], site: Mapping[str, Any]) -> Iterator[PageFiles]:
+        """Yield the files of each page, in order.
+
+        Parameters
+        ----------
+        pages : iterable of Page
+            The pages, which can be pickled.
+        site : mapping
+            As in ``page_files``.
+
+        Raises
+        ------
+        SurveyError
+            If such a process is killed.
+        """
+        if not self._pool:
+            yield from (page_files(page, site) for page in pages)
+            return
+        waiting = deque[Future[PageFiles]]()
         try:
             for page in pages:
-                waiting.append(pool.submit(page_files, page, site))
-                if len(waiting) > _AHEAD * processes:
+                waiting.append(self._pool.submit(page_files, page, site))
+                if len(waiting) > _AHEAD * self._processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -106,8 +125,13 @@ def files_of_pages(
                 "a process that made pages was killed",
                 hint="it may have lacked memory: free some, and write the report again",
             ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+
+
+def _load() -> None:
+    """Load what pages are made with, while the first of them are computed."""
+    import vl_convert  # noqa: F401
+
+    _layout()
 
 
 def _begin() -> None:

@@ -19,7 +19,7 @@ from analysis.report.data import ReportMaterial
 from analysis.report.elements import Link
 from analysis.report.folder import report_folder
 from analysis.report.model_page import model_pages
-from analysis.report.page_files import files_of_pages
+from analysis.report.page_files import PageMakers
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
 from analysis.report.templating import ASSETS
@@ -102,7 +102,8 @@ def write_report(
         "runs": made_from.runs,
         "runs_hash": made_from.runs_hash,
     }
-    with report_folder(out, about) as write:
+    count = len(PAGES) + len(material.models)
+    with report_folder(out, about) as write, PageMakers(count, processes) as makers:
         for path in sorted(ASSETS.iterdir()):
             write(f"assets/{path.name}", path.read_bytes())
         questions = [section(material, page) for page in PAGES]
@@ -115,8 +116,7 @@ def write_report(
         links = [Link("Overview", pages[0].link.address), *(page.link for page in pages[1:])]
         site = {"title": title, "caption": made_from.caption(), "pages": links, "live": False}
         written, undrawn = 0, list[tuple[str, str]]()
-        every, count = chain(pages, model_pages(material)), len(pages) + len(material.models)
-        for each in files_of_pages(every, count, site, processes):
+        for each in makers.files(chain(pages, model_pages(material)), site):
             for name, text in each.files.items():
                 write(name, text)
             written += 1

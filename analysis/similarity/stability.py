@@ -25,7 +25,9 @@ References
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,7 +121,8 @@ def with_stability(
     if len(one_batch) < len(runs):
         rng = np.random.default_rng(seed)
         members = table["cluster"].to_numpy(np.int64) - 1
-        result = [jaccards(members, _drawn(clustering, runs, rng)) for _ in watch(range(draws))]
+        drawn = ([run.drawn(rng) for run in runs] for _ in watch(range(draws)))
+        result = [jaccards(members, others) for others in _partitions(clustering, drawn)]
         table["stability"] = np.mean(result, axis=0)[members]
     table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
     return dataclasses.replace(clustering, table=table)
@@ -169,12 +172,24 @@ def jaccards(members: Integers, others: Integers) -> Floats:
     return best
 
 
-def _drawn(
-    clustering: Clustering, runs: Sequence[RunBatches], rng: np.random.Generator
-) -> Integers:
-    """Return the clusters of the models over batches drawn with replacement."""
+def _partitions(clustering: Clustering, drawn: Iterable[Sequence[Curve]]) -> Iterator[Integers]:
+    """Yield the clusters of each draw, in order, two at a time.
+
+    All cores warp the curves of one while this process prepares the next.
+    """
+    waiting = deque[Future[Integers]]()
+    with ThreadPoolExecutor(2) as pool:
+        for curves in drawn:
+            waiting.append(pool.submit(_partition, clustering, curves))
+            if len(waiting) > 2:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _partition(clustering: Clustering, curves: Sequence[Curve]) -> Integers:
+    """Return the clusters of the models with the signatures of a draw."""
     old = clustering.matrix
-    curves = [run.drawn(rng) for run in runs]
     # Seven digits: the draws themselves move distances far more.
     values = distance_values(curves, old.normalisation, old.band, dtype=np.float32)
     return partition(values, clustering.method, clustering.number)
