@@ -25,7 +25,7 @@ from analysis.figures.marks.depth_axis import (
 from analysis.figures.marks.hollow_marks import hollow_note
 from analysis.figures.marks.model_colours import FAMILIES, ModelColours
 from analysis.figures.marks.representative_models import SAMPLED, sample
-from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale
+from analysis.figures.theme import UNKNOWN, colour_scale, legend, lines_by, shape_scale, with_mark
 from analysis.relations.network_depth import NETWORK, depth_finding
 from analysis.text import listed, number, range_finding, span
 from catalog.checkpoint_files import natural_order
@@ -266,7 +266,7 @@ def _model_panel(rows: pd.DataFrame, run_id: str, size: tuple[int, int]) -> Any:
     point = min(46, max(9, round(6 * size[0] / max(len(group), 1))))
 
     def points(base: Any) -> Any:
-        return base.mark_point(filled=True, opacity=1, size=point).encode(
+        return with_mark(base, "point", filled=True, opacity=1, size=point).encode(
             color=alt.Color(f"{coloured}:N", scale=colour_scale(names), legend=kinds),
             shape=shape,
             tooltip=named,

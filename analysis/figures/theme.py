@@ -108,6 +108,23 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
+def with_mark(base: Any, kind: str, **options: Any) -> Any:
+    """Return a chart with a mark of options that are a mapping; see ``Options``.
+
+    Parameters
+    ----------
+    base : altair.Chart
+        Any chart.
+    kind : str
+        The mark, such as ``line``.
+    **options : object
+        As Vega-Lite has them.
+    """
+    chart = base.copy(deep=False)
+    chart.mark = {"type": kind, **options}
+    return chart
+
+
 def colour_scale(names: Iterable[str]) -> Options:
     """Return the colours of named things, in order; ``UNKNOWN`` is grey."""
     return _scale(names, PALETTE, QUIET)

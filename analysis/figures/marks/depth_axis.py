@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.data.model_names import short_names
 from analysis.data.validation import require_columns
 from analysis.figures.marks.hollow_marks import few_images, hollowed
-from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT, Options
+from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT, Options, with_mark
 
 #: Area of a mark on a line, in square pixels: a hollow one is seen to be so.
 SMALL = 20.0
@@ -113,12 +113,12 @@ def over_depth(
     y = y or alt.Y("affinity:Q", title="affinity score", scale=UNIT, axis=_NUMBERS)
     # Data given to the whole chart are written once, those of layers once a layer.
     base = alt.Chart().transform_calculate(depth=_CHOSEN).encode(x=x)
-    dotted = base.transform_filter("!isValid(datum.affinity)").mark_rule(
-        strokeDash=[1, 3], color="#555555", strokeWidth=1
-    )
+    blank = base.transform_filter("!isValid(datum.affinity)")
+    dotted = with_mark(blank, "rule", strokeDash=[1, 3], color="#555555", strokeWidth=1)
     missing = [dotted] if data["affinity"].isna().any() else []
-    labels = alt.Chart(pd.DataFrame({"shown": [0]})).mark_text(
-        text=alt.expr("depth_axis"), x=width / 2, y=height + LABEL_SIZE + 19, fontSize=NOTE_SIZE,
+    labels = with_mark(
+        alt.Chart(alt.InlineData(values=[{"shown": 0}])), "text",
+        text={"expr": "depth_axis"}, x=width / 2, y=height + LABEL_SIZE + 19, fontSize=NOTE_SIZE,
         color="#222222",
     )  # fmt: skip
     drawn = [layer(base.encode(y=y)) for layer in layers]
@@ -128,5 +128,5 @@ def over_depth(
 
 def thread(base: Any) -> Any:
     """Return a thin line through the sites, in order; it breaks where a score is missing."""
-    line = base.mark_line(color=FAINT, strokeWidth=1)
+    line = with_mark(base, "line", color=FAINT, strokeWidth=1)
     return line.encode(order=alt.Order("site:Q"), detail=alt.Detail("run_id:N"))

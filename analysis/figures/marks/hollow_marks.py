@@ -7,6 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from analysis.figures.theme import with_mark
+
 
 def few_images(rows: pd.DataFrame) -> pd.Series[bool]:
     """Return which rows of sites have the flag ``few_images``; none where no flags are known."""
@@ -33,7 +35,7 @@ def hollowed(
     if not rows["few_images"].any():
         return []
     flagged = points.transform_filter("datum.few_images")
-    white = flagged.mark_point(filled=True, size=0.4 * size, color="white", opacity=1)
+    white = with_mark(flagged, "point", filled=True, size=0.4 * size, color="white", opacity=1)
     return [white if shape is None else white.encode(shape=shape)]
 
 
