@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -23,7 +23,8 @@ from jobs.service import submissions
 from jobs.service.api.surveys import Number, definition_from
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
 from jobs.service.driver_state import driver_state
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+from jobs.service.pages.site import NAVIGATION, PageRoute, form_route, page_response
+from jobs.service.problems import Problem
 from survey.errors import SettingsError
 
 router = APIRouter(route_class=PageRoute, prefix="/scan")
@@ -71,19 +72,31 @@ class SurveyForm(BaseModel):
 
 
 @router.get("")
-def show(request: Request, home: HomeOfService, registry: RegistryOfService) -> Response:
+def show(request: Request) -> Response:
     """Return how far the scan is, what was submitted, and a form for more."""
-    return page_response(
-        request, "scan.html", NAVIGATION[5], given=request.query_params, **_values(home, registry)
-    )
+    return _page(request, request.query_params)
 
 
-@router.post("/surveys")
+def _page(request: Request, given: Mapping[str, Any], problem: Problem | None = None) -> Response:
+    state = request.app.state
+    values = {"given": given, **_values(state.settings.home, state.registry)}
+    return page_response(request, "scan.html", NAVIGATION[5], problem, **values)
+
+
 def submit(
     form: Annotated[SurveyForm, Form()], settings: SettingsOfService, registry: RegistryOfService
 ) -> Response:
     """Submit a survey."""
     submissions.submit(registry, definition_from(form.tables(), settings))
+    return _back()
+
+
+router.add_api_route("/surveys", submit, methods=["POST"], route_class_override=form_route(_page))
+
+
+@router.get("/surveys")
+def submitted() -> Response:
+    """Lead to the page: a refused form leaves a reader at this address."""
     return _back()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -14,7 +15,8 @@ from jobs.schedules.removal import remove_schedule
 from jobs.service.api import schedules as api
 from jobs.service.dependencies import RegistryOfService, SettingsOfService
 from jobs.service.pages.scan import SurveyForm
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+from jobs.service.pages.site import NAVIGATION, PageRoute, form_route, page_response
+from jobs.service.problems import Problem
 
 router = APIRouter(route_class=PageRoute, prefix="/schedules")
 
@@ -23,12 +25,17 @@ _TICKS, _EVENTS = 5, 20
 
 
 @router.get("")
-def show(request: Request, registry: RegistryOfService) -> Response:
+def show(request: Request) -> Response:
     """Return the schedules, their last due times, and the events that followed."""
+    return _page(request, request.query_params)
+
+
+def _page(request: Request, given: Mapping[str, Any], problem: Problem | None = None) -> Response:
+    registry = request.app.state.registry
     shown = [api.show(each.name, registry, _TICKS) for each in registry.schedules.all()]
     events = registry.events.latest(_EVENTS)
-    values: dict[str, Any] = {"schedules": shown, "events": events, "given": request.query_params}
-    return page_response(request, "schedules.html", NAVIGATION[6], **values)
+    values: dict[str, Any] = {"schedules": shown, "events": events, "given": given}
+    return page_response(request, "schedules.html", NAVIGATION[6], problem, **values)
 
 
 class ScheduleForm(SurveyForm):
@@ -39,7 +46,6 @@ class ScheduleForm(SurveyForm):
     timezone: str = Field("UTC", max_length=100)
 
 
-@router.post("")
 def add(
     form: Annotated[ScheduleForm, Form()], settings: SettingsOfService, registry: RegistryOfService
 ) -> Response:
@@ -49,6 +55,9 @@ def add(
     )
     api.add(new, settings, registry)
     return _back()
+
+
+router.add_api_route("", add, methods=["POST"], route_class_override=form_route(_page))
 
 
 @router.post("/{name}/pause")

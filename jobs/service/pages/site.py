@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 
 from analysis.report.elements import Link
@@ -108,10 +110,12 @@ def rendered(template: str, link: Link, at: Addresses | None = None, **values: A
 
 
 def page_response(
-    request: Request, template: str, link: Link, status: int = HTTPStatus.OK, **values: Any
+    request: Request, template: str, link: Link, problem: Problem | None = None, **values: Any
 ) -> HTMLResponse:
-    """Return a page whose forms this caller may send."""
-    return HTMLResponse(rendered(template, link, form_token=form_token(request), **values), status)
+    """Return a page whose forms this caller may send, with the status of its problem."""
+    values |= {"problem": problem, "form_token": form_token(request)}
+    status = problem.status if problem else HTTPStatus.OK
+    return HTMLResponse(rendered(template, link, **values), status)
 
 
 class PageRoute(APIRoute):
@@ -126,17 +130,31 @@ class PageRoute(APIRoute):
                 return await answer(request)
             except SurveyError as error:
                 roots = (request.app.state.settings.home.path,)
-                return _problem_page(request, of_error(error, request, roots))
+                return await self.explained(request, of_error(error, request, roots))
             except HTTPException as refusal:
                 page = _problem_page(request, of_refusal(refusal))
                 page.headers.update(refusal.headers or {})
                 return page
             except RequestValidationError as invalid:
-                return _problem_page(request, of_invalid(invalid))
+                return await self.explained(request, of_invalid(invalid))
 
         return answer_or_explain
+
+    async def explained(self, request: Request, problem: Problem) -> Response:
+        """Return the page of a problem with what was sent."""
+        return _problem_page(request, problem)
+
+
+def form_route(page: Callable[[Request, FormData, Problem], Response]) -> type[PageRoute]:
+    """Return the class of a form's route: its problems are on the form's page, as it was sent."""
+
+    class FormRoute(PageRoute):
+        async def explained(self, request: Request, problem: Problem) -> Response:
+            return await run_in_threadpool(page, request, await request.form(), problem)
+
+    return FormRoute
 
 
 def _problem_page(request: Request, problem: Problem) -> HTMLResponse:
     link = Link(problem.title, request.url.path.strip("/"))
-    return page_response(request, "problem.html", link, problem.status, problem=problem)
+    return page_response(request, "problem.html", link, problem)

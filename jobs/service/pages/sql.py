@@ -55,16 +55,15 @@ async def show(
     saved = await run_in_threadpool(registry.saved_queries.all)
     name = next((each.name for each in saved if each.sql == _plain(query)), "")
     values: dict[str, Any] = {"query": query, "x": x, "y": y, "saved": saved, "name": name}
-    values |= {"examples": EXAMPLES, "literal": _literal(query), "problem": None}
-    status = HTTPStatus.OK
+    values |= {"examples": EXAMPLES, "literal": _literal(query)}
+    problem = None
     if query.strip():
         try:
             values |= await _result(request, queries, query, x, y)
         except SurveyError as error:
             # Whoever mistyped mends what is still there.
             problem = of_error(error, request, (request.app.state.settings.home.path,))
-            values["problem"], status = problem, HTTPStatus(problem.status)
-    return page_response(request, "sql.html", NAVIGATION[7], status, **values)
+    return page_response(request, "sql.html", NAVIGATION[7], problem, **values)
 
 
 @router.get("/result.{suffix}")

@@ -239,6 +239,34 @@ def test_a_schedule_is_added_paused_and_removed_by_forms(client: TestClient) -> 
     assert client.get("/api/v1/schedules").json()["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("address", "sent", "status", "hint"),
+    [
+        ("/schedules", {"name": "n", "cron": "61 3 * * 1", "models": "small:x"}, 400, ""),
+        ("/schedules", {"name": "n" * 201, "cron": "@daily", "timezone": "Asia/Tokyo"}, 422, ""),
+        ("/schedules", {"name": "no cron", "survey": "a = 1"}, 422, ""),
+        ("/scan/surveys", {"models": "small:digits_vggg <b>"}, 422, "digits_vgg7"),
+        ("/scan/surveys", {"survey": 'models =\n"', "images_per_score": "7"}, 400, "survey-file"),
+        ("/scan/surveys", {"checkpoints": "init:0"}, 400, "small:digits_*"),
+    ],
+)
+def test_a_refused_form_is_still_filled_in(
+    client: TestClient, address: str, sent: dict[str, str], status: int, hint: str
+) -> None:
+    field = re.search(r'name="form_token" value="(\w+)"', client.get("/scan").text)
+    assert field is not None
+    answer = client.post(address, data={**sent, "form_token": field[1]})
+    assert answer.status_code == status
+    problem, _, form = answer.text.partition("autofocus")[2].partition("<form")
+    assert hint in problem
+    texts = re.findall(r'<input id="[^"]*" name="(\w+)" value="([^"]*)"', form)
+    texts += re.findall(r'<textarea [^>]*name="(\w+)"[^>]*>([^<]*)<', form)
+    filled = {name: unescape(text) for name, text in texts if text}
+    assert filled == ({"timezone": "UTC", **sent} if address == "/schedules" else sent)
+    # Whoever loads the address again comes to the page.
+    assert client.get(address).status_code == 200
+
+
 def test_a_query_shows_its_rows_and_gives_them_as_files(client: TestClient) -> None:
     query = "SELECT run_id, count(*) AS n FROM signatures GROUP BY ALL ORDER BY ALL"
     page = client.get("/sql", params={"query": query, "x": "run_id", "y": "n"}).text
